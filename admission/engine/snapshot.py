@@ -1,0 +1,43 @@
+"""Everything a decision may see, frozen: pure data in, no clock, no I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.topology import NodeTable
+from queues.quota import Queue
+from queues.resources import Resources
+from queues.workload import Admission, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unbooked:
+    """Pods of one workload that run in a managed queue without an admission: to be adopted."""
+
+    workload: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    priority: int
+    #: (pod uid, pod set, ordinal, node, what it takes)
+    pods: tuple[tuple[str, str, int, NodeName, Resources], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The world at one moment, as ``decide`` sees it."""
+
+    #: Seconds since the epoch, given by the shell.
+    now: int
+    #: Term and sequence number of the ledger that this was built from.
+    ledger_seq: int = 0
+    queues: Mapping[QueueName, Queue]
+    nodes: NodeTable
+    #: Workloads that lack seats: all of them, or (already admitted, elastic or repaired) some.
+    pending: Mapping[WorkloadKey, Workload]
+    #: Admissions that are not closed.
+    admissions: Mapping[AdmissionId, Admission]
+    #: Seats whose pod is over and needs no successor there, by admission: indices to give back.
+    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    #: Admissions to take back whole, with the reason (code, message): refused by the stock scheduler, owner gone, …
+    evictable: Mapping[AdmissionId, tuple[str, str]] = field(default_factory=dict)
+    unbooked: tuple[Unbooked, ...] = ()

@@ -1,0 +1,161 @@
+"""What the cluster shows, in domain terms: the output of translation, the input of intake and the world.
+
+A fact is about one object at one resource version. Facts are compared with ``==``: an update that changes nothing
+that matters is no change.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from queues.quota import Queue
+from queues.resources import Resources
+from queues.workload import AdmissionId, NodeFilter, NodeName, PodSet, QueueName, Taint, WorkloadKey, WorkloadKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFact:
+    """A node as admissions see it."""
+
+    name: NodeName
+    allocatable: Resources
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+
+
+class PodPhase(StrEnum):
+    """How far a pod is."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFact:
+    """A pod, ours or other people's."""
+
+    uid: str
+    namespace: str
+    name: str
+    phase: PodPhase
+    ready: bool = False
+    #: Bound to this node.
+    node: NodeName | None = None
+    #: Still carries the gate ``muster.dev/admission``.
+    gated: bool = False
+    #: Carries other gates than ours.
+    held_by_others: bool = False
+    deleting: bool = False
+    #: Requests of the pod, ``pods: 1`` included.
+    takes: Resources
+    nodes: NodeFilter = NodeFilter()
+    required_topology: str | None = None
+    preferred_topology: str | None = None
+    priority: int = 0
+    created: int = 0
+    #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
+    queue: QueueName | None = None
+    #: The workload the pod belongs to: its controlling Job, its PodGroup (uid unknown until that exists), itself; None: foreign.
+    owner: WorkloadKey | None = None
+    #: Name of the PodGroup in the same namespace, if the pod names one.
+    group: str | None = None
+    #: Task or template of a Volcano Job, else "".
+    task: str = ""
+    #: Task index of a Volcano Job's pod or completion index of an Indexed Job's.
+    index: int | None = None
+    #: Annotations written by Muster.
+    admission: AdmissionId | None = None
+    seat: tuple[str, int] | None = None
+    #: volcano.sh/job-version; a pod of an older version is stale.
+    version: int = 0
+    #: Since when (seconds) the stock scheduler says Unschedulable, with its message; None: it does not.
+    refused: tuple[int, str] | None = None
+    #: Exit code of the first container that terminated with one, once the pod failed.
+    exit_code: int | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFact:
+    """A Volcano Job, a batch/v1 Job or a PodGroup: what it asks. Bare pods and a group's members are PodFacts."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName | None
+    priority: int = 0
+    created: int = 0
+    minimum: int
+    #: Without ``done``. Empty for a PodGroup, whose pods tell.
+    pod_sets: tuple[PodSet, ...] = ()
+    #: minTaskMember of a PodGroup.
+    task_minimums: Mapping[str, int] = field(default_factory=dict)
+    generation: str = ""
+    resource_version: str = ""
+    #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
+    finished: bool = False
+    deleting: bool = False
+    #: batch/v1: spec.suspend now.
+    suspended: bool = False
+    #: batch/v1: status.active, Volcano: unused.
+    active: int = 0
+    #: Why it can never be considered as written, as (code, message): invalid template, unsupported field, …
+    obstacle: tuple[str, str] | None = None
+    #: Fields that are accepted but not acted on yet; shown as a condition.
+    unsupported: tuple[str, ...] = ()
+    #: PodGroup written by Muster for a Volcano Job: not a workload of its own.
+    owned_by_job: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFact:
+    """A Queue object with who changed it last."""
+
+    queue: Queue
+    uid: str
+    changed_by: str = ""
+    document: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFact:
+    """A ResourceFlavor: the nodes whose labels match are of this flavor. Names decide where two match (sorted)."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyFact:
+    """A Topology: node label keys, outermost level first, the host last."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+class FactKind(StrEnum):
+    """Collections of facts, one per informer."""
+
+    NODE = "nodes"
+    POD = "pods"
+    WORKLOAD = "workloads"
+    QUEUE = "queues"
+    FLAVOR = "flavors"
+    TOPOLOGY = "topologies"
+
+
+Fact = NodeFact | PodFact | WorkloadFact | QueueFact | FlavorFact | TopologyFact
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones."""
+
+    kind: FactKind
+    key: str
+    fact: Fact | None
+    workload_kind: WorkloadKind | None = None

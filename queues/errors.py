@@ -1,0 +1,88 @@
+"""Every error by its meaning. The docstring is the message: what was found, what is expected, what to do.
+
+Adapters translate a library's exception into one of these and chain the original, so callers catch a meaning,
+never a library. Placeholders in a docstring are filled from the keyword arguments of the constructor.
+"""
+
+from typing import Any
+
+
+class MusterError(Exception):
+    """Muster could not do what was asked."""
+
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        self.facts = facts
+        text = message if message is not None else " ".join((type(self).__doc__ or "").split())
+        super().__init__(text.format(**facts) if facts and message is None else text)
+
+
+class InvalidDocument(MusterError):
+    """{where}: found {found}, expected {expected}."""
+
+
+class InvalidQuantity(MusterError):
+    """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
+
+
+class QuotaTreeError(MusterError):
+    """The queue tree cannot be used as it is."""
+
+
+class QueueCycle(QuotaTreeError):
+    """Queue {queue} is its own ancestor, by way of {path}. Give one of them another parent."""
+
+
+class UnknownParent(QuotaTreeError):
+    """Queue {queue} names parent {parent}, which does not exist. Create it or name another parent."""
+
+
+class LimitsOutOfOrder(QuotaTreeError):
+    """Queue {queue}: {resource} has guarantee {guarantee}, deserved {deserved}, capability {capability}; expected guarantee ≤ deserved ≤ capability."""
+
+
+class GuaranteesExceedParent(QuotaTreeError):
+    """The children of queue {queue} are guaranteed {children} {resource} together, but {queue} itself has only {own}. Lower theirs or raise its guarantee."""
+
+
+class DatabaseError(MusterError):
+    """Postgres refused or could not be reached: {reason}"""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """Postgres cannot be reached: {reason}. Running pods go on; nothing new is admitted until it is back."""
+
+
+class OutcomeUnknown(DatabaseError):
+    """The connection was lost during COMMIT, so it is unknown whether the transaction happened. The world is read again."""
+
+
+class Fenced(MusterError):
+    """Term {term} of {holder} is over: {reason}. Nothing was written."""
+
+
+class ApiError(MusterError):
+    """The API server answered {status} to {method} {path}: {reason}"""
+
+
+class NotFound(ApiError):
+    """{method} {path}: it does not exist (404): {reason}"""
+
+
+class Conflict(ApiError):
+    """{method} {path}: it has changed or exists already (409): {reason}"""
+
+
+class Gone(ApiError):
+    """{method} {path}: that resource version is no longer kept (410): {reason}"""
+
+
+class Refused(ApiError):
+    """{method} {path}: refused as invalid or forbidden ({status}): {reason}"""
+
+
+class TooManyRequests(ApiError):
+    """{method} {path}: the API server asks to wait (429): {reason}"""
+
+
+class ApiUnavailable(ApiError):
+    """{method} {path}: the API server cannot be reached or failed ({status}): {reason}"""

@@ -1,0 +1,175 @@
+"""Vectors of exact integers: what a pod takes, what a node has, what a queue may use.
+
+Units, by resource name: ``cpu`` in milli-CPU; ``memory``, ``ephemeral-storage`` and ``hugepages-*`` in bytes;
+``pods`` in pods; everything else (``nvidia.com/gpu``, ``aliyun.com/gpu-mem``, …) in thousandths, so that a
+fraction of a device stays an integer.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
+from typing import Final
+
+from queues.errors import InvalidQuantity
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+GPU: Final = "nvidia.com/gpu"
+
+_BYTES: Final = ("memory", "ephemeral-storage")
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
+_SUFFIXES: Final = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "E": Decimal(10**18),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
+
+
+def in_bytes(resource: str) -> bool:
+    """Whether the resource is counted in bytes."""
+    return resource in _BYTES or resource.startswith("hugepages-")
+
+
+def scale(resource: str) -> int:
+    """How many of our units make one unit as Kubernetes writes it."""
+    return 1 if in_bytes(resource) or resource == PODS else 1000
+
+
+def quantity(text: str | int | float) -> Decimal:
+    """The exact value of a Kubernetes quantity (``"500m"`` is 0.5).
+
+    Raises InvalidQuantity.
+    """
+    return _quantity(str(text))
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Decimal:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise InvalidQuantity(found=text)
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        return Decimal(number + exponent)
+    return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
+
+
+@lru_cache(maxsize=16384)
+def amount(resource: str, text: str | int | float) -> int:
+    """A quantity in our units, rounded up as Kubernetes rounds requests. Raises InvalidQuantity."""
+    return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
+
+
+@lru_cache(maxsize=16384)
+def capacity(resource: str, text: str | int | float) -> int:
+    """What a node offers in our units, rounded down. Raises InvalidQuantity."""
+    return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_FLOOR))
+
+
+def show(resource: str, units: int) -> str:
+    """An amount as people write it: ``show("nvidia.com/gpu", 8000) == "8"``, ``show("memory", 2**30) == "1Gi"``."""
+    if in_bytes(resource):
+        for suffix in ("Ti", "Gi", "Mi", "Ki"):
+            size = int(_SUFFIXES[suffix])
+            if units and units % size == 0:
+                return f"{units // size}{suffix}"
+        return str(units)
+    size = scale(resource)
+    if units % size == 0:
+        return str(units // size)
+    return f"{units}m"
+
+
+class Resources(Mapping[str, int]):
+    """An immutable vector of amounts by resource name. A resource that is absent counts as 0; zeros are not kept."""
+
+    __slots__ = ("_amounts", "_hash")
+
+    def __init__(self, amounts: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
+        self._amounts: dict[str, int] = {name: units for name, units in dict(amounts).items() if units}
+        self._hash: int | None = None
+
+    @classmethod
+    def parse(cls, quantities: Mapping[str, str | int | float]) -> "Resources":
+        """From a ``requests``-like mapping. Raises InvalidQuantity."""
+        return cls({name: amount(name, text) for name, text in quantities.items()})
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]
+        """The amount of one resource."""
+        return self._amounts.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __add__(self, other: "Resources") -> "Resources":
+        total = dict(self._amounts)
+        for name, units in other._amounts.items():
+            total[name] = total.get(name, 0) + units
+        return Resources(total)
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        rest = dict(self._amounts)
+        for name, units in other._amounts.items():
+            rest[name] = rest.get(name, 0) - units
+        return Resources(rest)
+
+    def __mul__(self, times: int) -> "Resources":
+        return Resources({name: units * times for name, units in self._amounts.items()})
+
+    def fits(self, room: Mapping[str, int]) -> bool:
+        """Whether every amount is at most what ``room`` has."""
+        return all(units <= room.get(name, 0) for name, units in self._amounts.items())
+
+    def largest(self, other: "Resources") -> "Resources":
+        """The larger amount of each resource."""
+        names = self._amounts.keys() | other._amounts.keys()
+        return Resources({name: max(self.get(name), other.get(name)) for name in names})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self._amounts == other._amounts
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._amounts.items()))
+        return self._hash
+
+    def __str__(self) -> str:
+        return ", ".join(f"{show(name, units)} {name}" for name, units in sorted(self._amounts.items())) or "nothing"
+
+    def __repr__(self) -> str:
+        return f"Resources({dict(sorted(self._amounts.items()))})"
+
+
+NOTHING: Final = Resources()
+
+
+def total(vectors: Iterable[Resources]) -> Resources:
+    """The sum of many vectors."""
+    sums: dict[str, int] = {}
+    for vector in vectors:
+        for name, units in vector.items():
+            sums[name] = sums.get(name, 0) + units
+    return Resources(sums)

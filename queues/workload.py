@@ -1,0 +1,206 @@
+"""What asks to run, and what it holds once admitted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NewType
+
+from queues.resources import NOTHING, Resources, total
+
+QueueName = NewType("QueueName", str)
+NodeName = NewType("NodeName", str)
+FlavorName = NewType("FlavorName", str)
+AdmissionId = NewType("AdmissionId", int)
+
+#: The flavor of nodes that no ResourceFlavor describes.
+NO_FLAVOR = FlavorName("")
+
+
+class WorkloadKind(StrEnum):
+    """What kinds of objects enter queues."""
+
+    #: batch.volcano.sh/v1alpha1 Job: no pods exist while it waits; Muster creates them.
+    VOLCANO_JOB = "vcjob"
+    #: batch/v1 Job: suspended while it waits.
+    JOB = "job"
+    #: scheduling.volcano.sh/v1beta1 PodGroup with the pods that name it: gated while they wait.
+    POD_GROUP = "podgroup"
+    #: A pod without a group: gated while it waits.
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadKey:
+    """Identity of a workload: a name may be used again, a uid never."""
+
+    kind: WorkloadKind
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression over a node's labels (or, if ``field``, over ``metadata.name``)."""
+
+    key: str
+    #: In, NotIn, Exists, DoesNotExist, Gt, Lt
+    operator: str
+    values: tuple[str, ...] = ()
+    field: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Lets a pod onto nodes with a matching taint, as in the core API."""
+
+    #: "" with operator Exists tolerates every key.
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    #: "" tolerates every effect.
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Keeps pods without a matching toleration off a node."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """Which nodes a pod may use: nodeSelector, required node affinity and tolerations. Hashable: part of a shape."""
+
+    #: (label, value) pairs, all of them, sorted.
+    selector: tuple[tuple[str, str], ...] = ()
+    #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
+    affinity: tuple[tuple[Requirement, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Pods of one shape inside a workload: a Volcano task, a Job's template, the equal pods of a PodGroup."""
+
+    name: str
+    #: Pods that should exist when everything runs; ordinals are 0 … count-1.
+    count: int
+    #: Ordinals that need no seat any more, because their pod ended for good.
+    done: frozenset[int] = frozenset()
+    #: Of these, so many must start together (``minTaskMember``); 0 = no minimum of its own.
+    minimum: int = 0
+    #: Requests of one pod, ``pods: 1`` included.
+    takes: Resources
+    nodes: NodeFilter = NodeFilter()
+    #: Node label key that is a topology level: all pods of the set in one domain of it.
+    required_topology: str | None = None
+    #: The lowest domain that holds all of them if there is one, else wider.
+    preferred_topology: str | None = None
+
+    def wanted(self) -> tuple[int, ...]:
+        """Ordinals that need a seat."""
+        return tuple(ordinal for ordinal in range(self.count) if ordinal not in self.done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What waits in a queue or holds a part of it."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    #: Value of the priority class.
+    priority: int = 0
+    #: Sequence number given by intake: who came first.
+    arrival: int
+    #: Seconds since the epoch, from the object; only ageing uses it.
+    created: int = 0
+    #: Gang size over all pod sets: so many start together or none does.
+    minimum: int
+    pod_sets: tuple[PodSet, ...]
+    #: Changes whenever what is asked changes; a plan made for another generation is stale.
+    generation: str = ""
+    #: Why it cannot be considered at all (``None``: it can), as (reason code, message).
+    obstacle: tuple[str, str] | None = None
+    #: No attempt before this time (seconds since the epoch): backoff after a rollback.
+    not_before: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def kind(self) -> WorkloadKind:
+        """What kind of object it is."""
+        return self.key.kind
+
+    def asks(self) -> Resources:
+        """What all pods take together that still need a seat."""
+        return total(pods.takes * len(pods.wanted()) for pods in self.pod_sets)
+
+    def pod_set(self, name: str) -> PodSet | None:
+        """The pod set of that name."""
+        return next((pods for pods in self.pod_sets if pods.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One member's place: what a pod of an admission will occupy."""
+
+    pod_set: str
+    #: 0-based position inside the pod set; an Indexed Job's completion index.
+    ordinal: int
+    node: NodeName
+    #: Flavor of the node when the seat was given: quota is counted in it.
+    flavor: FlavorName = NO_FLAVOR
+    takes: Resources
+
+    def moved_to(self, node: NodeName, flavor: FlavorName) -> "Seat":
+        """The same seat on another node."""
+        return replace(self, node=node, flavor=flavor)
+
+
+class AdmissionState(StrEnum):
+    """The life of an admission. open → evicting → closed, or open → closed."""
+
+    #: Holds its seats; pods are released, running or ending.
+    OPEN = "open"
+    #: Its pods are being removed; the seats are held until the last one is gone.
+    EVICTING = "evicting"
+    #: Holds nothing.
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """One possession in the ledger: seats that a workload holds. A workload may have several (elastic parts)."""
+
+    id: AdmissionId
+    workload: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    priority: int
+    seats: tuple[Seat, ...]
+    #: Indices into ``seats`` that are given back already.
+    ended: frozenset[int] = frozenset()
+    state: AdmissionState = AdmissionState.OPEN
+    #: Pods that ran before they were in the books (uid → index of the seat).
+    adopted: Mapping[str, int] | None = None
+    #: Seconds since the epoch.
+    opened_at: int
+    #: Generation of the workload that was admitted.
+    generation: str = ""
+
+    def holding(self) -> tuple[Seat, ...]:
+        """Seats that still hold quota and node space."""
+        return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
+
+    def holds(self) -> Resources:
+        """What those seats take together."""
+        return total(seat.takes for seat in self.holding()) if self.seats else NOTHING
