@@ -109,6 +109,10 @@ class WorkloadFact:
     unsupported: tuple[str, ...] = ()
     #: PodGroup written by Muster for a Volcano Job: not a workload of its own.
     owned_by_job: bool = False
+    #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
+    indexed: bool = False
+    #: Volcano Job: the object as JSON, from which pods are made.
+    document: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

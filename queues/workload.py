@@ -190,6 +190,8 @@ class Admission:
     #: Indices into ``seats`` that are given back already.
     ended: frozenset[int] = frozenset()
     state: AdmissionState = AdmissionState.OPEN
+    #: Every seat has had a bound pod: from now on a lost seat is repaired, the gang is not taken back.
+    started: bool = False
     #: Pods that ran before they were in the books (uid → index of the seat).
     adopted: Mapping[str, int] | None = None
     #: Seconds since the epoch.

@@ -82,6 +82,8 @@ class Plan:
     ledger_seq: int
     frees: tuple[Free, ...] = ()
     adopts: tuple[Adopt, ...] = ()
+    #: Admissions whose every seat has a bound pod now.
+    starts: tuple[AdmissionId, ...] = ()
     evicts: tuple[Evict, ...] = ()
     claims: tuple[Claim, ...] = ()
     admits: tuple[Admit, ...] = ()
@@ -92,4 +94,4 @@ class Plan:
 
     def changes_ledger(self) -> bool:
         """Whether there is anything to commit but reasons."""
-        return bool(self.frees or self.adopts or self.evicts or self.claims or self.admits or self.jobs)
+        return bool(self.frees or self.adopts or self.starts or self.evicts or self.claims or self.admits or self.jobs)

@@ -38,6 +38,9 @@ class Snapshot:
     admissions: Mapping[AdmissionId, Admission]
     #: Seats whose pod is over and needs no successor there, by admission: indices to give back.
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    #: Admissions whose every seat has a bound pod for the first time.
+    started: tuple[AdmissionId, ...] = ()
     #: Admissions to take back whole, with the reason (code, message): refused by the stock scheduler, owner gone, …
-    evictable: Mapping[AdmissionId, tuple[str, str]] = field(default_factory=dict)
+    #: (code, message, not_before): the workload is not tried again before that second.
+    evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
