@@ -1,0 +1,248 @@
+"""Nodes as arrays, sorted so that a topology domain is a slice.
+
+Amounts are int64 arrays of shape (R, N): one row per resource (units of ``queues.resources``), one column per
+node.
+A ``NodeTable`` is a value: ``with_used`` gives a new one that shares everything but the used amounts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admission.engine.matching import Labels, TaintClasses, allowed
+from queues.resources import NOTHING, Resources
+from queues.workload import NO_FLAVOR, FlavorName, NodeFilter, NodeName, Taint
+
+Amounts = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+HOST: Final = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node as it enters the table."""
+
+    name: NodeName
+    allocatable: Resources
+    #: Foreign pods and the seats of admissions that are not closed.
+    used: Resources = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    #: May take new pods: ready and schedulable.
+    usable: bool = True
+    #: If it may not: why, in words ("not ready", "unschedulable").
+    why_not: str = ""
+    flavor: FlavorName = NO_FLAVOR
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """The domains of one topology level. Nodes that lack the labels up to this level belong to no domain."""
+
+    #: Node label key.
+    key: str
+    #: Label values from the outermost level to this one, joined by "/": one per domain.
+    domains: tuple[str, ...]
+    #: (N,) domain of each node, -1: none.
+    of: NDArray[np.intp]
+    #: Node positions in the order of domains; None: they are in that order already.
+    order: NDArray[np.intp] | None
+    #: (D,) where each domain begins in that order.
+    starts: NDArray[np.intp]
+
+    def sums(self, amounts: Amounts) -> Amounts:
+        """Sum of a (N,) array over each domain: (D,)."""
+        if not len(self.starts):
+            return np.zeros(0, np.int64)
+        ordered = amounts if self.order is None else amounts[self.order]
+        return np.add.reduceat(ordered, self.starts)
+
+    def members(self, domain: int) -> NDArray[np.intp]:
+        """Positions of the nodes of one domain, ascending."""
+        end = int(self.starts[domain + 1]) if domain + 1 < len(self.starts) else None
+        start = int(self.starts[domain])
+        if self.order is None:
+            return np.arange(start, len(self.of) if end is None else end)
+        return self.order[start:end]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What does not change with use: names, labels, levels. Shared by all tables of one build."""
+
+    names: tuple[NodeName, ...]
+    position: Mapping[NodeName, int]
+    flavors: tuple[FlavorName, ...]
+    #: Label keys of each chain's levels, outermost first; the last one is always the host.
+    chains: tuple[tuple[Level, ...], ...]
+    labels: Labels
+    taints: TaintClasses
+    usable: Mask
+    why_not: tuple[str, ...]
+    _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
+    _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
+
+    def chain(self, level: str | None) -> tuple[tuple[Level, ...], int] | None:
+        """The first topology with that level, and the level's index in it; None: no topology has it.
+
+        Without a level: the first topology, and the index of its host level.
+        """
+        if level is None:
+            return self.chains[0], len(self.chains[0]) - 1
+        for chain in self.chains:
+            for index, candidate in enumerate(chain):
+                if candidate.key == level:
+                    return chain, index
+        return None
+
+    def allowed(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes that a pod with this filter may use and that take pods at all."""
+        mask = self._filters.get(nodes)
+        if mask is None:
+            mask = self._filters[nodes] = self.usable & allowed(nodes, self.labels, self.taints)
+        return mask
+
+    def of_flavor(self, flavor: FlavorName) -> Mask:
+        """(N,) nodes of a flavor."""
+        mask = self._flavors.get(flavor)
+        if mask is None:
+            mask = self._flavors[flavor] = np.array([name == flavor for name in self.flavors], dtype=np.bool_)
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTable:
+    """All nodes: what they have, and what of it is used. Sorted by the first topology's levels, then name."""
+
+    layout: Layout
+    #: Names of the rows. Grows with the resources seen on nodes.
+    resources: tuple[str, ...]
+    #: (R, N) what nodes offer, whether usable or not.
+    allocatable: Amounts
+    #: (R, N) foreign pods and seats.
+    used: Amounts
+
+    @classmethod
+    def build(cls, nodes: Iterable[Node], levels: Sequence[Sequence[str]] = ()) -> "NodeTable":
+        """A table of these nodes, in any order.
+
+        ``levels``: label keys of each Topology, outermost first. A domain is told by the labels of all
+        levels down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it
+        is missing.
+        """
+        main = tuple(levels[0]) if levels else ()
+        ordered = sorted(nodes, key=lambda node: (_place(node, main), node.name))
+        resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
+        layout = Layout(
+            names=tuple(node.name for node in ordered),
+            position={node.name: index for index, node in enumerate(ordered)},
+            flavors=tuple(node.flavor for node in ordered),
+            chains=tuple(_chain(ordered, keys) for keys in levels) or (_chain(ordered, ()),),
+            labels=Labels([node.labels for node in ordered], [node.name for node in ordered]),
+            taints=TaintClasses([node.taints for node in ordered]),
+            usable=np.array([node.usable for node in ordered], dtype=np.bool_),
+            why_not=tuple(node.why_not for node in ordered),
+        )
+        return cls(
+            layout,
+            tuple(resources),
+            _matrix(resources, [node.allocatable for node in ordered]),
+            _matrix(resources, [node.used for node in ordered]),
+        )
+
+    @classmethod
+    def empty(cls) -> "NodeTable":
+        """No nodes."""
+        return cls.build(())
+
+    def with_used(self, changes: Mapping[NodeName, Resources]) -> "NodeTable":
+        """A table in which the used amounts of some nodes changed by these deltas; the rest is shared.
+
+        Nodes that the table does not have are passed over: what they hold is not on any node.
+        """
+        table = self._with_rows({name for delta in changes.values() for name in delta})
+        used = table.used.copy()
+        rows = {name: row for row, name in enumerate(table.resources)}
+        for node, delta in changes.items():
+            column = self.layout.position.get(node)
+            if column is not None:
+                for name, units in delta.items():
+                    used[rows[name], column] += units
+        return NodeTable(table.layout, table.resources, table.allocatable, used)
+
+    def __len__(self) -> int:
+        return len(self.layout.names)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.layout.position
+
+    def __getitem__(self, node: NodeName) -> tuple[Resources, Resources]:
+        """What a node offers and what of it is used. Raises KeyError."""
+        column = self.layout.position[node]
+        return self._vector(self.allocatable[:, column]), self._vector(self.used[:, column])
+
+    def flavor(self, node: NodeName) -> FlavorName:
+        """Flavor of a node; NO_FLAVOR for one that is not here."""
+        column = self.layout.position.get(node)
+        return NO_FLAVOR if column is None else self.layout.flavors[column]
+
+    def capacity(self, flavor: FlavorName | None = None) -> Resources:
+        """What all usable nodes (of a flavor) can allocate."""
+        mask = self.layout.usable if flavor is None else self.layout.usable & self.layout.of_flavor(flavor)
+        return self._vector(self.allocatable[:, mask].sum(axis=1, dtype=np.int64))
+
+    def _vector(self, amounts: Amounts) -> Resources:
+        return Resources(zip(self.resources, amounts.tolist(), strict=True))
+
+    def _with_rows(self, names: set[str]) -> "NodeTable":
+        new = sorted(names - set(self.resources))
+        if not new:
+            return self
+        more = np.zeros((len(new), len(self)), np.int64)
+        return NodeTable(
+            self.layout,
+            (*self.resources, *new),
+            np.concatenate([self.allocatable, more]),
+            np.concatenate([self.used, more]),
+        )
+
+
+def _place(node: Node, keys: Sequence[str]) -> tuple[tuple[bool, str], ...]:
+    """Sort key: nodes with labels first, level by level."""
+    return tuple((key not in node.labels, node.labels.get(key, "")) for key in keys)
+
+
+def _matrix(resources: Sequence[str], columns: Sequence[Resources]) -> Amounts:
+    rows = [[column.get(name) for column in columns] for name in resources]
+    return np.array(rows, dtype=np.int64).reshape(len(resources), len(columns))
+
+
+def _chain(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[Level, ...]:
+    above = [key for key in keys if key != HOST]
+    return (*(_level(nodes, above[: depth + 1]) for depth in range(len(above))), _hosts(nodes))
+
+
+def _level(nodes: Sequence[Node], keys: Sequence[str]) -> Level:
+    paths = [
+        "/".join(node.labels[key] for key in keys) if all(key in node.labels for key in keys) else None
+        for node in nodes
+    ]
+    ids: dict[str, int] = {}
+    for path in paths:
+        if path is not None:
+            ids.setdefault(path, len(ids))
+    of = np.array([-1 if path is None else ids[path] for path in paths], dtype=np.intp)
+    order = np.argsort(of, kind="stable")
+    order = order[int(np.count_nonzero(of < 0)) :]
+    starts = np.searchsorted(of[order], np.arange(len(ids)))
+    in_order = len(order) == len(nodes) and bool((order == np.arange(len(nodes))).all())
+    return Level(keys[-1], tuple(ids), of, None if in_order else order, starts)
+
+
+def _hosts(nodes: Sequence[Node]) -> Level:
+    every = np.arange(len(nodes), dtype=np.intp)
+    return Level(HOST, tuple(node.name for node in nodes), every, None, every)
