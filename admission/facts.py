@@ -61,6 +61,8 @@ class PodFact:
     queue: QueueName | None = None
     #: The workload the pod belongs to: its controlling Job, its PodGroup (uid unknown until that exists), itself; None: foreign.
     owner: WorkloadKey | None = None
+    #: Has a controller that makes a successor when it is deleted.
+    controlled: bool = False
     #: Name of the PodGroup in the same namespace, if the pod names one.
     group: str | None = None
     #: Task or template of a Volcano Job, else "".
@@ -111,6 +113,8 @@ class WorkloadFact:
     owned_by_job: bool = False
     #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
     indexed: bool = False
+    #: batch/v1: the admission whose nodes are written into the pod template; None: its pods are seated one by one.
+    directed: AdmissionId | None = None
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)
 
