@@ -1,4 +1,4 @@
-"""Every name that Muster reads from or writes on Kubernetes objects: groups, labels, annotations, the gate."""
+"""Every name that Muster reads from or writes on Kubernetes objects: groups, labels, annotations, gate."""
 
 from typing import Final
 

@@ -1,0 +1,69 @@
+"""What every document model shares: snake_case attributes, camelCase keys, frozen, unknown fields kept.
+
+Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A field that is ``null`` counts as
+absent, as the API server has it.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+Text = StrictStr
+Flag = StrictBool
+
+#: int32 of the API; nothing that counts pods or seconds needs more.
+Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
+Count = Annotated[StrictInt, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
+
+#: A Kubernetes quantity; its syntax is checked by queues.resources, so that a bad one names its resource.
+Quantity = Annotated[
+    StrictInt | StrictStr,
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True}),
+]
+Quantities = dict[str, Quantity]
+
+#: A Go duration: ``90s``, ``1h30m``.
+Duration = Annotated[Text, Field(pattern=r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$")]
+
+
+def _text(value: Any) -> Any:
+    """A timestamp that a YAML loader has already parsed, as the text it was."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+#: RFC 3339, kept as text: who needs the instant parses it.
+Time = Annotated[Text, BeforeValidator(_text), Field(json_schema_extra={"format": "date-time"})]
+
+
+class Model(BaseModel):
+    """Base of every part of a document."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        extra="allow",
+        use_enum_values=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, document: Any) -> Any:
+        if isinstance(document, Mapping):
+            return {key: value for key, value in document.items() if value is not None}
+        return document
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-like data with Kubernetes' keys; what was not given is left out, unknown fields are kept."""
+        return self.model_dump(by_alias=True, exclude_unset=True)

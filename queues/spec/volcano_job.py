@@ -1,0 +1,177 @@
+"""Volcano's Job, batch.volcano.sh/v1alpha1: field names, defaults and units are Volcano's.
+
+What the mutating webhook fills in (names of tasks, minAvailable, …) is in queues.spec.defaults; a default here
+is one that Volcano's CRD has.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from queues.spec.metadata import ObjectMeta
+from queues.spec.model import Count, Duration, Int32, Model, Text, Time
+from queues.spec.names import BATCH_VOLCANO
+
+#: A DNS subdomain or nothing.
+QueueField = Annotated[
+    Text,
+    Field(max_length=253, pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+]
+
+#: Kept whole; parsed where needed (queues.spec.pod).
+Whole = Annotated[
+    dict[str, Any],
+    Field(json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+
+
+class JobPhase(StrEnum):
+    """Where a Volcano Job is in its life."""
+
+    PENDING = "Pending"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+class NetworkTopology(Model):
+    """How far apart pods may lie, in tiers of HyperNodes; tier 1 is the innermost."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    highest_tier_allowed: Count | None = None
+    highest_tier_name: Text | None = None
+
+
+class LifecyclePolicy(Model):
+    """What to do when something happens to a pod, a task or the Job."""
+
+    action: Text = ""
+    event: Text = ""
+    events: tuple[Text, ...] = ()
+    exit_code: Int32 | None = None
+    timeout: Duration | None = None
+
+
+class VolumeSpec(Model):
+    """A volume mounted into every container of every pod."""
+
+    mount_path: Text
+    volume_claim_name: Text = ""
+    #: A PersistentVolumeClaimSpec.
+    volume_claim: Whole | None = None
+
+
+class DependsOn(Model):
+    """Tasks that must have started before this one."""
+
+    name: tuple[Text, ...] = ()
+    iteration: Literal["any", "all"] = "any"
+
+
+class PartitionPolicy(Model):
+    """A task split into groups of equal size, each with a topology of its own."""
+
+    total_partitions: Annotated[Int32, Field(ge=1)]
+    partition_size: Annotated[Int32, Field(ge=1)]
+    min_partitions: Count = 0
+    network_topology: NetworkTopology | None = None
+
+
+class TaskSpec(Model):
+    """Pods of one shape."""
+
+    name: Annotated[Text, Field(max_length=63, pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = ""
+    replicas: Count = 1
+    min_available: Count | None = None
+    #: A PodTemplateSpec.
+    template: Whole = Field(default_factory=dict)
+    policies: tuple[LifecyclePolicy, ...] = ()
+    topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
+    max_retry: Int32 = 0
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+
+def _no_flags(plugins: Any) -> Any:
+    """``svc:`` with nothing behind it is a plugin without flags."""
+    if isinstance(plugins, dict):
+        return {name: () if flags is None else flags for name, flags in plugins.items()}
+    return plugins
+
+
+class JobSpec(Model):
+    """What a Volcano Job asks."""
+
+    scheduler_name: Annotated[Text, Field(max_length=63)] = ""
+    #: Gang size; the webhook makes 0 the sum over tasks.
+    min_available: Count = 0
+    volumes: tuple[VolumeSpec, ...] = ()
+    tasks: Annotated[tuple[TaskSpec, ...], Field(min_length=1)] = ()
+    policies: tuple[LifecyclePolicy, ...] = ()
+    #: Name of the plugin → its flags.
+    plugins: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_no_flags)] = Field(default_factory=dict)
+    running_estimate: Duration | None = None
+    queue: QueueField = "default"
+    max_retry: Count = 3
+    ttl_seconds_after_finished: Count | None = None
+    priority_class_name: Text = ""
+    min_success: Annotated[Count, Field(ge=1)] | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class JobState(Model):
+    """The phase, and why."""
+
+    phase: JobPhase | None = None
+    reason: Text = ""
+    message: Text = ""
+    last_transition_time: Time | None = None
+
+
+class TaskState(Model):
+    """How many pods of a task are in each pod phase."""
+
+    phase: dict[str, Int32] = Field(default_factory=dict)
+
+
+class JobCondition(Model):
+    """A phase that the Job entered."""
+
+    status: Text
+    last_transition_time: Time | None = None
+
+
+class JobStatus(Model):
+    """What became of it so far."""
+
+    state: JobState = JobState()
+    min_available: Int32 = 0
+    task_status_count: dict[str, TaskState] = Field(default_factory=dict)
+    pending: Int32 = 0
+    running: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    terminating: Int32 = 0
+    unknown: Int32 = 0
+    version: Int32 = 0
+    retry_count: Int32 = 0
+    running_duration: Text | None = None
+    controlled_resources: dict[str, Text] = Field(default_factory=dict)
+    conditions: tuple[JobCondition, ...] = ()
+
+
+class VolcanoJob(Model):
+    """A Volcano Job."""
+
+    api_version: Literal["batch.volcano.sh/v1alpha1"] = BATCH_VOLCANO
+    kind: Literal["Job"] = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
