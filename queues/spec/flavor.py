@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Model, Text
+from queues.spec.model import Labels, Model
 from queues.spec.names import MUSTER
 from queues.spec.pod import TolerationSpec
 
@@ -14,7 +14,7 @@ class FlavorSpec(Model):
     """Which nodes are of the flavor, and what their taints ask of pods."""
 
     #: A node is of this flavor if it has all of them.
-    node_labels: dict[str, Text] = Field(default_factory=dict)
+    node_labels: Labels = Field(default_factory=dict)
     #: Added to the pods that are placed in the flavor.
     tolerations: tuple[TolerationSpec, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from queues.spec.model import Flag, Model, Text, Time
+from queues.spec.model import Flag, Labels, Model, Text, Time
 
 
 class OwnerReference(Model):
@@ -24,8 +24,8 @@ class ObjectMeta(Model):
     uid: Text = ""
     resource_version: Text = ""
     generation: int = 0
-    labels: dict[str, Text] = Field(default_factory=dict)
-    annotations: dict[str, Text] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
+    annotations: Labels = Field(default_factory=dict)
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()

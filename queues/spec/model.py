@@ -1,11 +1,11 @@
 """What every document model shares: snake_case attributes, camelCase keys, frozen, unknown fields kept.
 
-Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A field that is ``null`` counts as
-absent, as the API server has it.
+Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A field that is ``null``
+counts as absent, as the API server has it.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -15,9 +15,12 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    ValidationError,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+
+from queues.errors import InvalidDocument
 
 Text = StrictStr
 Flag = StrictBool
@@ -37,6 +40,31 @@ Quantities = dict[str, Quantity]
 Duration = Annotated[Text, Field(pattern=r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$")]
 
 
+def path_of(location: Sequence[int | str]) -> str:
+    """A field path as people write it: ``spec.tasks[0].replicas``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "document"
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """A value for a message, cut if long."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _null_is_empty(values: Any) -> Any:
+    """Maps of strings: ``label:`` with nothing behind it is an empty text."""
+    if isinstance(values, Mapping):
+        return {key: "" if value is None else value for key, value in values.items()}
+    return values
+
+
+#: Labels, annotations, node selectors.
+Labels = Annotated[dict[str, Text], BeforeValidator(_null_is_empty)]
+
+
 def _text(value: Any) -> Any:
     """A timestamp that a YAML loader has already parsed, as the text it was."""
     return value.isoformat() if hasattr(value, "isoformat") else value
@@ -54,7 +82,6 @@ class Model(BaseModel):
         populate_by_name=True,
         frozen=True,
         extra="allow",
-        use_enum_values=True,
     )
 
     @model_validator(mode="before")
@@ -64,6 +91,17 @@ class Model(BaseModel):
             return {key: value for key, value in document.items() if value is not None}
         return document
 
+    @classmethod
+    def read(cls, document: Any) -> Self:
+        """From JSON-like data with Kubernetes' keys only. Raises InvalidDocument: the first thing wrong."""
+        try:
+            return cls.model_validate(document, by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise InvalidDocument(
+                where=path_of(first["loc"]), found=shown(first["input"]), expected=first["msg"]
+            ) from error
+
     def document(self) -> dict[str, Any]:
-        """As JSON-like data with Kubernetes' keys; what was not given is left out, unknown fields are kept."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
+        """As JSON-like data with Kubernetes' keys: what was given, unknown fields included."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

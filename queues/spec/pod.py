@@ -11,7 +11,7 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from queues.resources import PODS, Resources, amount
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Flag, Int32, Model, Text
+from queues.spec.model import Flag, Int32, Labels, Model, Text
 from queues.spec.names import CORE, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from queues.workload import NodeFilter, Requirement, Toleration
 
@@ -96,7 +96,7 @@ class PodSpec(Model):
     #: Pod-level requests and limits.
     resources: ResourceRequirements | None = None
     overhead: PodQuantities = Field(default_factory=dict)
-    node_selector: dict[str, Text] = Field(default_factory=dict)
+    node_selector: Labels = Field(default_factory=dict)
     affinity: Affinity | None = None
     tolerations: tuple[TolerationSpec, ...] = ()
     node_name: Text = ""

@@ -1,7 +1,7 @@
 """Volcano's Job, batch.volcano.sh/v1alpha1: field names, defaults and units are Volcano's.
 
-What the mutating webhook fills in (names of tasks, minAvailable, …) is in queues.spec.defaults; a default here
-is one that Volcano's CRD has.
+What the mutating webhook fills in (names of tasks, minAvailable, …) is in queues.spec.defaults; a default
+here is one that Volcano's CRD has.
 """
 
 from enum import StrEnum
