@@ -1,0 +1,74 @@
+# Everything a developer runs. Needs Python >= 3.11 with venv, make, and a package registry; nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+TESTED := not containers and not long
+# Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
+ARGS ?=
+# KEEP=1 leaves the demo's cluster up until Ctrl-C.
+KEEP ?=
+# JSON=FILE writes the figures of the benchmark there as well.
+JSON ?=
+
+.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench lock clean
+
+help: ## This list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12")'
+	@echo "Creating $(VENV) from requirements.lock (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+venv: $(INSTALLED) ## The virtual environment, from the hash-pinned lock
+
+kubernetes: $(INSTALLED) ## The Kubernetes binaries: found, or built once from Go modules
+	@$(BIN)/python -m deploy.local.kubernetes
+
+demo: kubernetes ## The whole product on a local control plane (KEEP=1 leaves it up)
+	@KEEP=$(KEEP) $(BIN)/python -m deploy.demo
+
+run: kubernetes ## A local control plane, until Ctrl-C
+	@$(BIN)/python -m deploy.local up
+
+test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
+	@$(BIN)/python -m pytest -m "$(TESTED)" $(ARGS)
+
+test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
+	@$(BIN)/python -m pytest $(ARGS)
+
+checks: lint types contracts
+
+lint: $(INSTALLED) ## Ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+format: $(INSTALLED) ## Let ruff rewrite what it can
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+types: $(INSTALLED) ## mypy, strict
+	@$(BIN)/mypy --no-error-summary
+
+contracts: $(INSTALLED) ## Who may import whom
+	@$(BIN)/lint-imports --no-timing
+
+bench: kubernetes ## Figures that can be compared (JSON=FILE)
+	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
+
+lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --upgrade --extra embedded --extra dev pyproject.toml --output-file requirements.lock
+
+clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""A few requests to the local API server over the standard library: enough to set a cluster up and to look at it."""
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from queues.errors import ApiError, ApiUnavailable
+
+
+class Client:
+    """One connection, one thread at a time, as the identity of a kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, *, timeout: float = 30.0) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        self._host = urlsplit(cluster["server"]).netloc
+        self._context = ssl.create_default_context(
+            cadata=base64.b64decode(cluster["certificate-authority-data"]).decode()
+        )
+        with tempfile.NamedTemporaryFile(prefix="muster-") as pem:
+            for part in ("client-certificate-data", "client-key-data"):
+                pem.write(base64.b64decode(user[part]))
+            pem.flush()
+            self._context.load_cert_chain(pem.name)
+        self._timeout = timeout
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connection go; the next request opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str) -> Any:
+        """The object or list at a path."""
+        return self.request("GET", path)
+
+    def create(self, path: str, document: dict[str, Any]) -> Any:
+        """POST a new object to its collection."""
+        return self.request("POST", path, document)
+
+    def merge(self, path: str, document: dict[str, Any]) -> Any:
+        """Merge-patch an object."""
+        return self.request("PATCH", path, document, content_type="application/merge-patch+json")
+
+    def delete(self, path: str) -> Any:
+        """Delete an object."""
+        return self.request("DELETE", path)
+
+    def request(
+        self, method: str, path: str, document: Any = None, *, content_type: str = "application/json"
+    ) -> Any:
+        """Send one request; the answer's JSON, or its text where it is none. Refusals are raised."""
+        body = None if document is None else json.dumps(document)
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
+        try:
+            if self._connection is None:
+                self._connection = http.client.HTTPSConnection(
+                    self._host, timeout=self._timeout, context=self._context
+                )
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            answer = response.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise ApiUnavailable(method=method, path=path, status="no answer", reason=error) from error
+        is_json = (response.headers["Content-Type"] or "").startswith("application/json")
+        parsed = json.loads(answer) if is_json else answer
+        if response.status >= 400:
+            reason = parsed.get("message", answer) if isinstance(parsed, dict) else answer
+            raise ApiError(method=method, path=path, status=response.status, reason=reason)
+        return parsed

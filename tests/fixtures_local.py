@@ -1,0 +1,76 @@
+"""Fixtures for tests that need the real thing: the Kubernetes binaries, a control plane, a Postgres.
+
+They fail, and never skip, when something is missing: a green run has tried everything.
+"""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from sqlalchemy.engine import make_url
+
+from deploy.local import kubernetes
+from deploy.local.cluster import LocalCluster
+from deploy.local.components import ClusterOptions
+from deploy.local.processes import StateDirectory
+from queues.sql.embedded import EmbeddedPostgres
+
+TEMPLATE = "muster_template"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binaries() -> dict[str, Path]:
+    """The path of every Kubernetes program by its name; built if need be."""
+    return kubernetes.binaries()
+
+
+@pytest.fixture(scope="session")
+def local_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]:
+    """One control plane for the whole run, without nodes. Shared: use namespaces and node prefixes of your own."""
+    with LocalCluster(options=ClusterOptions(audit=True)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[EmbeddedPostgres]:
+    """One empty server for the whole run."""
+    state = StateDirectory.fresh()
+    server = EmbeddedPostgres()
+    server.start(state.path / "db", durable=False)
+    yield server
+    server.stop(discard=True)
+    state.close()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def migrated_template(postgres_server: EmbeddedPostgres) -> str:
+    """A database with the schema, to be cloned."""
+    from queues.sql.database import migrate
+
+    await _command(postgres_server, f'CREATE DATABASE "{TEMPLATE}"')
+    await migrate(postgres_server.dsn(TEMPLATE))
+    return TEMPLATE
+
+
+@pytest_asyncio.fixture
+async def database(postgres_server: EmbeddedPostgres, migrated_template: str) -> AsyncIterator[str]:
+    """The SQLAlchemy URL of a database of the test's own, with the schema and no rows."""
+    name = f"test_{next(_numbers)}"
+    await _command(
+        postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY wal_log'
+    )
+    yield postgres_server.dsn(name)
+    await _command(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+async def _command(server: EmbeddedPostgres, statement: str) -> None:
+    url = make_url(server.dsn())
+    connection = await asyncpg.connect(user=url.username, database=url.database, host=url.query["host"])
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
