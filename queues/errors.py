@@ -24,6 +24,10 @@ class InvalidQuantity(MusterError):
     """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
 
 
+class InvalidSettings(MusterError):
+    """Settings cannot be used: {problems}"""
+
+
 class QuotaTreeError(MusterError):
     """The queue tree cannot be used as it is."""
 

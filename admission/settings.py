@@ -1,0 +1,270 @@
+"""What an administrator can set, read once at start-up: flags over environment over file over defaults.
+
+One field has one name in three spellings: ``leaseSeconds`` in the YAML file, ``MUSTER_LEASE_SECONDS`` in the
+environment, ``--lease-seconds`` as a flag. Units are part of the name. See docs/reference/settings.md.
+"""
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from queues.errors import InvalidSettings
+
+#: A lease and one retry together stay below this, so that a dead leader is replaced in time (design §7).
+TAKEOVER_LIMIT_SECONDS: Final = 15
+
+_PREFIX: Final = "MUSTER_"
+#: Variables of ours that are no settings: the file's path and what only the command line reads.
+_NOT_SETTINGS: Final = frozenset({"MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_TRACEBACK"})
+#: What Kubernetes puts into every container of a namespace with a Service called muster or muster-….
+_SERVICE_LINK: Final = re.compile(
+    r"MUSTER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+
+class Address(NamedTuple):
+    """Where to listen. Host None: every interface; port 0: any free one."""
+
+    host: str | None
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """From ``host:port``, ``[v6]:port`` or ``:port``. Raises ValueError."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(
+                f"expected host:port or :port (0 to 65535), such as 127.0.0.1:8080; found {text!r}"
+            )
+        return cls(host.strip("[]") or None, int(port))
+
+
+def _listen(text: str) -> str:
+    Address.parse(text)
+    return text
+
+
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https://[^/\s]+(/\S*)?", text):
+        raise ValueError(f"expected https://host:port, the only scheme the API server calls; found {text!r}")
+    return text.rstrip("/")
+
+
+def _words(found: Any) -> Any:
+    """A comma-separated text is a list."""
+    if isinstance(found, str):
+        return [word for word in re.split(r"[,\s]+", found) if word]
+    return found
+
+
+Listen = Annotated[str, AfterValidator(_listen)]
+HttpsUrl = Annotated[str, AfterValidator(_url)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def own_identity() -> str:
+    """A name for this process that no other one has, not even its own successor on the same host."""
+    return f"{socket.gethostname()}-{secrets.token_hex(3)}"
+
+
+class Settings(BaseModel):
+    """Everything ``muster run`` can be told. Frozen; ``dsn`` is never shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
+
+    kubeconfig: Path | None = Field(
+        None, description="Kubeconfig file. Unset: KUBECONFIG, ~/.kube/config, or the pod's service account."
+    )
+    context: str | None = Field(None, description="Context of the kubeconfig. Unset: its current one.")
+    namespace: str = Field(
+        "muster-system",
+        min_length=1,
+        description="Namespace Muster itself lives in: its Service and secrets.",
+    )
+    username: str = Field(
+        "system:serviceaccount:muster-system:muster",
+        min_length=1,
+        description="The name the API server knows Muster by; only this one may open gates.",
+    )
+    dsn: SecretStr | None = Field(
+        None,
+        description="Postgres (secret): postgresql://user:password@host/database. Unset: an embedded one.",
+    )
+    data_dir: Path | None = Field(
+        None, description="Folder of the embedded Postgres. Unset: in the user's state folder."
+    )
+    identity: str = Field(
+        default_factory=own_identity,
+        min_length=1,
+        description="Name of this replica as holder of the lease. Unset: host name and a random part.",
+    )
+    lease_seconds: Seconds = Field(8.0, description="Seconds a leader may go on without renewing its lease.")
+    retry_seconds: Seconds = Field(2.0, description="Seconds between two attempts to get or renew the lease.")
+    http_listen: Listen = Field(
+        ":8080", description="Address of health, metrics and read API, host:port; :port is every interface."
+    )
+    webhook_listen: Listen = Field(":9443", description="Address of the admission webhook (TLS), host:port.")
+    webhook_url: HttpsUrl | None = Field(
+        None,
+        description="Where the API server calls the webhook: https://host:port. Unset: its Service.",
+    )
+    scheduler_name: str = Field(
+        "default-scheduler", min_length=1, description="The stock scheduler that released pods are handed to."
+    )
+    scheduler_aliases: Words = Field(
+        ("volcano",),
+        description="Values of schedulerName that mean the stock scheduler here, comma-separated.",
+    )
+    turn_at_least_every_seconds: Seconds = Field(
+        5.0, description="Longest time between two turns, in seconds, when nothing happens."
+    )
+    refusal_grace_seconds: Seconds = Field(
+        10.0, description="Seconds before a refusal by the stock scheduler counts against an admission."
+    )
+    backoff_seconds: Seconds = Field(
+        5.0, description="Seconds a workload waits after its first rollback; doubled each time."
+    )
+    backoff_max_seconds: Seconds = Field(300.0, description="Longest wait after a rollback, in seconds.")
+    api_concurrency: int = Field(
+        64, ge=1, le=1024, description="Most writes to the API server under way at a time."
+    )
+    log_format: Literal["json", "console"] = Field(
+        "json", description="json: one object a line; console: for people."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that is logged."
+    )
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        if self.lease_seconds + self.retry_seconds >= TAKEOVER_LIMIT_SECONDS:
+            raise ValueError(
+                f"leaseSeconds + retrySeconds: found {self.lease_seconds:g} + {self.retry_seconds:g}, "
+                f"expected below {TAKEOVER_LIMIT_SECONDS} together, so that a dead leader is replaced in time"
+            )
+        if self.retry_seconds * 2 > self.lease_seconds:
+            raise ValueError(
+                f"retrySeconds: found {self.retry_seconds:g}, expected at most half of leaseSeconds "
+                f"({self.lease_seconds:g}), so that one failed renewal does not lose the lease"
+            )
+        if self.backoff_max_seconds < self.backoff_seconds:
+            raise ValueError(
+                f"backoffMaxSeconds: found {self.backoff_max_seconds:g}, "
+                f"expected at least backoffSeconds ({self.backoff_seconds:g})"
+            )
+        return self
+
+    @property
+    def http_address(self) -> Address:
+        """Where to serve health, metrics and the read API."""
+        return Address.parse(self.http_listen)
+
+    @property
+    def webhook_address(self) -> Address:
+        """Where to serve the admission webhook."""
+        return Address.parse(self.webhook_listen)
+
+
+def read(
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """The settings of this process.
+
+    ``flags`` by field name, None meaning "not given"; ``environment`` defaults to the process's own; ``file``
+    defaults to ``MUSTER_CONFIG``. Raises InvalidSettings, naming every wrong value and where it came from.
+    """
+    variables = os.environ if environment is None else environment
+    path = file or (Path(variables["MUSTER_CONFIG"]) if variables.get("MUSTER_CONFIG") else None)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, found in (
+        (str(path), _from_file(path) if path else {}),
+        ("environment", _from_environment(variables)),
+        ("flag", {to_camel(name): value for name, value in (flags or {}).items() if value not in (None, ())}),
+    ):
+        values.update(found)
+        origins.update(dict.fromkeys(found, origin))
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise InvalidSettings(
+            problems="; ".join(_problem(item, origins) for item in error.errors())
+        ) from None
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidSettings(problems=f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidSettings(problems=f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise InvalidSettings(
+            problems=f"{path}: found a {type(document).__name__}, expected a mapping of settings"
+        )
+    known = {field.alias or name for name, field in Settings.model_fields.items()}
+    unknown = [str(key) for key in document if key not in known]
+    if unknown:
+        raise InvalidSettings(problems="; ".join(f"{path}: {_unknown(key, known)}" for key in unknown))
+    return document
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    by_variable = {
+        _PREFIX + name.upper(): field.alias or name for name, field in Settings.model_fields.items()
+    }
+    found: dict[str, str] = {}
+    unknown: list[str] = []
+    for variable, text in variables.items():
+        if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
+            continue
+        if variable in by_variable:
+            if text:
+                found[by_variable[variable]] = text
+        elif not _SERVICE_LINK.fullmatch(variable):
+            unknown.append(variable)
+    if unknown:
+        raise InvalidSettings(
+            problems="; ".join(f"environment: {_unknown(name, set(by_variable))}" for name in sorted(unknown))
+        )
+    return found
+
+
+def _unknown(found: str, known: set[str]) -> str:
+    near = get_close_matches(to_camel(found) if found.islower() else found, sorted(known), n=1)
+    return f"{found} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _problem(item: Any, origins: Mapping[str, str]) -> str:
+    """One pydantic error as a sentence, without the value of a secret."""
+    text = str(item["msg"]).removeprefix("Value error, ")
+    if not item["loc"]:
+        return text
+    name = str(item["loc"][0])
+    found = "" if name == "dsn" or "found " in text else f" found {item['input']!r},"
+    return f"{name} ({origins.get(name, 'default')}):{found} {text[:1].lower()}{text[1:]}"

@@ -1,0 +1,210 @@
+"""The HTTP server of every replica: health, metrics and the read API. Reads only; nothing changes through it.
+
+/healthz  /readyz  /metrics
+/api/v1/queues
+/api/v1/pending?queue=&namespace=&limit=
+/api/v1/workloads/{namespace}/{name}?kind=
+/api/v1/snapshot                            (leader only)
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from admission.settings import Address
+from admission.web import bodies
+from admission.web.reading import Check, NotLeading, Reader, UnknownName
+from queues.errors import DatabaseError, MusterError
+from queues.workload import WorkloadKind
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+_CHECK_SECONDS: Final = 2.0
+_READ_SECONDS: Final = 10.0
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+DEFAULT_LIMIT: Final = 1000
+_PATHS: Final = (
+    "/healthz, /readyz, /metrics, /api/v1/queues, /api/v1/pending, /api/v1/workloads/NAMESPACE/NAME"
+)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def app(
+    *,
+    reader: Reader,
+    metrics: Callable[[], bytes],
+    ready: Mapping[str, Check],
+    healthy: Mapping[str, Check] | None = None,
+    snapshot: Callable[[], Awaitable[bytes]] | None = None,
+) -> web.Application:
+    """The application.
+
+    ``metrics`` gives the Prometheus text; ``ready`` and ``healthy`` are checks by name, run at each request;
+    ``snapshot`` gives the engine's input, serialised, or raises NotLeading.
+    """
+    application = web.Application(middlewares=[_errors_as_json])
+    application.add_routes(
+        [
+            web.get("/healthz", lambda _: _checks(healthy or {})),
+            web.get("/readyz", lambda _: _checks(ready)),
+            web.get("/metrics", _metrics(metrics)),
+            web.get("/api/v1/queues", _queues(reader)),
+            web.get("/api/v1/pending", _pending(reader)),
+            web.get("/api/v1/workloads/{namespace}/{name}", _explain(reader)),
+            web.get("/api/v1/snapshot", _snapshot(snapshot)),
+        ]
+    )
+    return application
+
+
+@asynccontextmanager
+async def serving(application: web.Application, listen: Address) -> AsyncIterator[int]:
+    """Serves inside the block; gives the port (asked 0: a free one). Raises OSError if it is taken."""
+    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, listen.host, listen.port)
+        await site.start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def _json(body: bodies.Body | list[bodies.Body], status: int = 200) -> web.Response:
+    return web.Response(body=_encode(body), status=status, content_type="application/json")
+
+
+def _problem(status: int, error: str, *, expected: str = "", hint: str = "") -> web.Response:
+    return _json(bodies.Problem(error=error, expected=expected, hint=hint), status)
+
+
+async def _checks(checks: Mapping[str, Check]) -> web.Response:
+    found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
+    ok = all(check.ok for check in found)
+    return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
+
+
+async def _checked(name: str, check: Check) -> bodies.Check:
+    try:
+        message = await asyncio.wait_for(check(), _CHECK_SECONDS)
+    except TimeoutError:
+        message = f"no answer within {_CHECK_SECONDS:g} seconds"
+    except Exception as error:
+        _log.exception("check %s failed", name)
+        message = f"{type(error).__name__}: {error}"
+    return bodies.Check(name=name, ok=message is None, message=message or "")
+
+
+def _metrics(text: Callable[[], bytes]) -> Handler:
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=text(), headers={"Content-Type": _METRICS_TYPE})
+
+    return metrics
+
+
+def _queues(reader: Reader) -> Handler:
+    async def queues(_: web.Request) -> web.Response:
+        return _json(await asyncio.wait_for(reader.queues(), _READ_SECONDS))
+
+    return queues
+
+
+def _pending(reader: Reader) -> Handler:
+    async def pending(request: web.Request) -> web.Response:
+        _only(request, "queue", "namespace", "limit")
+        limit = request.query.get("limit", str(DEFAULT_LIMIT))
+        if not limit.isdecimal() or int(limit) > 1_000_000:
+            raise _BadQuery(f"limit is {limit!r}", expected="a whole number from 0 to 1000000")
+        question = reader.pending(
+            queue=request.query.get("queue") or None,
+            namespace=request.query.get("namespace") or None,
+            limit=int(limit),
+        )
+        return _json(await asyncio.wait_for(question, _READ_SECONDS))
+
+    return pending
+
+
+def _explain(reader: Reader) -> Handler:
+    async def explain(request: web.Request) -> web.Response:
+        _only(request, "kind")
+        kind = request.query.get("kind") or None
+        if kind is not None and kind not in {str(known) for known in WorkloadKind}:
+            raise _BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
+        question = reader.explain(
+            namespace=request.match_info["namespace"], name=request.match_info["name"], kind=kind
+        )
+        return _json(list(await asyncio.wait_for(question, _READ_SECONDS)))
+
+    return explain
+
+
+def _snapshot(take: Callable[[], Awaitable[bytes]] | None) -> Handler:
+    async def snapshot(_: web.Request) -> web.Response:
+        if take is None:
+            return _problem(404, "This server gives no snapshots.", hint="Ask a replica of the controller.")
+        return web.Response(body=await take(), content_type="application/octet-stream")
+
+    return snapshot
+
+
+class _BadQuery(Exception):
+    def __init__(self, error: str, *, expected: str) -> None:
+        super().__init__(error)
+        self.expected = expected
+
+
+def _only(request: web.Request, *known: str) -> None:
+    for name in request.query:
+        if name not in known:
+            raise _BadQuery(f"{name} is not a parameter of {request.path}", expected=", ".join(known))
+
+
+#: What an error of ours means to the asker: status and what to do. The first that matches counts.
+_MEANINGS: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
+    (NotLeading, 409, "Ask again; another replica may answer."),
+    (DatabaseError, 503, "Ask again when Postgres is back; /readyz tells."),
+    (MusterError, 500, "The log of this replica may tell more."),
+)
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: Any) -> web.StreamResponse:
+    try:
+        answer: web.StreamResponse = await handler(request)
+        return answer
+    except web.HTTPException as error:
+        return _http_problem(request, error)
+    except _BadQuery as error:
+        return _problem(400, f"{error}.", expected=error.expected)
+    except MusterError as error:
+        return _muster_problem(error)
+    except TimeoutError:
+        return _problem(503, f"Postgres gave no answer within {_READ_SECONDS:g} seconds.", hint="Ask again.")
+    except Exception:
+        _log.exception("%s %s failed", request.method, request.path)
+        return _problem(500, "Muster failed to answer.", hint="The log of this replica has the cause.")
+
+
+def _muster_problem(error: MusterError) -> web.Response:
+    if isinstance(error, UnknownName):
+        hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
+        return _problem(404, str(error), hint=hint)
+    return next(
+        _problem(status, str(error), hint=hint) for kind, status, hint in _MEANINGS if isinstance(error, kind)
+    )
+
+
+def _http_problem(request: web.Request, error: web.HTTPException) -> web.Response:
+    if error.status == 404:
+        return _problem(404, f"There is nothing at {request.path}.", expected=_PATHS)
+    if error.status == 405:
+        return _problem(405, f"{request.method} is not possible at {request.path}.", expected="GET")
+    return _problem(error.status, f"{error.reason}.")

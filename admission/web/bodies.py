@@ -1,0 +1,211 @@
+"""What the read API answers: the JSON documents of docs/reference/http.md, field by field.
+
+Keys are camelCase as in Kubernetes. Amounts are quantities as Kubernetes writes them ("8", "500m", "64Gi").
+Times are RFC 3339 in UTC. Fields are only ever added.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A JSON object with camelCase keys."""
+
+
+class Account(Body, frozen=True, kw_only=True):
+    """One line of a queue's books: one resource in one flavor."""
+
+    #: "" sums over all flavors.
+    flavor: str
+    resource: str
+    #: Use of the whole subtree now.
+    used: str
+    #: Never lent to others.
+    guarantee: str
+    #: Its own share, written or (with weights) computed; null: nothing is deserved.
+    deserved: str | None
+    #: Never above this; null: as much as the parent allows.
+    capability: str | None
+    #: used ÷ deserved; null: in use although nothing is deserved.
+    share: float | None
+
+
+class Queue(Body, frozen=True, kw_only=True):
+    """One queue with the use of its subtree."""
+
+    name: str
+    #: null: this is the root.
+    parent: str | None
+    #: open | paused | closed | broken
+    state: str
+    #: Why it is not open; "" when it is.
+    message: str
+    weight: int
+    priority: int
+    #: The largest share over its accounts; null: infinite.
+    share: float | None
+    #: Workloads of the whole subtree that wait, and that hold seats.
+    pending: int
+    admitted: int
+    accounts: tuple[Account, ...]
+
+
+class QueueList(Body, frozen=True, kw_only=True):
+    """``GET /api/v1/queues``: parents before their children, siblings by name."""
+
+    #: When the answer was made; ages are told against it.
+    now: str
+    items: tuple[Queue, ...]
+
+
+class Reason(Body, frozen=True, kw_only=True):
+    """Why a workload waits: the same code, sentence and numbers everywhere."""
+
+    code: str
+    message: str
+    #: The numbers behind the sentence, by name.
+    facts: Mapping[str, Any] = {}
+    #: Since when this code applies; null: unknown.
+    since: str | None = None
+
+
+class Waiting(Body, frozen=True, kw_only=True):
+    """A workload in line."""
+
+    #: vcjob | job | podgroup | pod
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
+    position: int | None
+    priority: int
+    created: str | None
+    #: Pods it wants, and how many of them start together.
+    pods: int
+    minimum: int
+    #: What all of them take together, by resource.
+    asks: Mapping[str, str]
+    #: null: not considered yet.
+    reason: Reason | None
+
+
+class PendingList(Body, frozen=True, kw_only=True):
+    """``GET /api/v1/pending``: by queue, then position."""
+
+    now: str
+    #: How many wait, also beyond ``limit``.
+    total: int
+    #: The same over all namespaces.
+    total_everywhere: int
+    items: tuple[Waiting, ...]
+
+
+class PodSet(Body, frozen=True, kw_only=True):
+    """Pods of one shape."""
+
+    name: str
+    count: int
+    minimum: int
+    #: What one pod takes.
+    takes: Mapping[str, str]
+    required_topology: str | None = None
+    preferred_topology: str | None = None
+
+
+class Seats(Body, frozen=True, kw_only=True):
+    """Seats of one pod set on one node."""
+
+    pod_set: str
+    node: str
+    flavor: str
+    #: As ranges, for instance "0-3,7".
+    ordinals: str
+    count: int
+    #: What they take together.
+    takes: Mapping[str, str]
+
+
+class Admission(Body, frozen=True, kw_only=True):
+    """What a workload holds or held."""
+
+    id: int
+    queue: str
+    #: open | evicting | closed
+    state: str
+    opened: str
+    closed: str | None
+    #: True: ran before it was in the books.
+    adopted: bool
+    #: Seats that are held, and how many were given back already.
+    seats: tuple[Seats, ...]
+    ended: int
+
+
+class Event(Body, frozen=True, kw_only=True):
+    """A decision about the workload."""
+
+    at: str
+    #: For instance admit, adopt, evict, free, refuse.
+    what: str
+    message: str
+
+
+class Explanation(Body, frozen=True, kw_only=True):
+    """``GET /api/v1/workloads/{namespace}/{name}``: the whole story of one workload."""
+
+    now: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    #: pending | admitted | evicting | finished
+    state: str
+    priority: int
+    created: str | None
+    pods: int
+    minimum: int
+    asks: Mapping[str, str]
+    pod_sets: tuple[PodSet, ...]
+    #: 1-based place in its queue and how many wait there; null: not waiting.
+    position: int | None
+    queue_length: int | None
+    reason: Reason | None
+    #: Those right before it in its queue, nearest last (at most ten).
+    ahead: tuple[Waiting, ...]
+    #: Queues from its own up to root, with their books.
+    path: tuple[Queue, ...]
+    #: Open ones first, then the newest.
+    admissions: tuple[Admission, ...]
+    #: Newest last.
+    history: tuple[Event, ...]
+
+
+class Problem(Body, frozen=True, kw_only=True):
+    """Every answer that is not 2xx."""
+
+    #: What went wrong, as a sentence.
+    error: str
+    #: What would have worked; "" when there is nothing to say.
+    expected: str = ""
+    #: What to do; "" when there is nothing to do.
+    hint: str = ""
+
+
+class Check(Body, frozen=True, kw_only=True):
+    """One check of ``/healthz`` or ``/readyz``."""
+
+    name: str
+    ok: bool
+    message: str = ""
+
+
+class Checks(Body, frozen=True, kw_only=True):
+    """``GET /healthz`` and ``GET /readyz``: 200 when all are ok, else 503."""
+
+    ok: bool
+    checks: tuple[Check, ...]
