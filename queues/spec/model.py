@@ -12,13 +12,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from queues.errors import InvalidDocument
 
@@ -29,10 +32,17 @@ Flag = StrictBool
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
 Count = Annotated[StrictInt, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
 
-#: A Kubernetes quantity; its syntax is checked by queues.resources, so that a bad one names its resource.
+
+def _int_or_text(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("quantity", "a quantity: a whole number, or text such as 500m or 32Gi")
+    return value
+
+
+#: A Kubernetes quantity. Its syntax is not checked here but by the rules (queues.spec.violations), so that an
+#: object with a bad one that is already in the cluster can still be read.
 Quantity = Annotated[
-    StrictInt | StrictStr,
-    Field(json_schema_extra={"x-kubernetes-int-or-string": True}),
+    int | str, PlainValidator(_int_or_text), WithJsonSchema({"x-kubernetes-int-or-string": True})
 ]
 Quantities = dict[str, Quantity]
 

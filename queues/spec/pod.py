@@ -5,9 +5,10 @@ snake_case names serve alike. Rules are those of the core API (k8s.io/component-
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, PlainValidator
+from pydantic_core import PydanticCustomError
 
 from queues.resources import PODS, Resources, amount
 from queues.spec.metadata import ObjectMeta
@@ -15,8 +16,15 @@ from queues.spec.model import Flag, Int32, Labels, Model, Text
 from queues.spec.names import CORE, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from queues.workload import NodeFilter, Requirement, Toleration
 
+
+def _number_or_text(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PydanticCustomError("quantity", "a quantity: a number, or text such as 500m or 32Gi")
+    return value
+
+
 #: The core API takes ``cpu: 0.5`` as a number too.
-PodQuantities = dict[str, StrictInt | StrictFloat | StrictStr]
+PodQuantities = dict[str, Annotated[int | float | str, PlainValidator(_number_or_text)]]
 
 #: Matches no node: how the core API reads a term without expressions.
 NO_NODE = Requirement(key="metadata.name", operator="In", values=(), field=True)
