@@ -1,0 +1,376 @@
+"""One workload as a whole: what it lacks, which of its seats are over, which admissions must go back.
+
+Pure: everything that is known about the workload comes in as a ``Sight``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from admission.compose import (
+    BARE,
+    Occupancy,
+    bare_pod_set,
+    group_pod_sets,
+    is_live,
+    occupancy,
+    seats_over,
+    shape_name,
+    successors_of,
+)
+from admission.engine.snapshot import Unbooked
+from admission.facts import PodFact, PodPhase, WorkloadFact
+from queues.resources import Resources
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    AdmissionState,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+#: Where Volcano puts what names no queue.
+DEFAULT_QUEUE = QueueName("default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait before drawing conclusions. Seconds."""
+
+    #: A refusal by the stock scheduler counts after this.
+    refusal_grace: int = 10
+    #: A gang that went back whole waits this long, doubled each time …
+    backoff: int = 10
+    #: … up to this.
+    backoff_limit: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """All that is known about one workload."""
+
+    key: WorkloadKey
+    #: None: the object is gone, or it is a bare pod.
+    fact: WorkloadFact | None
+    #: Its pods, by name.
+    pods: Sequence[PodFact]
+    #: Its admissions that are not closed, oldest first.
+    admissions: Sequence[Admission]
+    #: None: not numbered yet.
+    arrival: int | None
+    #: Terminal outcomes of a Volcano Job's seats.
+    outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
+    #: A Volcano Job that reached a final phase.
+    job_over: bool = False
+    #: Not before (seconds since the epoch), rollbacks so far.
+    backoff: tuple[int, int] = (0, 0)
+    dead_nodes: frozenset[NodeName] = frozenset()
+    #: Admissions whose pods are being created right now: a missing pod means nothing yet.
+    in_flight: frozenset[AdmissionId] = frozenset()
+    #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
+    closed: frozenset[AdmissionId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What follows for one workload."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    #: The workload with all it wants.
+    workload: Workload
+    #: Whether seats are lacking: it waits.
+    lacking: bool
+    #: The owner ended or is gone; only what it holds is left of it.
+    over: bool
+    occupancies: tuple[Occupancy, ...] = ()
+    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    started: tuple[AdmissionId, ...] = ()
+    evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
+    #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
+    misplaced: tuple[PodFact, ...] = ()
+    #: Live pods of admissions that are closed: to be removed.
+    strays: tuple[PodFact, ...] = ()
+    unbooked: Unbooked | None = None
+    #: Looks different later though nothing changes: a grace time runs.
+    timed: bool = False
+
+
+def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
+    """The portrait of one workload; None: nothing of it is left, or it is not ours."""
+    if not _exists(sight) and not sight.admissions:
+        return None
+    occupancies = tuple(occupancy(admission, sight.pods) for admission in sight.admissions)
+    over = _over(sight)
+    pod_sets = _pod_sets(sight, occupancies)
+    unbooked = _unbooked(sight, pod_sets) if not over else None
+    workload = _workload(sight, pod_sets, occupancies)
+    successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
+    ended: dict[AdmissionId, frozenset[int]] = {}
+    for place in occupancies:
+        if _may_end(sight, place.admission, over):
+            seats = seats_over(place, successors=successors, dead=sight.dead_nodes)
+            if seats or not place.admission.holding():
+                ended[place.admission.id] = seats
+    open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
+    refused = [pod for place in open_ for pod in place.sitting.values() if pod.refused and not pod.node]
+    evictable = {} if over else _evictable(sight, open_, ended, now, patience)
+    held = sum(len(place.admission.holding()) for place in open_)
+    return Portrait(
+        key=sight.key,
+        namespace=workload.namespace,
+        name=workload.name,
+        workload=workload,
+        lacking=not over and unbooked is None and _wanted(pod_sets) > held,
+        over=over,
+        occupancies=occupancies,
+        ended=ended,
+        started=tuple(
+            place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
+        ),
+        evictable=evictable,
+        misplaced=tuple(
+            pod
+            for place in open_
+            if place.admission.started
+            for pod in place.sitting.values()
+            if _refused(pod, now, patience)
+        ),
+        strays=tuple(pod for pod in sight.pods if is_live(pod) and pod.admission in sight.closed),
+        unbooked=unbooked,
+        timed=bool(refused),
+    )
+
+
+def _exists(sight: Sight) -> bool:
+    match sight.key.kind:
+        case WorkloadKind.POD:
+            return any(is_live(pod) for pod in sight.pods)
+        case WorkloadKind.JOB:
+            return sight.fact is not None and sight.fact.queue is not None
+        case _:
+            return sight.fact is not None
+
+
+def _over(sight: Sight) -> bool:
+    if sight.key.kind is WorkloadKind.POD:
+        return not any(is_live(pod) for pod in sight.pods)
+    fact = sight.fact
+    return fact is None or fact.finished or fact.deleting or sight.job_over
+
+
+def _pod_sets(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodSet, ...]:
+    fact = sight.fact
+    if sight.key.kind is WorkloadKind.POD:
+        return tuple(bare_pod_set(pod) for pod in sight.pods[:1])
+    if fact is None:
+        return ()
+    if sight.key.kind is WorkloadKind.POD_GROUP:
+        return group_pod_sets(fact, sight.pods, occupancies)
+    if sight.key.kind is WorkloadKind.VOLCANO_JOB:
+        return tuple(_without_done(pods, sight.outcomes) for pods in fact.pod_sets)
+    if fact.indexed:
+        return fact.pod_sets
+    return tuple(_by_number(pods, occupancies) for pods in fact.pod_sets)
+
+
+def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) -> PodSet:
+    done = frozenset(ordinal for name, ordinal in outcomes if name == pods.name)
+    if not done:
+        return pods
+    return replace(pods, done=done, minimum=max(0, pods.minimum - len(done)))
+
+
+def _by_number(pods: PodSet, occupancies: Sequence[Occupancy]) -> PodSet:
+    """A Job's interchangeable pods: the seats it holds, whatever their ordinals, and the lowest free ones."""
+    held = {
+        seat.ordinal
+        for place in occupancies
+        for seat in place.admission.holding()
+        if seat.pod_set == pods.name and place.admission.state is AdmissionState.OPEN
+    }
+    wanted = set(held)
+    ordinal = 0
+    while len(wanted) < pods.count:
+        wanted.add(ordinal)
+        ordinal += 1
+    if not wanted:
+        return pods
+    count = max(wanted) + 1
+    return replace(pods, count=count, done=frozenset(range(count)) - wanted)
+
+
+def _wanted(pod_sets: Sequence[PodSet]) -> int:
+    return sum(pods.count - len(pods.done) for pods in pod_sets)
+
+
+def _workload(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[Occupancy]) -> Workload:
+    fact = sight.fact
+    arrival = sight.arrival or 0
+    if fact is None:
+        return _workload_of_pod(sight, pod_sets, arrival)
+    draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
+    minimum = max(0, fact.minimum - len(sight.outcomes))
+    obstacle = fact.obstacle or (
+        ("Evicting", "its pods of an earlier admission are still ending") if draining else None
+    )
+    if sight.key.kind is WorkloadKind.POD_GROUP and not sight.admissions and obstacle is None:
+        obstacle = _too_few_pods(fact, pod_sets)
+    return Workload(
+        key=sight.key,
+        namespace=fact.namespace,
+        name=fact.name,
+        queue=fact.queue or DEFAULT_QUEUE,
+        priority=max(
+            [fact.priority, *(pod.priority for pod in sight.pods if fact.task_minimums or not fact.pod_sets)]
+        ),
+        arrival=arrival,
+        created=fact.created,
+        minimum=minimum,
+        pod_sets=pod_sets,
+        generation=fact.generation,
+        obstacle=obstacle,
+        not_before=sight.backoff[0],
+    )
+
+
+def _too_few_pods(fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> tuple[str, str] | None:
+    exist = _wanted(pod_sets)
+    if exist < fact.minimum or not exist:
+        return ("NotEnoughPods", f"{exist} of {max(fact.minimum, 1)} pods exist")
+    return None
+
+
+def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
+    """A bare pod; or the remains of an object that is gone, known from its admissions only."""
+    pod = sight.pods[0] if sight.pods and sight.key.kind is WorkloadKind.POD else None
+    last = sight.admissions[-1] if sight.admissions else None
+    obstacle = None
+    if pod is not None and pod.group is not None:
+        obstacle = ("PodGroupMissing", f"PodGroup {pod.group} does not exist in namespace {pod.namespace}")
+    elif pod is not None and pod.held_by_others:
+        obstacle = (
+            "OtherGates",
+            "the pod carries scheduling gates of others; it waits until they are removed",
+        )
+    return Workload(
+        key=sight.key,
+        namespace=pod.namespace if pod else last.namespace if last else "",
+        name=pod.name if pod else last.name if last else "",
+        queue=(pod.queue if pod else last.queue if last else None) or DEFAULT_QUEUE,
+        priority=pod.priority if pod else last.priority if last else 0,
+        arrival=arrival,
+        created=pod.created if pod else 0,
+        minimum=1 if pod else 0,
+        pod_sets=pod_sets,
+        generation=pod.uid if pod else "",
+        obstacle=obstacle,
+        not_before=sight.backoff[0],
+    )
+
+
+def _may_end(sight: Sight, admission: Admission, over: bool) -> bool:
+    """Whether a missing pod proves that nobody will come for its seat."""
+    if admission.id in sight.in_flight:
+        return False
+    leaving = over or admission.state is AdmissionState.EVICTING
+    if leaving and sight.key.kind is WorkloadKind.JOB and sight.fact is not None:
+        fact = sight.fact
+        return fact.finished or fact.deleting or (fact.suspended and fact.active == 0)
+    return True
+
+
+def _all_bound(place: Occupancy) -> bool:
+    held = len(place.admission.holding())
+    return held > 0 and sum(pod.node is not None for pod in place.sitting.values()) >= held
+
+
+def _refused(pod: PodFact, now: int, patience: Patience) -> bool:
+    return pod.refused is not None and pod.node is None and now - pod.refused[0] >= patience.refusal_grace
+
+
+def _evictable(
+    sight: Sight,
+    places: Sequence[Occupancy],
+    ended: Mapping[AdmissionId, frozenset[int]],
+    now: int,
+    patience: Patience,
+) -> dict[AdmissionId, tuple[str, str, int]]:
+    """Gangs that cannot fully start go back whole, unless that would lose a pod for good."""
+    rollbacks = sight.backoff[1]
+    not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
+    found: dict[AdmissionId, tuple[str, str, int]] = {}
+    for place in places:
+        admission = place.admission
+        made_again = sight.key.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB)
+        if not made_again and not all(pod.controlled for pod in place.sitting.values()):
+            continue
+        directed = sight.fact is not None and sight.fact.directed == admission.id
+        if admission.started and not directed:
+            continue
+        lost = sorted(
+            {
+                admission.seats[index].node
+                for index in place.vacant()
+                if admission.seats[index].node in sight.dead_nodes
+            }
+        )
+        refusals = [pod for pod in (*place.sitting.values(), *place.standing) if _refused(pod, now, patience)]
+        if refusals and refusals[0].refused:
+            message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
+            found[admission.id] = ("Refused", message, not_before)
+        elif lost:
+            found[admission.id] = ("NodeLost", f"node {lost[0]} of a seat cannot take pods any more", now)
+    return found
+
+
+def _unbooked(sight: Sight, pod_sets: Sequence[PodSet]) -> Unbooked | None:
+    """Pods that run in a queue without an admission."""
+    ids = {admission.id for admission in sight.admissions}
+    adopted = {uid for admission in sight.admissions for uid in admission.adopted or ()}
+    found = [
+        pod
+        for pod in sight.pods
+        if is_live(pod)
+        and pod.node is not None
+        and pod.admission not in ids
+        and pod.admission not in sight.closed
+        and pod.uid not in adopted
+    ]
+    if not found:
+        return None
+    fact, first = sight.fact, found[0]
+    taken = {(seat.pod_set, seat.ordinal) for admission in sight.admissions for seat in admission.holding()}
+    pods: list[tuple[str, str, int, NodeName, Resources]] = []
+    for pod in found:
+        name = _set_of(sight, pod, pod_sets)
+        ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
+        while (name, ordinal) in taken:
+            ordinal += 1
+        taken.add((name, ordinal))
+        if pod.node is not None:
+            pods.append((pod.uid, name, ordinal, pod.node, pod.takes))
+    return Unbooked(
+        workload=sight.key,
+        namespace=first.namespace,
+        name=fact.name if fact is not None else first.name,
+        queue=(fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE,
+        priority=fact.priority if fact is not None else first.priority,
+        pods=tuple(pods),
+    )
+
+
+def _set_of(sight: Sight, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
+    match sight.key.kind:
+        case WorkloadKind.POD:
+            return BARE
+        case WorkloadKind.POD_GROUP:
+            return shape_name(pod)
+        case WorkloadKind.VOLCANO_JOB:
+            return pod.task
+        case _:
+            return pod_sets[0].name if pod_sets else BARE

@@ -1,0 +1,133 @@
+"""What nodes have and what of it is taken: by other people's pods, and by seats.
+
+Kept up to date object by object, so that a frozen ``NodeTable`` costs what changed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from admission.engine.topology import Node, NodeTable
+from admission.facts import FlavorFact, NodeFact, TopologyFact
+from queues.resources import NOTHING, Resources
+from queues.workload import NO_FLAVOR, FlavorName, NodeName, Seat
+
+
+class Stock:
+    """Nodes, flavors and topologies, with the amounts taken on each node."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, NodeFact] = {}
+        self.flavors: dict[str, FlavorFact] = {}
+        self.topologies: dict[str, TopologyFact] = {}
+        #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
+        self.unsaved: set[NodeName] = set()
+        self._foreign: dict[NodeName, Resources] = {}
+        self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
+        self._seats: dict[NodeName, Resources] = {}
+        self._table: NodeTable | None = None
+        self._changes: dict[NodeName, Resources] = {}
+
+    def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        """A node appeared, changed or went away."""
+        if fact is None:
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = fact
+        self.unsaved.add(name)
+        self._table = None
+
+    def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
+        """A ResourceFlavor appeared, changed or went away."""
+        self.flavors.pop(name, None)
+        if fact is not None:
+            self.flavors[name] = fact
+        self._table = None
+
+    def put_topology(self, name: str, fact: TopologyFact | None) -> None:
+        """A Topology appeared, changed or went away."""
+        self.topologies.pop(name, None)
+        if fact is not None:
+            self.topologies[name] = fact
+        self._table = None
+
+    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> None:
+        """A pod that is not in the books takes this much on a node; None: it does not (any more)."""
+        before = self._foreign_pods.get(pod)
+        if before == place:
+            return
+        if before is not None:
+            del self._foreign_pods[pod]
+            self._change_foreign(before[0], NOTHING - before[1])
+        if place is not None:
+            self._foreign_pods[pod] = place
+            self._change_foreign(*place)
+
+    def _change_foreign(self, node: NodeName, delta: Resources) -> None:
+        self._foreign[node] = self._foreign.get(node, NOTHING) + delta
+        self.unsaved.add(node)
+        self._change(node, delta)
+
+    def hold(self, seats: Iterable[Seat]) -> None:
+        """These seats are taken."""
+        for seat in seats:
+            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) + seat.takes
+            self._change(seat.node, seat.takes)
+
+    def give_back(self, seats: Iterable[Seat]) -> None:
+        """These seats are free again."""
+        for seat in seats:
+            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) - seat.takes
+            self._change(seat.node, NOTHING - seat.takes)
+
+    def _change(self, node: NodeName, delta: Resources) -> None:
+        if self._table is not None:
+            self._changes[node] = self._changes.get(node, NOTHING) + delta
+
+    def limit(self, node: NodeName) -> Resources | None:
+        """What admissions may use of a node: allocatable minus foreign pods; None: there is no such node."""
+        fact = self.nodes.get(node)
+        return None if fact is None else fact.allocatable - self._foreign.get(node, NOTHING)
+
+    def can_take_pods(self, node: NodeName) -> bool:
+        """Whether a new pod could start there at all."""
+        fact = self.nodes.get(node)
+        return fact is not None and fact.ready and not fact.unschedulable
+
+    def room(self, node: NodeName) -> Resources:
+        """What the node has beyond foreign pods and seats."""
+        limit = self.limit(node)
+        return NOTHING if limit is None else limit - self._seats.get(node, NOTHING)
+
+    def table(self) -> NodeTable:
+        """The nodes as the engine sees them."""
+        if self._table is None:
+            self._table = NodeTable.build(self._rows(), self._levels())
+        elif self._changes:
+            self._table = self._table.with_used(self._changes)
+        self._changes = {}
+        return self._table
+
+    def _rows(self) -> Iterable[Node]:
+        flavors = sorted(self.flavors.values(), key=lambda flavor: flavor.name)
+        for name, fact in self.nodes.items():
+            used = self._foreign.get(name, NOTHING) + self._seats.get(name, NOTHING)
+            why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else ""
+            yield Node(
+                name=name,
+                allocatable=fact.allocatable,
+                used=used,
+                labels=fact.labels,
+                taints=fact.taints,
+                usable=not why_not,
+                why_not=why_not,
+                flavor=_flavor(fact.labels, flavors),
+            )
+
+    def _levels(self) -> list[tuple[str, ...]]:
+        return [fact.levels for _, fact in sorted(self.topologies.items())]
+
+
+def _flavor(labels: Mapping[str, str], flavors: Sequence[FlavorFact]) -> FlavorName:
+    for flavor in flavors:
+        if flavor.node_labels and all(labels.get(key) == value for key, value in flavor.node_labels.items()):
+            return FlavorName(flavor.name)
+    return NO_FLAVOR

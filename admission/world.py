@@ -1,0 +1,408 @@
+"""The world in memory: facts from the cluster and open rows of the ledger, kept up to date change by change.
+
+Built at the start of a term from Postgres plus LIST; then every batch of changes and every applied plan
+goes in.
+Law: the world equals one loaded afresh from the same database and the same objects, after any sequence.
+Only the controller's loop touches it, never while a decision runs on a snapshot of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from admission.compose import is_live
+from admission.engine.plan import Reason
+from admission.engine.snapshot import Snapshot, Unbooked
+from admission.facts import (
+    Change,
+    FactKind,
+    FlavorFact,
+    NodeFact,
+    PodFact,
+    PodPhase,
+    QueueFact,
+    TopologyFact,
+    WorkloadFact,
+)
+from admission.jobs.lifecycle import JobState
+from admission.portrait import Patience, Portrait, Sight, portray
+from admission.stock import Stock
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    AdmissionState,
+    NodeName,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+Outcomes = dict[tuple[str, int], PodPhase]
+_Key = TypeVar("_Key")
+
+
+@dataclass(slots=True)
+class Unsaved:
+    """What was seen and is not in Postgres yet. Intake empties it."""
+
+    arrivals: dict[WorkloadKey, None] = field(default_factory=dict)
+    described: dict[WorkloadKey, None] = field(default_factory=dict)
+    departed: dict[WorkloadKey, None] = field(default_factory=dict)
+    queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
+    outcomes: dict[str, PodFact] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRows:
+    """What Postgres remembers, as the world starts from it."""
+
+    ledger_seq: int = 0
+    admissions: Sequence[Admission] = ()
+    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
+    outcomes: Mapping[WorkloadKey, Outcomes] = field(default_factory=dict)
+    #: Not before (seconds since the epoch), rollbacks so far.
+    backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    jobs: Mapping[str, JobState] = field(default_factory=dict)
+    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+
+
+class World:
+    """Facts, open admissions, and what follows from them for every workload."""
+
+    def __init__(self, rows: LedgerRows, patience: Patience) -> None:
+        self.patience = patience
+        self.stock = Stock()
+        self.queues: dict[QueueName, QueueFact] = {}
+        self.pods: dict[str, PodFact] = {}
+        self.facts: dict[WorkloadKey, WorkloadFact] = {}
+        self.ledger_seq = rows.ledger_seq
+        self.admissions: dict[AdmissionId, Admission] = {}
+        self.arrivals = dict(rows.arrivals)
+        self.outcomes: dict[WorkloadKey, Outcomes] = {
+            key: dict(value) for key, value in rows.outcomes.items()
+        }
+        self.backoffs = dict(rows.backoffs)
+        self.jobs: dict[str, JobState] = dict(rows.jobs)
+        self.reasons = dict(rows.reasons)
+        #: Admission ids seen on pods that the ledger has as closed, with their workload.
+        self.closed: dict[AdmissionId, WorkloadKey] = {}
+        #: Admissions for which pods are being created right now: absence of a pod means nothing yet.
+        self.in_flight: set[AdmissionId] = set()
+        self.unsaved = Unsaved()
+        #: Workloads whose objects may need a write.
+        self.touched: set[WorkloadKey] = set()
+        self.portraits: dict[WorkloadKey, Portrait] = {}
+        self._pods_of: dict[WorkloadKey, set[str]] = {}
+        self._owner: dict[str, WorkloadKey] = {}
+        self._groups: dict[tuple[str, str], WorkloadKey] = {}
+        self._members: dict[tuple[str, str], set[str]] = {}
+        self._controlled: dict[WorkloadKey, set[str]] = {}
+        self._admissions_of: dict[WorkloadKey, set[AdmissionId]] = {}
+        self._on_node: dict[NodeName, set[WorkloadKey]] = {}
+        self._pending: dict[WorkloadKey, Workload] = {}
+        self._ended: dict[AdmissionId, frozenset[int]] = {}
+        self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
+        self._started: dict[AdmissionId, None] = {}
+        self._unbooked: dict[WorkloadKey, Unbooked] = {}
+        self._stale: set[WorkloadKey] = set()
+        self._timed: set[WorkloadKey] = set()
+        for admission in rows.admissions:
+            self._put_admission(admission)
+        self._stale.update(self.arrivals)
+
+    # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
+
+    def observe(self, changes: Iterable[Change]) -> None:
+        """Take in a batch of changes, in order."""
+        for change in changes:
+            match change.kind, change.fact:
+                case FactKind.POD, PodFact() | None:
+                    self._put_pod(change.key, change.fact)
+                case FactKind.WORKLOAD, WorkloadFact() | None:
+                    self._put_workload(change)
+                case FactKind.NODE, NodeFact() | None:
+                    self._put_node(NodeName(change.key), change.fact)
+                case FactKind.QUEUE, QueueFact() | None:
+                    self._put_queue(QueueName(change.key), change.fact)
+                case FactKind.FLAVOR, FlavorFact() | None:
+                    self.stock.put_flavor(change.key, change.fact)
+                case FactKind.TOPOLOGY, TopologyFact() | None:
+                    self.stock.put_topology(change.key, change.fact)
+                case _:
+                    raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
+
+    def _put_pod(self, uid: str, fact: PodFact | None) -> None:
+        before = self.pods.pop(uid, None)
+        if before is not None and before.group:
+            _discard(self._members, (before.namespace, before.group), uid)
+        if before is not None and before.owner is not None:
+            _discard(self._controlled, before.owner, uid)
+        if fact is not None:
+            self.pods[uid] = fact
+            if fact.group:
+                self._members.setdefault((fact.namespace, fact.group), set()).add(uid)
+            if fact.owner is not None:
+                self._controlled.setdefault(fact.owner, set()).add(uid)
+        self._settle(uid)
+
+    def _settle(self, uid: str) -> None:
+        """Find out whose pod it is, and put its use on its node if it is in nobody's books."""
+        fact = self.pods.get(uid)
+        owner = None if fact is None else self._owner_of(fact)
+        before = self._owner.get(uid)
+        if before is not None:
+            self._stale.add(before)
+            if before != owner:
+                _discard(self._pods_of, before, uid)
+                del self._owner[uid]
+        if owner is not None:
+            self._owner[uid] = owner
+            self._pods_of.setdefault(owner, set()).add(uid)
+            self._stale.add(owner)
+        if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+            self._note_outcome(owner, fact)
+        foreign = (
+            fact is not None and fact.node is not None and is_live(fact) and not self.is_booked(fact, owner)
+        )
+        self.stock.charge(uid, (fact.node, fact.takes) if foreign and fact and fact.node else None)
+
+    def _owner_of(self, pod: PodFact) -> WorkloadKey | None:
+        """The workload that a pod belongs to; None: other people's pod."""
+        if pod.group is not None:
+            group = self._groups.get((pod.namespace, pod.group))
+            if group is not None:
+                return group
+        if pod.owner is not None and pod.owner.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB):
+            fact = self.facts.get(pod.owner)
+            if fact is not None and fact.queue is not None:
+                return pod.owner
+            if pod.owner.kind is WorkloadKind.VOLCANO_JOB or pod.owner in self._admissions_of:
+                return pod.owner
+        if pod.gated or pod.queue is not None or pod.admission is not None:
+            return WorkloadKey(WorkloadKind.POD, pod.uid)
+        return None
+
+    def is_booked(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
+        """Whether the pod's use is covered by a seat of an open admission."""
+        if owner is None:
+            return False
+        for id_ in self._admissions_of.get(owner, ()):
+            admission = self.admissions[id_]
+            if pod.admission == id_ or (admission.adopted is not None and pod.uid in admission.adopted):
+                return True
+        return False
+
+    def _note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
+        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.seat is None:
+            return
+        job = self.jobs.get(owner.uid)
+        if pod.version != (job.version if job is not None else 0):
+            return
+        outcomes = self.outcomes.setdefault(owner, {})
+        if pod.seat not in outcomes:
+            outcomes[pod.seat] = pod.phase
+            self.unsaved.outcomes[pod.uid] = pod
+
+    def _put_workload(self, change: Change) -> None:
+        assert change.workload_kind is not None
+        key = WorkloadKey(change.workload_kind, change.key)
+        fact = change.fact if isinstance(change.fact, WorkloadFact) else None
+        before = self.facts.pop(key, None)
+        if fact is not None and not fact.owned_by_job:
+            self.facts[key] = fact
+        named = fact or before
+        if named is not None and key.kind is WorkloadKind.POD_GROUP:
+            place = (named.namespace, named.name)
+            if fact is not None and not fact.owned_by_job:
+                self._groups[place] = key
+            elif self._groups.get(place) == key:
+                del self._groups[place]
+            for uid in list(self._members.get(place, ())):
+                self._settle(uid)
+        if (before is None) != (fact is None) or (before and fact and before.queue != fact.queue):
+            for uid in list(self._controlled.get(key, ())):
+                self._settle(uid)
+        self._stale.add(key)
+
+    def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        before = self.stock.nodes.get(name)
+        self.stock.put_node(name, fact)
+        if (
+            before is None
+            or fact is None
+            or (before.ready, before.unschedulable) != (fact.ready, fact.unschedulable)
+        ):
+            self._stale.update(self._on_node.get(name, ()))
+
+    def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
+        self.queues.pop(name, None)
+        if fact is not None:
+            self.queues[name] = fact
+        self.unsaved.queues[name] = fact
+
+    # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
+
+    def put_admissions(self, admissions: Iterable[Admission]) -> None:
+        """Admissions opened or changed by an applied plan; closed ones leave."""
+        for admission in admissions:
+            self._put_admission(admission)
+
+    def _put_admission(self, admission: Admission) -> None:
+        before = self.admissions.pop(admission.id, None)
+        if before is not None:
+            self.stock.give_back(before.holding())
+        key = admission.workload
+        ids = self._admissions_of.setdefault(key, set())
+        if admission.state is AdmissionState.CLOSED:
+            ids.discard(admission.id)
+            self.closed[admission.id] = key
+            if not ids:
+                del self._admissions_of[key]
+        else:
+            self.admissions[admission.id] = admission
+            ids.add(admission.id)
+            self.stock.hold(admission.holding())
+            for seat in admission.seats:
+                self._on_node.setdefault(seat.node, set()).add(key)
+        if before is None or admission.state is AdmissionState.CLOSED:
+            for uid in list(self._pods_of.get(key, ())):
+                self._settle(uid)
+        self._stale.add(key)
+
+    def put_job(self, uid: str, state: JobState) -> None:
+        """A Volcano Job's state changed in the ledger."""
+        self.jobs[uid] = state
+        self._stale.add(WorkloadKey(WorkloadKind.VOLCANO_JOB, uid))
+
+    def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
+        """A workload went back and waits."""
+        self.backoffs[key] = (not_before, rollbacks)
+        self._stale.add(key)
+
+    def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
+        """Sequence numbers given by intake."""
+        self.arrivals.update(arrivals)
+        self._stale.update(arrivals)
+
+    def forget(self, keys: Iterable[WorkloadKey]) -> None:
+        """These workloads are gone and hold nothing."""
+        for key in keys:
+            for rows in (self.arrivals, self.outcomes, self.backoffs, self.reasons, self.portraits):
+                rows.pop(key, None)
+            self.jobs.pop(key.uid, None)
+
+    # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
+
+    def admissions_of(self, key: WorkloadKey) -> list[Admission]:
+        """Admissions of a workload that are not closed, oldest first."""
+        return [self.admissions[id_] for id_ in sorted(self._admissions_of.get(key, ()))]
+
+    def pods_of(self, key: WorkloadKey) -> list[PodFact]:
+        """Pods of a workload, by name."""
+        return sorted((self.pods[uid] for uid in self._pods_of.get(key, ())), key=lambda pod: pod.name)
+
+    def dead_nodes(self, admissions: Sequence[Admission]) -> frozenset[NodeName]:
+        """Nodes of these admissions that cannot take pods any more."""
+        nodes = {seat.node for admission in admissions for seat in admission.seats}
+        return frozenset(node for node in nodes if not self.stock.can_take_pods(node))
+
+    def refresh(self, now: int) -> None:
+        """Bring the portraits of everything stale up to date, and note what must be saved first."""
+        stale, self._stale, self._timed = self._stale | self._timed, set(), set()
+        for key in sorted(stale):
+            portrait = portray(self._sight(key), now, self.patience)
+            before = self.portraits.get(key)
+            self._replace(before, portrait)
+            self.touched.add(key)
+            if portrait is None:
+                self.portraits.pop(key, None)
+                self.unsaved.arrivals.pop(key, None)
+                if key in self.arrivals:
+                    self.unsaved.departed[key] = None
+                continue
+            self.portraits[key] = portrait
+            self.unsaved.departed.pop(key, None)
+            if portrait.timed:
+                self._timed.add(key)
+            if key not in self.arrivals:
+                self.unsaved.arrivals[key] = None
+            elif before is None or _described(before) != _described(portrait):
+                self.unsaved.described[key] = None
+
+    def _sight(self, key: WorkloadKey) -> Sight:
+        job = self.jobs.get(key.uid)
+        admissions = self.admissions_of(key)
+        pods = self.pods_of(key)
+        return Sight(
+            key=key,
+            fact=self.facts.get(key),
+            pods=pods,
+            admissions=admissions,
+            arrival=self.arrivals.get(key),
+            outcomes=self.outcomes.get(key, {}),
+            job_over=job is not None and job.is_over(),
+            backoff=self.backoffs.get(key, (0, 0)),
+            dead_nodes=self.dead_nodes(admissions),
+            in_flight=frozenset(admission.id for admission in admissions if admission.id in self.in_flight),
+            closed=frozenset(
+                pod.admission
+                for pod in pods
+                if pod.admission is not None and self.closed.get(pod.admission) == key
+            ),
+        )
+
+    def _replace(self, before: Portrait | None, after: Portrait | None) -> None:
+        """Keep the collections of the next snapshot in step with one portrait."""
+        if before is not None:
+            self._pending.pop(before.key, None)
+            self._unbooked.pop(before.key, None)
+            for place in before.occupancies:
+                self._ended.pop(place.admission.id, None)
+                self._evictable.pop(place.admission.id, None)
+                self._started.pop(place.admission.id, None)
+        if after is None:
+            return
+        if after.lacking and after.key in self.arrivals:
+            self._pending[after.key] = after.workload
+        if after.unbooked is not None:
+            self._unbooked[after.key] = after.unbooked
+        self._ended.update(after.ended)
+        self._evictable.update(after.evictable)
+        self._started.update(dict.fromkeys(after.started))
+
+    def changed(self) -> bool:
+        """Whether anything waits to be looked at again."""
+        return bool(self._stale or self.unsaved or self.stock.unsaved)
+
+    def freeze(self, now: int) -> Snapshot:
+        """The snapshot for one decision. ``refresh`` and intake come before."""
+        return Snapshot(
+            now=now,
+            ledger_seq=self.ledger_seq,
+            queues={name: fact.queue for name, fact in self.queues.items()},
+            nodes=self.stock.table(),
+            pending=dict(self._pending),
+            admissions=dict(self.admissions),
+            ended=dict(self._ended),
+            started=tuple(sorted(self._started)),
+            evictable=dict(self._evictable),
+            unbooked=tuple(self._unbooked.values()),
+        )
+
+
+def _discard(sets: dict[_Key, set[str]], key: _Key, member: str) -> None:
+    members = sets.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del sets[key]
+
+
+def _described(portrait: Portrait) -> tuple[object, ...]:
+    """What Postgres tells about a workload to whoever asks another replica."""
+    workload = portrait.workload
+    return (workload.queue, workload.priority, workload.asks(), workload.minimum)
