@@ -115,3 +115,9 @@ class Model(BaseModel):
     def document(self) -> dict[str, Any]:
         """As JSON-like data with Kubernetes' keys: what was given, unknown fields included."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class OpenModel(Model):
+    """A part of Volcano's API: the API server too keeps fields that are not modelled here."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})

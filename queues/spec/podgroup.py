@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Count, Int32, Model, Quantities, Text, Time
+from queues.spec.model import Count, Int32, Model, OpenModel, Quantities, Text, Time
 from queues.spec.names import SCHEDULING_VOLCANO
 from queues.spec.volcano_job import NetworkTopology, Whole
 
@@ -21,7 +21,7 @@ class PodGroupPhase(StrEnum):
     COMPLETED = "Completed"
 
 
-class SubGroupPolicy(Model):
+class SubGroupPolicy(OpenModel):
     """Members with a topology of their own."""
 
     name: Text = ""
@@ -33,7 +33,7 @@ class SubGroupPolicy(Model):
     match_label_keys: tuple[Text, ...] = ()
 
 
-class PodGroupSpec(Model):
+class PodGroupSpec(OpenModel):
     """What a PodGroup asks."""
 
     #: So many pods start together or none does.

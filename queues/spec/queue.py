@@ -11,7 +11,7 @@ from queues.quota import ROOT, Limits
 from queues.quota import Queue as DomainQueue
 from queues.resources import Resources, amount
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Count, Duration, Flag, Int32, Model, Quantities, Text
+from queues.spec.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text
 from queues.spec.names import SCHEDULING_VOLCANO
 from queues.spec.volcano_job import Whole
 from queues.workload import FlavorName, QueueName
@@ -26,7 +26,7 @@ class QueueState(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Guarantee(Model):
+class Guarantee(OpenModel):
     """Never lent to others."""
 
     resource: Quantities = Field(default_factory=dict)
@@ -108,7 +108,7 @@ class QueueAccess(Model):
     max_run_time: Duration | None = None
 
 
-class QueueSpec(Model):
+class QueueSpec(OpenModel):
     """What an administrator grants to a queue."""
 
     weight: Annotated[Int32, Field(ge=1, le=65535)] = 1

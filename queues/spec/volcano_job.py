@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Count, Duration, Int32, Model, Text, Time
+from queues.spec.model import Count, Duration, Int32, Model, OpenModel, Text, Time
 from queues.spec.names import BATCH_VOLCANO
 
 #: A DNS subdomain or nothing.
@@ -41,7 +41,7 @@ class JobPhase(StrEnum):
     FAILED = "Failed"
 
 
-class NetworkTopology(Model):
+class NetworkTopology(OpenModel):
     """How far apart pods may lie, in tiers of HyperNodes; tier 1 is the innermost."""
 
     mode: Literal["hard", "soft"] = "hard"
@@ -49,7 +49,7 @@ class NetworkTopology(Model):
     highest_tier_name: Text | None = None
 
 
-class LifecyclePolicy(Model):
+class LifecyclePolicy(OpenModel):
     """What to do when something happens to a pod, a task or the Job."""
 
     action: Text = ""
@@ -59,7 +59,7 @@ class LifecyclePolicy(Model):
     timeout: Duration | None = None
 
 
-class VolumeSpec(Model):
+class VolumeSpec(OpenModel):
     """A volume mounted into every container of every pod."""
 
     mount_path: Text
@@ -68,14 +68,14 @@ class VolumeSpec(Model):
     volume_claim: Whole | None = None
 
 
-class DependsOn(Model):
+class DependsOn(OpenModel):
     """Tasks that must have started before this one."""
 
     name: tuple[Text, ...] = ()
     iteration: Literal["any", "all"] = "any"
 
 
-class PartitionPolicy(Model):
+class PartitionPolicy(OpenModel):
     """A task split into groups of equal size, each with a topology of its own."""
 
     total_partitions: Annotated[Int32, Field(ge=1)]
@@ -84,7 +84,7 @@ class PartitionPolicy(Model):
     network_topology: NetworkTopology | None = None
 
 
-class TaskSpec(Model):
+class TaskSpec(OpenModel):
     """Pods of one shape."""
 
     name: Annotated[Text, Field(max_length=63, pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = ""
@@ -106,14 +106,14 @@ def _no_flags(plugins: Any) -> Any:
     return plugins
 
 
-class JobSpec(Model):
+class JobSpec(OpenModel):
     """What a Volcano Job asks."""
 
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
     #: Gang size; the webhook makes 0 the sum over tasks.
     min_available: Count = 0
     volumes: tuple[VolumeSpec, ...] = ()
-    tasks: Annotated[tuple[TaskSpec, ...], Field(min_length=1)] = ()
+    tasks: Annotated[tuple[TaskSpec, ...], Field(json_schema_extra={"minItems": 1})] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     #: Name of the plugin → its flags.
     plugins: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_no_flags)] = Field(default_factory=dict)
