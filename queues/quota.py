@@ -1,30 +1,47 @@
 """The queue tree and its limits: guarantee ≤ deserved ≤ capability per (flavor, resource), at every level.
 
 The meaning of the three numbers is that of design §5; in Kueue's words guarantee = nominal − lending limit,
-deserved = nominal quota, capability = nominal + borrowing limit, an inner queue = a cohort whose numbers contain
-its children's.
+deserved = nominal quota, capability = nominal + borrowing limit, an inner queue = a cohort whose numbers
+contain its children's.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
-from queues.resources import NOTHING, Resources
+from queues.errors import (
+    GuaranteesExceedParent,
+    LimitsOutOfOrder,
+    MusterError,
+    QueueCycle,
+    QuotaTreeError,
+    UnknownParent,
+)
+from queues.resources import NOTHING, Resources, show
+from queues.weights import Claimant, share_out
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 ROOT = QueueName("root")
 
 
 class Account(NamedTuple):
-    """One line of the books of a queue or of a limit. ``NO_FLAVOR`` sums over all flavors (the plain fields)."""
+    """One line of the books. ``NO_FLAVOR`` sums over all flavors (the plain fields)."""
 
     flavor: FlavorName
     resource: str
 
+    def __str__(self) -> str:
+        return self.resource if self.flavor == NO_FLAVOR else f"{self.resource} in flavor {self.flavor}"
+
+    def show(self, units: int | None) -> str:
+        """An amount of this account as people write it."""
+        return "unset" if units is None else show(self.resource, units)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one queue in one flavor, or (``NO_FLAVOR``) over all flavors. Amounts in units of queues.resources."""
+    """Limits of one queue in one flavor, or (``NO_FLAVOR``) over all. Units of ``queues.resources``."""
 
     guarantee: Resources = NOTHING
     #: A resource that is absent has no deserved amount of its own: the weighted share counts.
@@ -62,3 +79,274 @@ class Queue:
     max_pending_per_user: int | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueTree:
+    """All queues with their effective limits. One that cannot be used is in ``problems`` and stops nobody.
+
+    Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all
+    flavors at least the sum of the flavors'; ``deserved`` is its weighted share of its parent's;
+    ``capability`` is left to the ancestors. ``root`` has what usable nodes can allocate.
+    """
+
+    queues: Mapping[QueueName, Queue]
+    #: From the queue to ``root``, both included.
+    paths: Mapping[QueueName, tuple[QueueName, ...]]
+    children: Mapping[QueueName, tuple[QueueName, ...]]
+    #: Why a queue cannot be used, all that was found; the errors of its ancestors count for it too.
+    problems: Mapping[QueueName, tuple[MusterError, ...]]
+    guarantees: Mapping[QueueName, Mapping[Account, int]]
+    capabilities: Mapping[QueueName, Mapping[Account, int]]
+    #: Explicit ones only; ``deserved()`` knows all.
+    own_deserved: Mapping[QueueName, Mapping[Account, int]]
+    #: What a queue's children count together upwards while nobody uses anything.
+    idle: Mapping[QueueName, Mapping[Account, int]]
+    _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        queues: Mapping[QueueName, Queue],
+        capacity: Resources | None,
+        flavors: Mapping[FlavorName, Resources] = MappingProxyType({}),
+    ) -> "QueueTree":
+        """The tree of these queues over nodes that can allocate ``capacity`` (None: unbounded), by flavor.
+
+        Never raises: what is wrong is told in ``problems``.
+        """
+        return _build(queues, capacity, flavors)
+
+    def usable(self, queue: QueueName) -> bool:
+        """Whether the queue exists and has no problem."""
+        return queue in self.paths and queue not in self.problems
+
+    def leaf(self, queue: QueueName) -> bool:
+        """Whether the queue may hold workloads: it is not ``root`` and has no children."""
+        return queue != ROOT and not self.children.get(queue)
+
+    def guarantee(self, queue: QueueName, account: Account) -> int:
+        """What is kept free for the queue even while idle."""
+        return self.guarantees[queue].get(account, 0)
+
+    def capability(self, queue: QueueName, account: Account) -> int | None:
+        """What the queue never exceeds by its own limit; None: only its ancestors limit it."""
+        return self.capabilities[queue].get(account)
+
+    def deserved(self, queue: QueueName, account: Account) -> int:
+        """The queue's own share: as written, else by weight out of its parent's (``root``: the capacity)."""
+        own = self.own_deserved[queue].get(account)
+        if own is not None:
+            return own
+        if queue == ROOT:
+            return self.capabilities[ROOT].get(account, 0)
+        parent = self.paths[queue][1]
+        shares = self._shared_out.get((parent, account))
+        if shares is None:
+            shares = self._shared_out[parent, account] = self._share_out(parent, account)
+        return shares.get(queue, 0)
+
+    def _share_out(self, parent: QueueName, account: Account) -> Mapping[QueueName, int]:
+        left = self.deserved(parent, account)
+        claims = []
+        for child in self.children[parent]:
+            own = self.own_deserved[child].get(account)
+            if own is not None:
+                left -= own
+            elif self._may_use(child, account.flavor):
+                limit = self.capability(child, account)
+                weight = self.queues[child].weight
+                claims.append(Claimant(child, weight, self.guarantee(child, account), limit))
+        return {QueueName(name): share for name, share in share_out(max(0, left), claims).items()}
+
+    def _may_use(self, queue: QueueName, flavor: FlavorName) -> bool:
+        offered = self.flavors(queue)
+        return flavor == NO_FLAVOR or not offered or flavor in offered
+
+    def flavors(self, queue: QueueName) -> tuple[FlavorName, ...]:
+        """Flavors in the order to try: the queue's, else its nearest ancestor's; () = any node."""
+        return next((tuple(each.flavors) for each in self._upwards(queue) if each.flavors), ())
+
+    def paused(self, queue: QueueName) -> QueueName | None:
+        """The queue on the path that is paused, nearest first; None: none is."""
+        return next((each.name for each in self._upwards(queue) if each.paused), None)
+
+    def closed(self, queue: QueueName) -> QueueName | None:
+        """The queue on the path that is closed, nearest first; None: none is."""
+        return next((each.name for each in self._upwards(queue) if each.closed), None)
+
+    def order(self, queue: QueueName) -> str:
+        """Order inside the queue, inherited."""
+        return next((each.order for each in self._upwards(queue) if each.order is not None), "priority")
+
+    def ageing_per_hour(self, queue: QueueName) -> int:
+        """Points of priority a workload gains per hour of waiting, inherited."""
+        own = (each.ageing_per_hour for each in self._upwards(queue) if each.ageing_per_hour is not None)
+        return next(own, 0)
+
+    def placement(self, queue: QueueName) -> str:
+        """``pack`` or ``spread``, inherited."""
+        return next((each.placement for each in self._upwards(queue) if each.placement is not None), "pack")
+
+    def max_gang(self, queue: QueueName) -> tuple[QueueName, int] | None:
+        """The tightest limit of pods per gang on the path, and whose it is; None: no limit."""
+        limits = [(each.max_gang, each.name) for each in self._upwards(queue) if each.max_gang is not None]
+        if not limits:
+            return None
+        size, name = min(limits, key=lambda limit: limit[0])
+        return name, size
+
+    def _upwards(self, queue: QueueName) -> Iterator[Queue]:
+        return (self.queues[name] for name in self.paths[queue])
+
+
+Books = dict[QueueName, dict[Account, int]]
+
+
+def _build(
+    queues: Mapping[QueueName, Queue], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
+) -> QueueTree:
+    every = {name: queues[name] for name in sorted(queues)}
+    every[ROOT] = replace(every.get(ROOT, Queue(name=ROOT)), parent=None)
+    found: dict[QueueName, list[MusterError]] = {}
+    paths = {name: _path(name, every, found) for name in every}
+    children: dict[QueueName, tuple[QueueName, ...]] = dict.fromkeys(every, ())
+    for name, path in paths.items():
+        if name != ROOT:
+            children[path[1]] += (name,)
+
+    own = {name: _numbers(queue) for name, queue in every.items()}
+    for name, queue in every.items():
+        wrong = _misordered(queue, own[name])
+        if queue.broken is not None:
+            wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
+        if wrong:
+            # What cannot be believed holds nothing back from others.
+            found.setdefault(name, []).extend(wrong)
+            own[name] = _Numbers()
+    guarantees: Books = {}
+    idle: Books = {}
+    for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
+        idle[name] = _sum(guarantees[child] for child in children[name])
+        guarantees[name], excess = _guarantee(every[name], own[name], idle[name])
+        for account, error in excess.items():
+            found.setdefault(name, []).append(error)
+            del idle[name][account]
+            for child in children[name]:
+                guarantees[child].pop(account, None)
+    capabilities = {name: numbers.capability for name, numbers in own.items()}
+    capabilities[ROOT] = _ceiling(own[ROOT].capability, capacity, flavors)
+    problems = {
+        name: tuple(error for each in path for error in found.get(each, ()))
+        for name, path in paths.items()
+        if any(each in found for each in path)
+    }
+    deserved = {name: numbers.deserved for name, numbers in own.items()}
+    return QueueTree(every, paths, children, problems, guarantees, capabilities, deserved, idle)
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """A queue's own numbers by account, the sums over its flavors included."""
+
+    guarantee: dict[Account, int] = field(default_factory=dict)
+    deserved: dict[Account, int] = field(default_factory=dict)
+    capability: dict[Account, int] = field(default_factory=dict)
+
+
+def _numbers(queue: Queue) -> _Numbers:
+    numbers = _Numbers()
+    over_all: dict[str, dict[str, int]] = {"guarantee": {}, "deserved": {}}
+    for flavor, limits in ((NO_FLAVOR, queue.limits), *queue.flavors.items()):
+        for kind in ("guarantee", "deserved", "capability"):
+            book: dict[Account, int] = getattr(numbers, kind)
+            amounts: Mapping[str, int] = getattr(limits, kind)
+            for resource, units in amounts.items():
+                book[Account(flavor, resource)] = units
+                if flavor != NO_FLAVOR and kind in over_all:
+                    over_all[kind][resource] = over_all[kind].get(resource, 0) + units
+    for resource, units in over_all["guarantee"].items():
+        plain = Account(NO_FLAVOR, resource)
+        numbers.guarantee[plain] = max(units, numbers.guarantee.get(plain, 0))
+    for resource, units in over_all["deserved"].items():
+        numbers.deserved.setdefault(Account(NO_FLAVOR, resource), units)
+    return numbers
+
+
+def _path(
+    name: QueueName, queues: Mapping[QueueName, Queue], found: dict[QueueName, list[MusterError]]
+) -> tuple[QueueName, ...]:
+    """From the queue to root. A queue whose way up is broken is counted right below root."""
+    path = [name]
+    while path[-1] != ROOT:
+        queue = queues[path[-1]]
+        parent = ROOT if queue.parent is None else queue.parent
+        if parent in path:
+            cycle = [*path[path.index(parent) :], parent]
+            if name in cycle:
+                error: MusterError = QueueCycle(queue=name, path=" → ".join(cycle))
+            else:
+                error = QueueCycle(queue=parent, path=" → ".join(cycle))
+            found.setdefault(name, []).append(error)
+            return name, ROOT
+        if parent not in queues:
+            found.setdefault(queue.name, [UnknownParent(queue=queue.name, parent=parent)])
+            return (*path, ROOT)
+        path.append(parent)
+    return tuple(path)
+
+
+def _misordered(queue: Queue, numbers: _Numbers) -> list[MusterError]:
+    wrong: list[MusterError] = []
+    for account in sorted({*numbers.guarantee, *numbers.deserved, *numbers.capability}):
+        known = [numbers.guarantee.get(account, 0)]
+        known += [book[account] for book in (numbers.deserved, numbers.capability) if account in book]
+        if known != sorted(known):
+            wrong.append(
+                LimitsOutOfOrder(
+                    queue=queue.name,
+                    resource=str(account),
+                    guarantee=account.show(known[0]),
+                    deserved=account.show(numbers.deserved.get(account)),
+                    capability=account.show(numbers.capability.get(account)),
+                )
+            )
+    return wrong
+
+
+def _guarantee(
+    queue: Queue, numbers: _Numbers, children: Mapping[Account, int]
+) -> tuple[dict[Account, int], dict[Account, MusterError]]:
+    """What counts as guaranteed, and where the children are guaranteed more than the queue may have."""
+    if queue.name == ROOT:  # nobody stands above root to keep anything from
+        return {}, {}
+    guarantee = dict(numbers.guarantee)
+    excess: dict[Account, MusterError] = {}
+    for account, units in sorted(children.items()):
+        own = numbers.guarantee.get(account, numbers.capability.get(account))
+        if own is None or units <= own:
+            guarantee[account] = max(guarantee.get(account, 0), units)
+        else:
+            excess[account] = GuaranteesExceedParent(
+                queue=queue.name, children=account.show(units), resource=str(account), own=account.show(own)
+            )
+    return guarantee, excess
+
+
+def _ceiling(
+    own: Mapping[Account, int], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
+) -> dict[Account, int]:
+    ceiling = dict(own)
+    for flavor, amounts in ((NO_FLAVOR, capacity or NOTHING), *flavors.items()):
+        for resource, units in amounts.items():
+            account = Account(flavor, resource)
+            ceiling[account] = min(units, ceiling.get(account, units))
+    return ceiling
+
+
+def _sum(books: Iterable[Mapping[Account, int]]) -> dict[Account, int]:
+    sums: dict[Account, int] = {}
+    for book in books:
+        for account, units in book.items():
+            sums[account] = sums.get(account, 0) + units
+    return sums

@@ -1,0 +1,156 @@
+"""What queues use, and what may still be added, at every level of the tree.
+
+Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is taken already. Adding to a queue
+below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from queues.quota import ROOT, Account, QueueTree
+from queues.resources import Resources
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitHit:
+    """The first limit on the way up that a request does not respect."""
+
+    #: Whose limit it is: the queue itself or an ancestor.
+    queue: QueueName
+    account: Account
+    limit: int
+    #: What its workloads use now.
+    used: int
+    #: What idle guarantees below it keep from the one who asks.
+    kept: int
+    asked: int
+
+    @property
+    def short(self) -> int:
+        """By how much the request exceeds the limit."""
+        return self.used + self.kept + self.asked - self.limit
+
+
+def accounts(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
+    """The accounts that these amounts by flavor are posted to: each flavor's, and the sum over all."""
+    amounts: dict[Account, int] = {}
+    for flavor, vector in takes.items():
+        for resource, units in vector.items():
+            plain = Account(NO_FLAVOR, resource)
+            amounts[plain] = amounts.get(plain, 0) + units
+            if flavor != NO_FLAVOR:
+                amounts[Account(flavor, resource)] = units
+    return amounts
+
+
+def seats_by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
+    """What seats take together, by flavor."""
+    sums: dict[FlavorName, dict[str, int]] = {}
+    for seat in seats:
+        book = sums.setdefault(seat.flavor, {})
+        for resource, units in seat.takes.items():
+            book[resource] = book.get(resource, 0) + units
+    return {flavor: Resources(book) for flavor, book in sums.items()}
+
+
+class Usage:
+    """Books of one tree: mutable, one entry per queue and account that is used."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        self.tree = tree
+        #: Used by the queue and everything below it.
+        self._used: dict[QueueName, dict[Account, int]] = {name: {} for name in tree.paths}
+        #: Own use plus max(counted, guarantee) of every child.
+        self._counted: dict[QueueName, dict[Account, int]] = {
+            name: dict(idle) for name, idle in tree.idle.items()
+        }
+
+    def copy(self) -> "Usage":
+        """Books that change on their own."""
+        twin = object.__new__(Usage)
+        twin.tree = self.tree
+        twin._used = {name: dict(book) for name, book in self._used.items()}
+        twin._counted = {name: dict(book) for name, book in self._counted.items()}
+        return twin
+
+    def used(self, queue: QueueName, account: Account) -> int:
+        """What the workloads of a queue and of everything below it use."""
+        return self._used[queue].get(account, 0)
+
+    def book(self, queue: QueueName) -> Mapping[Account, int]:
+        """All that the workloads of a queue and of everything below it use, by account."""
+        return self._used[queue]
+
+    def counted(self, queue: QueueName, account: Account) -> int:
+        """What counts against the queue's limit: its use, and idle guarantees below it."""
+        return self._counted[queue].get(account, 0)
+
+    def add(self, queue: QueueName, amounts: Mapping[Account, int], times: int = 1) -> None:
+        """Post amounts to a queue and all above it; to root if there is no such queue. Checks nothing."""
+        path = self.tree.paths.get(queue, (ROOT,))
+        for account, units in amounts.items():
+            delta = counted_delta = units * times
+            for name in path:
+                used = self._used[name]
+                used[account] = used.get(account, 0) + delta
+                if not used[account]:
+                    del used[account]
+                counted = self._counted[name]
+                before = counted.get(account, 0)
+                after = counted[account] = before + counted_delta
+                guarantee = self.tree.guarantee(name, account)
+                counted_delta = max(after, guarantee) - max(before, guarantee)
+
+    def remove(self, queue: QueueName, amounts: Mapping[Account, int]) -> None:
+        """Take amounts back."""
+        self.add(queue, amounts, times=-1)
+
+    def available(self, queue: QueueName, account: Account) -> int | None:
+        """What may still be added; negative: the queue or an ancestor is above its limit. None: no limit.
+
+        An idle guarantee may be used even when the cluster is too small for all guarantees: ``root`` is exempt.
+        """
+        own = self.tree.capability(queue, account)
+        left = None if own is None else own - self.counted(queue, account)
+        if queue == ROOT:
+            return left
+        above = self.available(self.tree.paths[queue][1], account)
+        if above is None:
+            return left
+        if self.tree.paths[queue][1] == ROOT:
+            above = max(0, above)
+        above += max(0, self.tree.guarantee(queue, account) - self.counted(queue, account))
+        return above if left is None else min(left, above)
+
+    def refusal(self, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
+        """The first limit, nearest queue first, that adding these amounts would break; None: there is none.
+
+        For every account the same as ``units ≤ available(queue, account)``.
+        """
+        for account, units in amounts.items():
+            if units > 0:
+                hit = self._first_hit(queue, account, units)
+                if hit is not None:
+                    return hit
+        return None
+
+    def _first_hit(self, queue: QueueName, account: Account, units: int) -> LimitHit | None:
+        asked = units
+        for name in self.tree.paths[queue]:
+            counted = self.counted(name, account)
+            limit = self.tree.capability(name, account)
+            if name == ROOT and asked <= 0:
+                return None
+            if limit is not None and counted + asked > limit:
+                used = self.used(name, account)
+                return LimitHit(
+                    queue=name,
+                    account=account,
+                    limit=limit,
+                    used=used,
+                    kept=counted + asked - units - used,
+                    asked=units,
+                )
+            asked -= max(0, self.tree.guarantee(name, account) - counted)
+        return None
