@@ -24,11 +24,11 @@ class Account(Body, frozen=True, kw_only=True):
     used: str
     #: Never lent to others.
     guarantee: str
-    #: Its own share, written or (with weights) computed; null: nothing is deserved.
+    #: Its own share as written; null: by weight.
     deserved: str | None
     #: Never above this; null: as much as the parent allows.
     capability: str | None
-    #: used ÷ deserved; null: in use although nothing is deserved.
+    #: used ÷ deserved; null: no deserved amount is written.
     share: float | None
 
 
@@ -42,9 +42,9 @@ class Queue(Body, frozen=True, kw_only=True):
     state: str
     #: Why it is not open; "" when it is.
     message: str
-    weight: int
-    priority: int
-    #: The largest share over its accounts; null: infinite.
+    #: Who changed its document last; "": unknown.
+    changed_by: str
+    #: The largest share over its accounts; null: no deserved amount is written.
     share: float | None
     #: Workloads of the whole subtree that wait, and that hold seats.
     pending: int
@@ -104,18 +104,6 @@ class PendingList(Body, frozen=True, kw_only=True):
     items: tuple[Waiting, ...]
 
 
-class PodSet(Body, frozen=True, kw_only=True):
-    """Pods of one shape."""
-
-    name: str
-    count: int
-    minimum: int
-    #: What one pod takes.
-    takes: Mapping[str, str]
-    required_topology: str | None = None
-    preferred_topology: str | None = None
-
-
 class Seats(Body, frozen=True, kw_only=True):
     """Seats of one pod set on one node."""
 
@@ -137,9 +125,10 @@ class Admission(Body, frozen=True, kw_only=True):
     #: open | evicting | closed
     state: str
     opened: str
-    closed: str | None
     #: True: ran before it was in the books.
     adopted: bool
+    #: Why it is being taken back; null: it is not.
+    eviction: Reason | None
     #: Seats that are held, and how many were given back already.
     seats: tuple[Seats, ...]
     ended: int
@@ -151,7 +140,15 @@ class Event(Body, frozen=True, kw_only=True):
     at: str
     #: For instance admit, adopt, evict, free, refuse.
     what: str
+    #: Reason code; "" when the kind says it all.
+    code: str
     message: str
+    #: The admission concerned; null: none.
+    admission: int | None
+    #: For whom, as "kind/uid"; null: for nobody else.
+    beneficiary: str | None
+    #: The numbers it was decided on.
+    numbers: Mapping[str, Any]
 
 
 class Explanation(Body, frozen=True, kw_only=True):
@@ -170,11 +167,15 @@ class Explanation(Body, frozen=True, kw_only=True):
     pods: int
     minimum: int
     asks: Mapping[str, str]
-    pod_sets: tuple[PodSet, ...]
     #: 1-based place in its queue and how many wait there; null: not waiting.
     position: int | None
     queue_length: int | None
+    #: What the position is counted by, as a phrase; "" without one.
+    position_by: str
     reason: Reason | None
+    #: No attempt before this time, after so many rollbacks; null: no backoff.
+    not_before: str | None
+    rollbacks: int
     #: Those right before it in its queue, nearest last (at most ten).
     ahead: tuple[Waiting, ...]
     #: Queues from its own up to root, with their books.
