@@ -48,7 +48,7 @@ class Metadata(Part):
 class Bare(Part):
     """Any object, by its identity only: what is left of one that cannot be read."""
 
-    metadata: Metadata = Metadata()
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
 class Amounts(Part):
@@ -171,8 +171,8 @@ class Pod(Part):
     """A pod."""
 
     metadata: Metadata
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class PodTemplate(Part):
@@ -208,8 +208,8 @@ class Node(Part):
     """A node."""
 
     metadata: Metadata
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
 class JobSpec(Part):
@@ -237,8 +237,8 @@ class Job(Part):
     """A Job of batch/v1."""
 
     metadata: Metadata
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
 
 
 class NetworkTopology(Part):
@@ -291,7 +291,7 @@ class VolcanoJob(Part):
     """A Volcano Job."""
 
     metadata: Metadata
-    spec: VolcanoJobSpec = VolcanoJobSpec()
+    spec: VolcanoJobSpec = msgspec.field(default_factory=VolcanoJobSpec)
     status: VolcanoJobStatus | None = None
 
 
@@ -316,7 +316,7 @@ class PodGroup(Part):
     """A PodGroup."""
 
     metadata: Metadata
-    spec: PodGroupSpec = PodGroupSpec()
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus | None = None
 
 
@@ -345,7 +345,7 @@ class ListMetadata(Part):
 class Page(Part):
     """One page of a list, its items not yet decoded."""
 
-    metadata: ListMetadata = ListMetadata()
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[msgspec.Raw] | None = None
 
 
