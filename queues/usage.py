@@ -109,7 +109,7 @@ class Usage:
     def available(self, queue: QueueName, account: Account) -> int | None:
         """What may still be added; negative: the queue or an ancestor is above its limit. None: no limit.
 
-        An idle guarantee may be used even when the cluster is too small for all guarantees: ``root`` is exempt.
+        An idle guarantee may be used even if the cluster is too small for all of them: ``root`` is exempt.
         """
         own = self.tree.capability(queue, account)
         left = None if own is None else own - self.counted(queue, account)

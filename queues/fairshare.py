@@ -1,0 +1,74 @@
+"""How much of its due a queue uses: dominant shares over the tree, compared as exact fractions.
+
+Weighted dominant resource fairness (Ghodsi et al., NSDI 2011) with ``deserved`` in the place of the
+cluster: a queue's share is the largest, over its accounts, of used ÷ deserved.
+"""
+
+from collections.abc import Iterable
+from functools import total_ordering
+from typing import Final
+
+from queues.quota import Account
+from queues.usage import Usage
+from queues.workload import QueueName
+
+
+@total_ordering
+class Share:
+    """A fraction that is never rounded. Over nothing it is infinite."""
+
+    __slots__ = ("due", "used")
+
+    def __init__(self, used: int, due: int) -> None:
+        self.used = used if due > 0 else 1
+        self.due = max(due, 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Share) and self.used * other.due == other.used * self.due
+
+    def __lt__(self, other: "Share") -> bool:
+        return self.used * other.due < other.used * self.due
+
+    def __hash__(self) -> int:
+        raise TypeError("a share is compared, not hashed")
+
+    def __float__(self) -> float:
+        """For people: metrics and pages, never decisions."""
+        return self.used / self.due if self.due else float("inf")
+
+    def __repr__(self) -> str:
+        return f"{self.used}/{self.due}"
+
+
+NO_SHARE: Final = Share(0, 1)
+
+
+def share(usage: Usage, queue: QueueName) -> Share:
+    """The dominant share of a queue with everything below it.
+
+    Infinite if it uses what it deserves nothing of.
+    """
+    tree = usage.tree
+    largest = NO_SHARE
+    for account, used in usage.book(queue).items():
+        if used > 0:
+            largest = max(largest, Share(used, tree.deserved(queue, account)))
+    return largest
+
+
+def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
+    """Whether the queue is guaranteed something of what is asked, and uses less than that in all such accounts."""
+    owed = False
+    for account in asked:
+        guarantee = usage.tree.guarantee(queue, account)
+        if guarantee:
+            if usage.used(queue, account) >= guarantee:
+                return False
+            owed = True
+    return owed
+
+
+def below_deserved(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
+    """Whether the queue uses less than it deserves of everything that is asked."""
+    tree = usage.tree
+    return all(usage.used(queue, account) < tree.deserved(queue, account) for account in asked)
