@@ -87,6 +87,7 @@ class Portrait:
     lacking: bool
     #: The owner ended or is gone; only what it holds is left of it.
     over: bool
+    pods: tuple[PodFact, ...] = ()
     occupancies: tuple[Occupancy, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
@@ -127,6 +128,7 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
         workload=workload,
         lacking=not over and unbooked is None and _wanted(pod_sets) > held,
         over=over,
+        pods=tuple(sight.pods),
         occupancies=occupancies,
         ended=ended,
         started=tuple(

@@ -49,17 +49,21 @@ class Stock:
             self.topologies[name] = fact
         self._table = None
 
-    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> None:
-        """A pod that is not in the books takes this much on a node; None: it does not (any more)."""
+    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> bool:
+        """A pod that is not in the books takes this much on a node; None: it does not (any more).
+
+        Returns whether that is news.
+        """
         before = self._foreign_pods.get(pod)
         if before == place:
-            return
+            return False
         if before is not None:
             del self._foreign_pods[pod]
             self._change_foreign(before[0], NOTHING - before[1])
         if place is not None:
             self._foreign_pods[pod] = place
             self._change_foreign(*place)
+        return True
 
     def _change_foreign(self, node: NodeName, delta: Resources) -> None:
         self._foreign[node] = self._foreign.get(node, NOTHING) + delta

@@ -50,7 +50,7 @@ class Unsaved:
     described: dict[WorkloadKey, None] = field(default_factory=dict)
     departed: dict[WorkloadKey, None] = field(default_factory=dict)
     queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
-    outcomes: dict[str, PodFact] = field(default_factory=dict)
+    outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
@@ -93,6 +93,8 @@ class World:
         #: Admissions for which pods are being created right now: absence of a pod means nothing yet.
         self.in_flight: set[AdmissionId] = set()
         self.unsaved = Unsaved()
+        #: Something that a decision may see has changed since the last snapshot.
+        self.news = True
         #: Workloads whose objects may need a write.
         self.touched: set[WorkloadKey] = set()
         self.portraits: dict[WorkloadKey, Portrait] = {}
@@ -130,8 +132,10 @@ class World:
                     self._put_queue(QueueName(change.key), change.fact)
                 case FactKind.FLAVOR, FlavorFact() | None:
                     self.stock.put_flavor(change.key, change.fact)
+                    self.news = True
                 case FactKind.TOPOLOGY, TopologyFact() | None:
                     self.stock.put_topology(change.key, change.fact)
+                    self.news = True
                 case _:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
@@ -168,7 +172,8 @@ class World:
         foreign = (
             fact is not None and fact.node is not None and is_live(fact) and not self.is_booked(fact, owner)
         )
-        self.stock.charge(uid, (fact.node, fact.takes) if foreign and fact and fact.node else None)
+        if self.stock.charge(uid, (fact.node, fact.takes) if foreign and fact and fact.node else None):
+            self.news = True
 
     def _owner_of(self, pod: PodFact) -> WorkloadKey | None:
         """The workload that a pod belongs to; None: other people's pod."""
@@ -205,7 +210,7 @@ class World:
         outcomes = self.outcomes.setdefault(owner, {})
         if pod.seat not in outcomes:
             outcomes[pod.seat] = pod.phase
-            self.unsaved.outcomes[pod.uid] = pod
+            self.unsaved.outcomes[pod.uid] = (owner, pod)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -231,6 +236,7 @@ class World:
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.stock.nodes.get(name)
         self.stock.put_node(name, fact)
+        self.news = True
         if (
             before is None
             or fact is None
@@ -243,6 +249,7 @@ class World:
         if fact is not None:
             self.queues[name] = fact
         self.unsaved.queues[name] = fact
+        self.news = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -252,6 +259,7 @@ class World:
             self._put_admission(admission)
 
     def _put_admission(self, admission: Admission) -> None:
+        self.news = True
         before = self.admissions.pop(admission.id, None)
         if before is not None:
             self.stock.give_back(before.holding())
@@ -287,6 +295,30 @@ class World:
         """Sequence numbers given by intake."""
         self.arrivals.update(arrivals)
         self._stale.update(arrivals)
+
+    def saved(
+        self,
+        arrivals: Iterable[WorkloadKey],
+        described: Iterable[WorkloadKey],
+        departed: Iterable[WorkloadKey],
+        queues: Mapping[QueueName, QueueFact | None],
+        outcomes: Iterable[str],
+        nodes: Iterable[NodeName],
+    ) -> None:
+        """Intake has stored these."""
+        for rows, keys in (
+            (self.unsaved.arrivals, arrivals),
+            (self.unsaved.described, described),
+            (self.unsaved.departed, departed),
+        ):
+            for key in keys:
+                rows.pop(key, None)
+        for name, fact in queues.items():
+            if self.unsaved.queues.get(name, fact) is fact:
+                self.unsaved.queues.pop(name, None)
+        for uid in outcomes:
+            self.unsaved.outcomes.pop(uid, None)
+        self.stock.unsaved.difference_update(nodes)
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
@@ -357,6 +389,8 @@ class World:
 
     def _replace(self, before: Portrait | None, after: Portrait | None) -> None:
         """Keep the collections of the next snapshot in step with one portrait."""
+        if before is None or after is None or _visible(before) != _visible(after):
+            self.news = True
         if before is not None:
             self._pending.pop(before.key, None)
             self._unbooked.pop(before.key, None)
@@ -380,6 +414,7 @@ class World:
 
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
+        self.news = False
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
@@ -400,6 +435,16 @@ def _discard(sets: dict[_Key, set[str]], key: _Key, member: str) -> None:
         members.discard(member)
         if not members:
             del sets[key]
+
+
+def _visible(portrait: Portrait) -> tuple[object, ...]:
+    return (
+        portrait.workload if portrait.lacking else None,
+        portrait.ended,
+        portrait.started,
+        portrait.evictable,
+        portrait.unbooked,
+    )
 
 
 def _described(portrait: Portrait) -> tuple[object, ...]:

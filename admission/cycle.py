@@ -1,0 +1,200 @@
+"""One turn: take in what changed, save it, freeze, decide, apply. The loop around it does nothing else."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic, perf_counter
+
+from admission.apply import Applied, Reasons, apply
+from admission.engine.decide import Memo, decide
+from admission.engine.plan import Plan, Reason
+from admission.engine.snapshot import Snapshot
+from admission.facts import Change
+from admission.jobs.lifecycle import JobTransition
+from admission.world import World
+from queues.quota import Account
+from queues.sql.database import Database
+from queues.sql.leadership import Term
+from queues.workload import QueueName, WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+#: Reasons whose numbers changed, but not their code, are stored at most this often.
+REASON_NUMBERS_EVERY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnReport:
+    """What one turn did: metrics, logs and statuses read it."""
+
+    #: Seconds since the epoch.
+    now: int
+    changes: int = 0
+    freeze_seconds: float = 0.0
+    decide_seconds: float = 0.0
+    apply_seconds: float = 0.0
+    admitted: int = 0
+    adopted: int = 0
+    freed: int = 0
+    evicted: int = 0
+    dropped: int = 0
+    pending: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
+    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    nodes_usable: int = 0
+    applied: Applied | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The last decision, for whoever wants to save or repeat it."""
+
+    snapshot: Snapshot
+    plan: Plan
+
+
+class Cycle:
+    """The turns of one term."""
+
+    def __init__(
+        self,
+        database: Database,
+        term: Term,
+        world: World,
+        *,
+        drain: Callable[[], Sequence[Change]],
+        save: Callable[[Database, Term, World], Awaitable[bool]],
+        transitions: Callable[[World, int], tuple[JobTransition, ...]],
+        clock: Callable[[], float],
+        pause: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        """``clock`` gives seconds since the epoch; ``pause`` is told when the turn passes a named point."""
+        self._database = database
+        self._term = term
+        self.world = world
+        self._drain = drain
+        self._save = save
+        self._transitions = transitions
+        self._clock = clock
+        self._pause = pause
+        self._memo = Memo()
+        self._numbers_stored_at = 0.0
+        self._next_look = 0
+        self.last: Decided | None = None
+
+    async def turn(self) -> TurnReport:
+        """One pass.
+
+        Raises Fenced or OutcomeUnknown: the world must be read again; DatabaseError: try later.
+        """
+        now = int(self._clock())
+        world = self.world
+        changes = self._drain()
+        world.observe(changes)
+        world.refresh(now)
+        if await self._save(self._database, self._term, world):
+            self._pause("intake-committed")
+            world.refresh(now)
+        jobs = self._transitions(world, now)
+        if not (world.news or jobs or now >= self._next_look):
+            return TurnReport(now=now, changes=len(changes))
+        started = perf_counter()
+        snapshot = world.freeze(now)
+        frozen = perf_counter()
+        plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
+        plan = replace(plan, jobs=jobs)
+        decided = perf_counter()
+        self.last = Decided(snapshot=snapshot, plan=plan)
+        self._pause("decided")
+        reasons = self._changed_reasons(plan)
+        applied = None
+        if plan.changes_ledger() or reasons:
+            applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions)
+            self._pause("applied")
+            self._take(applied, plan, reasons)
+            world.refresh(now)
+        self._next_look = self._when_to_look_again(snapshot, now)
+        report = self._report(snapshot, plan, applied, len(changes))
+        return replace(
+            report,
+            freeze_seconds=frozen - started,
+            decide_seconds=decided - frozen,
+            apply_seconds=perf_counter() - decided,
+        )
+
+    def _take(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
+        """The world after the commit."""
+        world = self.world
+        world.ledger_seq = applied.ledger_seq
+        world.put_admissions(applied.admissions)
+        for evict in applied.evicted:
+            key = world.admissions[evict.admission].workload
+            world.put_backoff(key, evict.not_before, world.backoffs.get(key, (0, 0))[1] + 1)
+        for job in applied.jobs:
+            world.put_job(job.key.uid, job.new)
+        for key in reasons.gone:
+            world.reasons.pop(key, None)
+        for key, reason in {**reasons.changed, **(applied.dropped or {})}.items():
+            world.reasons[key] = reason
+            world.touched.add(key)
+        world.touched.update(reasons.gone)
+        for _, admit in applied.admitted:
+            _log.info(
+                "admitted",
+                extra={
+                    "workload": f"{admit.namespace}/{admit.name}",
+                    "queue": admit.queue,
+                    "seats": len(admit.seats),
+                },
+            )
+        for evict in applied.evicted:
+            _log.info(
+                "evicting", extra={"admission": evict.admission, "code": evict.code, "why": evict.message}
+            )
+
+    def _changed_reasons(self, plan: Plan) -> Reasons:
+        """Codes that changed now; changed numbers now and then; and whoever waits no more."""
+        known = self.world.reasons
+        moment = monotonic()
+        with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
+        changed: dict[WorkloadKey, Reason] = {}
+        numbers = False
+        for key, reason in plan.reasons.items():
+            before = known.get(key)
+            if before is None or before.code != reason.code:
+                changed[key] = reason
+            elif with_numbers and before.message != reason.message:
+                changed[key] = reason
+                numbers = True
+        if numbers:
+            self._numbers_stored_at = moment
+        gone = (
+            [key for key in known if key not in plan.reasons]
+            if len(known) != len(plan.reasons) or changed
+            else []
+        )
+        return Reasons(changed=changed, gone=gone)
+
+    def _when_to_look_again(self, snapshot: Snapshot, now: int) -> int:
+        """When a waiting workload may be tried though nothing changes."""
+        waits = [workload.not_before for workload in snapshot.pending.values() if workload.not_before > now]
+        return min(waits, default=now + 3600)
+
+    def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
+        pending: Counter[tuple[QueueName, str]] = Counter()
+        for key, reason in plan.reasons.items():
+            pending[(snapshot.pending[key].queue, reason.code)] += 1
+        return TurnReport(
+            now=plan.now,
+            changes=changes,
+            admitted=len(applied.admitted) if applied else 0,
+            adopted=len(applied.adopted) if applied else 0,
+            freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
+            evicted=len(applied.evicted) if applied else 0,
+            dropped=len(applied.dropped or {}) if applied else 0,
+            pending=pending,
+            nodes_usable=int(snapshot.nodes.layout.usable.sum()),
+            applied=applied,
+        )

@@ -1,0 +1,123 @@
+"""What the world saw and the cluster forgets goes into OBSERVED, in one short transaction per turn.
+
+The only importer of ``queues.sql.observed``. Nothing is taken off the world's list before the commit, so a
+failed write is simply tried again.
+"""
+
+import logging
+
+from admission.facts import PodFact, QueueFact
+from admission.world import World
+from queues.sql import observed
+from queues.sql.database import Database
+from queues.sql.leadership import Term
+from queues.workload import NO_FLAVOR, NodeName, WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+
+async def save(database: Database, term: Term, world: World) -> bool:
+    """Store everything unsaved; false: there was nothing.
+
+    Raises Fenced when the term is over, DatabaseError when Postgres refuses or cannot be reached.
+    """
+    unsaved = world.unsaved
+    limits, removed_nodes = _node_limits(world)
+    if not (unsaved or limits or removed_nodes):
+        return False
+    arrivals = sorted(unsaved.arrivals, key=lambda key: _order(world, key))
+    described = [key for key in (*arrivals, *unsaved.described) if key in world.portraits]
+    departed = list(unsaved.departed)
+    queues = dict(unsaved.queues)
+    outcomes = dict(unsaved.outcomes)
+    nodes = set(world.stock.unsaved)
+    async with database.transaction() as tx:
+        await observed.check_term(tx, term)
+        if limits or removed_nodes:
+            await observed.record_node_limits(tx, term, limits, removed_nodes)
+        if queues:
+            changed = [_version(fact) for fact in queues.values() if fact is not None]
+            gone = [name for name, fact in queues.items() if fact is None]
+            await observed.record_queues(tx, term, changed, gone)
+        numbers = {}
+        if arrivals:
+            numbers = await observed.arrive(tx, term, [_arrival(world, key) for key in arrivals])
+        if described:
+            await observed.describe(tx, term, [_description(world, key) for key in described])
+        if outcomes:
+            rows = [_outcome(key, pod) for key, pod in outcomes.values()]
+            await observed.record_outcomes(tx, term, rows)
+        left = await observed.depart(tx, term, departed) if departed else frozenset()
+    world.number(numbers)
+    world.forget(left)
+    world.saved(arrivals, described, departed, queues, outcomes, nodes)
+    return True
+
+
+def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
+    workload = world.portraits[key].workload
+    return (workload.created, workload.name)
+
+
+def _node_limits(world: World) -> tuple[dict[NodeName, observed.NodeLimit], list[NodeName]]:
+    limits: dict[NodeName, observed.NodeLimit] = {}
+    removed: list[NodeName] = []
+    table = world.stock.table() if world.stock.unsaved else None
+    for name in sorted(world.stock.unsaved):
+        limit = world.stock.limit(name)
+        if limit is None or table is None:
+            removed.append(name)
+        else:
+            usable = world.stock.can_take_pods(name)
+            limits[name] = observed.NodeLimit(limits=limit, flavor=table.flavor(name), usable=usable)
+    return limits, removed
+
+
+def _version(fact: QueueFact) -> observed.QueueVersion:
+    queue = fact.queue
+    return observed.QueueVersion(
+        name=queue.name,
+        uid=fact.uid,
+        generation=queue.generation,
+        parent=queue.parent,
+        document=fact.document,
+        changed_by=fact.changed_by,
+        limits={NO_FLAVOR: queue.limits, **queue.flavors},
+        paused=queue.paused,
+        closed=queue.closed,
+    )
+
+
+def _arrival(world: World, key: WorkloadKey) -> observed.Arrival:
+    workload = world.portraits[key].workload
+    return observed.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
+
+
+def _description(world: World, key: WorkloadKey) -> observed.Description:
+    portrait = world.portraits[key]
+    workload = portrait.workload
+    return observed.Description(
+        key=key,
+        namespace=workload.namespace,
+        name=workload.name,
+        queue=workload.queue,
+        priority=workload.priority,
+        created=workload.created,
+        minimum=workload.minimum,
+        pods=sum(len(pods.wanted()) for pods in workload.pod_sets),
+        asks=workload.asks(),
+        finished=portrait.over,
+    )
+
+
+def _outcome(key: WorkloadKey, pod: PodFact) -> observed.Outcome:
+    assert pod.seat is not None
+    return observed.Outcome(
+        workload=key,
+        pod_set=pod.seat[0],
+        ordinal=pod.seat[1],
+        pod_uid=pod.uid,
+        phase=pod.phase.value,
+        exit_code=pod.exit_code,
+        version=pod.version,
+    )

@@ -1,0 +1,219 @@
+"""What release must write for one workload: pods to let go or to remove, Jobs to resume or to suspend.
+
+Pure and level-triggered: orders follow from the portrait alone, so whatever was not done is ordered again.
+Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.jobs``.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from admission.compose import BARE, Occupancy, is_live, shape_name
+from admission.facts import PodFact, WorkloadFact
+from admission.pinning import pinned_affinity
+from admission.portrait import Portrait
+from admission.stock import Stock
+from queues.spec import names
+from queues.workload import Admission, AdmissionState, NodeName, WorkloadKind
+
+
+class Verb(StrEnum):
+    """What an order does to its object."""
+
+    PATCH_POD = "patch pod"
+    DELETE_POD = "delete pod"
+    PATCH_JOB = "patch job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One write to the API server. ``uid`` is its precondition."""
+
+    verb: Verb
+    namespace: str
+    name: str
+    uid: str
+    #: What it brings about; the same intent for the same object is one order.
+    intent: str
+    body: Mapping[str, Any] | None = None
+    #: Seconds to end, for deletions; None: as the pod says.
+    grace: int | None = None
+
+
+def orders_for(portrait: Portrait, fact: WorkloadFact | None, stock: Stock) -> list[Order]:
+    """All that is to be written for one workload now."""
+    orders = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
+    orders += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
+    orders += _buried(portrait, stock)
+    if portrait.key.kind is WorkloadKind.VOLCANO_JOB:
+        return orders
+    if portrait.key.kind is WorkloadKind.JOB:
+        if fact is not None and not portrait.over:
+            orders += _job_orders(portrait, fact, stock)
+    else:
+        orders += _evictions(portrait)
+    if not portrait.over:
+        orders += _releases(portrait, fact)
+    return orders
+
+
+def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
+    return Order(
+        verb=Verb.DELETE_POD, namespace=pod.namespace, name=pod.name, uid=pod.uid, intent=intent, grace=grace
+    )
+
+
+def _buried(portrait: Portrait, stock: Stock) -> list[Order]:
+    """Pods on nodes that no longer exist: nobody else ends them soon."""
+    return [
+        _remove(pod, "buried", grace=0)
+        for place in portrait.occupancies
+        for pod in (*place.sitting.values(), *place.standing)
+        if pod.node is not None and pod.node not in stock.nodes
+    ]
+
+
+def _evictions(portrait: Portrait) -> list[Order]:
+    return [
+        _remove(pod, "evict")
+        for place in portrait.occupancies
+        if place.admission.state is AdmissionState.EVICTING
+        for pod in (*place.sitting.values(), *place.standing)
+        if not pod.deleting
+    ]
+
+
+def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Order]:
+    open_ = [
+        place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
+    ]
+    evicting = len(open_) < len(portrait.occupancies)
+    if fact.suspended and open_ and not evicting:
+        return [_resume(portrait, fact, open_, stock)]
+    if not fact.suspended and (evicting or not open_) and portrait.unbooked is None:
+        return [_patch_job(fact, "suspend", {"suspend": True})]
+    return []
+
+
+def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stock: Stock) -> Order:
+    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod."""
+    template: dict[str, Any]
+    if len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock):
+        admission = open_[0]
+        nodes = sorted({seat.node for seat in admission.holding()})
+        template = {
+            "metadata": {
+                "labels": {names.RELEASED: "true"},
+                "annotations": {names.ADMISSION_ID: str(admission.id)},
+            },
+            "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes), "schedulingGates": None},
+        }
+        return _patch_job(fact, f"resume {admission.id}", {"suspend": False, "template": template})
+    template = {
+        "metadata": {
+            "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: None},
+            "annotations": {names.ADMISSION_ID: None},
+        },
+        "spec": {"schedulingGates": [{"name": names.GATE}]},
+    }
+    return _patch_job(fact, "resume gated", {"suspend": False, "template": template})
+
+
+def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
+    """Whether pods that may use any of the seats' nodes can only end up as the seats say.
+
+    So it is when all seats are on one node, or when no node could take one pod more than it has seats.
+    """
+    seats = admission.holding()
+    per_node: Counter[NodeName] = Counter(seat.node for seat in seats)
+    if len(per_node) == 1:
+        return True
+    takes = seats[0].takes
+    for node, count in per_node.items():
+        fact = stock.nodes.get(node)
+        if fact is None or (takes * (count + 1)).fits(fact.allocatable):
+            return False
+    return all(seat.takes == takes for seat in seats)
+
+
+def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
+    return Order(
+        verb=Verb.PATCH_JOB,
+        namespace=fact.namespace,
+        name=fact.name,
+        uid=fact.key.uid,
+        intent=intent,
+        body={"metadata": {"uid": fact.key.uid}, "spec": spec},
+    )
+
+
+def _releases(portrait: Portrait, fact: WorkloadFact | None) -> Iterator[Order]:
+    """Gated pods that wait while a seat of theirs is vacant."""
+    seated = {pod.uid for place in portrait.occupancies for pod in place.sitting.values()}
+    waiting = [
+        pod
+        for pod in portrait.pods
+        if pod.gated
+        and is_live(pod)
+        and not pod.deleting
+        and not pod.held_by_others
+        and pod.uid not in seated
+    ]
+    if not waiting:
+        return
+    by_index = fact is not None and fact.indexed
+    places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
+    vacant = _vacant_seats(places, by_index)
+    for pod in waiting:
+        seats = vacant.get(_seat_wanted(portrait, fact, pod, by_index))
+        if seats:
+            admission, index = seats.pop(0)
+            yield _let_go(pod, admission, index)
+
+
+Place = tuple[str, int | None]
+
+
+def _vacant_seats(places: list[Occupancy], by_index: bool) -> dict[Place, list[tuple[Admission, int]]]:
+    vacant: dict[Place, list[tuple[Admission, int]]] = {}
+    for place in places:
+        for index in place.vacant():
+            seat = place.admission.seats[index]
+            key = (seat.pod_set, seat.ordinal if by_index else None)
+            vacant.setdefault(key, []).append((place.admission, index))
+    return vacant
+
+
+def _seat_wanted(portrait: Portrait, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
+    match portrait.key.kind:
+        case WorkloadKind.POD:
+            return (BARE, None)
+        case WorkloadKind.POD_GROUP:
+            return (shape_name(pod), None)
+        case _:
+            name = fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""
+            return (name, pod.index if by_index else None)
+
+
+def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
+    seat = admission.seats[index]
+    return Order(
+        verb=Verb.PATCH_POD,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        intent=f"release {admission.id}",
+        body={
+            "metadata": {
+                "uid": pod.uid,
+                "labels": {names.RELEASED: "true"},
+                "annotations": {
+                    names.ADMISSION_ID: str(admission.id),
+                    names.SEAT: f"{seat.pod_set}/{seat.ordinal}",
+                },
+            },
+            "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.nodes)},
+        },
+    )

@@ -1,0 +1,33 @@
+"""Node affinity that ties a pod to the nodes of its seats, as DaemonSet pods are tied to theirs.
+
+``matchFields metadata.name In [node]`` lets kube-scheduler look at those nodes only. A term may name one value
+only, so several nodes are several ORed terms, crossed with the terms that the pod has of its own. On a gated
+pod the API server lets terms only grow, so the pod's own expressions keep their places.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from queues.workload import NodeFilter, NodeName, Requirement
+
+
+def pinned_affinity(nodes: Sequence[NodeName], own: NodeFilter) -> dict[str, Any]:
+    """The ``affinity`` part of a merge patch that ties a pod with these required terms to these nodes."""
+    terms = [_pinned(term, node) for node in nodes for term in (own.affinity or ((),))]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def _pinned(term: Sequence[Requirement], node: NodeName) -> dict[str, Any]:
+    expressions = [_expression(requirement) for requirement in term if not requirement.field]
+    fields = [_expression(requirement) for requirement in term if requirement.field]
+    fields.append({"key": "metadata.name", "operator": "In", "values": [node]})
+    return (
+        {"matchExpressions": expressions, "matchFields": fields} if expressions else {"matchFields": fields}
+    )
+
+
+def _expression(requirement: Requirement) -> dict[str, Any]:
+    document: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
+    if requirement.values:
+        document["values"] = list(requirement.values)
+    return document
