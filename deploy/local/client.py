@@ -1,4 +1,4 @@
-"""A few requests to the local API server over the standard library: enough to set a cluster up and to look at it."""
+"""Requests to the local API server by the standard library: enough to set a cluster up and to look at it."""
 
 import base64
 import http.client

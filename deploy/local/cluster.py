@@ -1,7 +1,8 @@
 """A whole control plane on this host: etcd, API server, scheduler, controllers, and nodes that KWOK plays.
 
-Everything in it is the real program except the kubelets. It starts in a few seconds, listens on 127.0.0.1 only, and
-goes with the process that started it. Methods block; call them from asyncio with ``asyncio.to_thread``.
+Everything in it is the real program except the kubelets. It starts in a few seconds, listens on 127.0.0.1
+only, and goes with the process that started it. Methods block; call them from asyncio with
+``asyncio.to_thread``.
 """
 
 import json
@@ -25,7 +26,7 @@ from queues.sql.guarded import Guarded, Program
 
 #: In the order they start; they stop in the reverse one.
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-#: Each component's user and groups. The scheduler and the controllers have the roles that come with these names.
+#: Each component's user and groups. RBAC's own roles for scheduler and controllers come with these names.
 IDENTITIES = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
@@ -86,8 +87,6 @@ class LocalCluster:
                 component.stop()
         self._state.close()
 
-    # -- where it is ------------------------------------------------------------------------------------------
-
     @property
     def directory(self) -> Path:
         """State, logs and kubeconfigs."""
@@ -109,7 +108,7 @@ class LocalCluster:
         return self._places.binaries["kubectl"]
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig of somebody else. RBAC decides what they may do: without a binding, next to nothing."""
+        """A kubeconfig of somebody else. RBAC decides what they may do: unbound, next to nothing."""
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", user)
         path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -119,8 +118,6 @@ class LocalCluster:
     def client(self) -> Client:
         """A small administrator's client. One thread at a time; close it."""
         return Client(self.kubeconfig)
-
-    # -- nodes ------------------------------------------------------------------------------------------------
 
     def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
         """Add ready nodes, numbered on from those added before."""
@@ -173,8 +170,6 @@ class LocalCluster:
         with self.client() as api:
             api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict([ALIVE])}})
 
-    # -- trouble ----------------------------------------------------------------------------------------------
-
     def pid(self, component: str) -> int:
         """Of a running component, for figures about it."""
         return self._running[component].pid
@@ -209,10 +204,8 @@ class LocalCluster:
             self._check()
             time.sleep(1)
 
-    # -- figures ----------------------------------------------------------------------------------------------
-
     def requests(self) -> "Counter[tuple[str, str, str]]":
-        """How often each (user, verb, resource) was asked, from the audit log. Needs ``ClusterOptions.audit``."""
+        """How often each (user, verb, resource) was asked, from the log of ``ClusterOptions.audit``."""
         counts: Counter[tuple[str, str, str]] = Counter()
         with self._places.audit_log.open() as lines:
             for line in lines:
@@ -223,8 +216,6 @@ class LocalCluster:
                 resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
                 counts[event["user"]["username"], event["verb"], resource] += 1
         return counts
-
-    # -- inside -----------------------------------------------------------------------------------------------
 
     def _prepare(self, binaries: dict[str, Path]) -> None:
         ports = {}
@@ -316,7 +307,7 @@ class LocalCluster:
     def _api_server_ready(self) -> bool:
         with Client(self.kubeconfig, timeout=5) as api:
             try:
-                return api.get("/readyz") == "ok"
+                return bool(api.get("/readyz") == "ok")
             except ApiError:
                 return False
 

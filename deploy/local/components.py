@@ -10,12 +10,12 @@ ALIVE = ("kwok.muster.dev/node", "alive")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What a local cluster may differ in. The defaults suit tests: nothing is throttled, nodes die within seconds."""
+    """What local clusters may differ in. The defaults suit tests: nothing is throttled."""
 
     #: Requests per second that scheduler and controllers allow themselves (stock: 50 and 20).
     client_qps: int = 2000
     scheduler_parallelism: int = 16
-    #: KWOK renews a node's lease every quarter of this. 0: no leases, so nodes seem dead after the grace below.
+    #: KWOK renews a node's lease every quarter of this. 0: no leases, all nodes die after the grace below.
     node_lease_seconds: int = 40
     #: Seconds without a lease after which a node counts as dead.
     node_grace_seconds: int = 50

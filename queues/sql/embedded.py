@@ -1,9 +1,9 @@
 """A Postgres of our own for demos, single hosts and tests: no installation, no port, never left running.
 
-It listens on a unix socket in a directory that only its user can enter. It is stopped when this process ends, however
-that happens (``guarded.py``). Postgres refuses to run as root; then an unprivileged user of the system runs it, and
-where that user cannot reach the directory or the programs, they live in a folder of ours under ``/var/tmp``. Nothing
-outside our own folders changes its permissions.
+It listens on a unix socket in a directory that only its user can enter. It is stopped when this process ends,
+however that happens (``guarded.py``). Postgres refuses to run as root; then an unprivileged user of the
+system runs it, and where that user cannot reach the directory or the programs, they live in a folder of ours
+under ``/var/tmp``. Nothing outside our own folders changes its permissions.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class PostgresDidNotStart(DatabaseError):
 
 
 class EmbeddedPostgres:
-    """One server on one directory. ``start`` gives its address; ``stop`` leaves the data for the next start."""
+    """One server on one directory. ``start`` gives its address, ``stop`` leaves the data for next time."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._settings = dict(settings or {})
@@ -107,8 +107,6 @@ class EmbeddedPostgres:
         self._run()
         return self.dsn()
 
-    # -- inside ---------------------------------------------------------------------------------------------
-
     @property
     def _data(self) -> Path:
         return self._home / "data"
@@ -134,7 +132,7 @@ class EmbeddedPostgres:
         """Make the data directory under another name first: a half-made one is never mistaken for data."""
         draft = self._home / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
-        argv = [
+        argv: list[str | Path] = [
             self._programs / "initdb",
             "-D",
             draft,
@@ -191,7 +189,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + self._patience
         try:
             while not self._comes_up(program, deadline):
-                # The backends of a crashed server need a moment to notice; until then a new one refuses to start.
+                # The backends of a crashed server need a moment to notice; until then a new one refuses.
                 time.sleep(0.1)
         except ProcessDidNotStart as error:
             raise self._failure(str(error)) from error

