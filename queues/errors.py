@@ -60,6 +60,18 @@ class OutcomeUnknown(DatabaseError):
     """The connection was lost during COMMIT, so it is unknown whether the transaction happened. The world is read again."""
 
 
+class SchemaTooOld(DatabaseError):
+    """The database's schema is at revision {found}, this version of Muster needs {expected}. Run ``muster migrate``."""
+
+
+class SchemaTooNew(DatabaseError):
+    """The database's schema is at revision {found}, which this version of Muster (made for {expected}) does not know. Run the newer version, or migrate down with it."""
+
+
+class LedgerMismatch(DatabaseError):
+    """The ledger's balances refused a plan that had been checked against them: {reason}. Nothing was written; the world is read again."""
+
+
 class Fenced(MusterError):
     """Term {term} of {holder} is over: {reason}. Nothing was written."""
 

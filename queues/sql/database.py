@@ -1,16 +1,38 @@
 """Connections, transactions and the schema's version: everything that is not a question.
 
-Library errors end here: callers see ``queues.errors`` only.
+Library errors end here: callers see ``queues.errors`` only. Migrations ``NNNN_pre_*`` run before the new
+code, ``NNNN_post_*`` after.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+import asyncpg
+import msgspec
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-#: Milliseconds-accurate limits in seconds; both must stay below the lease, so that a stopped holder blocks nobody.
+from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown, SchemaTooNew, SchemaTooOld
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+#: Seconds. Both stay below the lease, so that a stopped leader's locks are gone when its successor may come.
 STATEMENT_TIMEOUT = 4.0
 IDLE_TIMEOUT = 3.0
+CONNECT_TIMEOUT = 5.0
+#: A server that is silent for longer than the statement may take, by this much, is taken for lost.
+SILENCE = 1.0
+
+#: Key of the advisory lock that lets one migration run at a time ("muster", as a number).
+MIGRATION_LOCK = 0x6D7573746572
+
+#: SQLSTATEs of a server that is not to be had now: too many connections, shutting down, out of resources.
+_UNAVAILABLE = ("08", "53", "57P")
 
 
 class Database:
@@ -29,40 +51,194 @@ class Database:
         idle_timeout: float = IDLE_TIMEOUT,
         pool_size: int = 8,
     ) -> "Database":
-        """Open a pool on a libpq-style ``postgresql://`` DSN. Raises DatabaseUnavailable, DatabaseError."""
-        raise NotImplementedError
+        """Open a pool on a ``postgresql://`` DSN as libpq takes it (a directory as ``?host=``: unix socket).
+
+        Timeouts in seconds, 0 = none. Raises DatabaseUnavailable or DatabaseError when it cannot be opened.
+        """
+        settings = {
+            "application_name": "muster",
+            "timezone": "UTC",
+            "jit": "off",
+            "statement_timeout": str(round(statement_timeout * 1000)),
+            "idle_in_transaction_session_timeout": str(round(idle_timeout * 1000)),
+        }
+        patience = statement_timeout + SILENCE if statement_timeout else None
+
+        async def open_one() -> asyncpg.Connection:
+            return await raw_connection(dsn, command_timeout=patience, server_settings=settings)
+
+        engine = create_async_engine(
+            "postgresql+asyncpg://",
+            async_creator=open_one,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=statement_timeout or None,
+            json_serializer=lambda value: msgspec.json.encode(value).decode(),
+            json_deserializer=msgspec.json.decode,
+        )
+        database = cls(engine, dsn)
+        try:
+            async with database.transaction() as tx:
+                await tx.execute(text("SELECT 1"))
+        except BaseException:
+            await database.close()
+            raise
+        return database
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """One READ COMMITTED transaction, committed at the end of the block, rolled back if it raises.
+        """One READ COMMITTED transaction, committed at the end of the block, rolled back if the block raises.
 
-        Raises DatabaseUnavailable, OutcomeUnknown (connection lost during COMMIT) or DatabaseError in place of the
-        libraries' errors; others pass through.
+        Raises DatabaseUnavailable, OutcomeUnknown (connection lost during COMMIT) or DatabaseError in place
+        of the libraries' errors; other errors pass through.
         """
-        raise NotImplementedError
-        yield
+        async with self.bare_connection() as connection:
+            yield connection
+            await _commit(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """One read-only transaction whose statements all see the same moment (REPEATABLE READ)."""
-        raise NotImplementedError
-        yield
+        """One read-only transaction whose statements all see the same moment. Raises as ``transaction``."""
+        async with self.bare_connection() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            yield connection
+
+    @asynccontextmanager
+    async def bare_connection(self) -> AsyncIterator[AsyncConnection]:
+        """A connection whose user commits; the rest is rolled back. Raises as ``transaction``."""
+        with _translated():
+            connection = await self._engine.connect()
+        try:
+            with _translated():
+                yield connection
+        finally:
+            # The first error is what counts; a connection that cannot even roll back leaves the pool.
+            with suppress(SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError):
+                await connection.close()
 
     async def close(self) -> None:
         """Close every connection."""
-        raise NotImplementedError
+        await self._engine.dispose()
+
+
+async def raw_connection(dsn: str, **options: Any) -> asyncpg.Connection:
+    """One connection outside the pool: what the pool is made of, and what listens."""
+    scheme, separator, rest = dsn.partition("://")
+    address = f"{scheme.partition('+')[0]}{separator}{rest}"
+    return await asyncpg.connect(address, timeout=CONNECT_TIMEOUT, **options)
 
 
 async def migrate(dsn: str, to: str = "head") -> None:
-    """Bring the schema to a revision, up or down. Several at once wait for one another."""
-    raise NotImplementedError
+    """Bring the schema to a revision, up (``head``, ``0002``) or down (``base``), one caller at a time.
+
+    Raises DatabaseUnavailable, DatabaseError, SchemaTooNew (a revision that this code does not know).
+    """
+    database = await Database.connect(dsn, statement_timeout=0, idle_timeout=0, pool_size=1)
+    try:
+        async with database.bare_connection() as connection:
+            await connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+            await connection.commit()
+            try:
+                await connection.run_sync(_migrate, to)
+            finally:
+                await connection.rollback()
+                await connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": MIGRATION_LOCK})
+                await connection.commit()
+    finally:
+        await database.close()
 
 
 async def schema_version(tx: AsyncConnection) -> str | None:
     """Revision of the schema found; ``None``: the database is empty."""
-    raise NotImplementedError
+    return await tx.run_sync(_revision)
 
 
 async def check_schema(tx: AsyncConnection) -> None:
     """Raises SchemaTooOld or SchemaTooNew unless the schema is the one this code was written for."""
-    raise NotImplementedError
+    _compare(await schema_version(tx))
+
+
+def migrations_config() -> "Config":
+    """Alembic's configuration: the migrations installed with this code."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(files("migrations")).replace("%", "%%"))
+    return config
+
+
+def _migrate(connection: Connection, to: str) -> None:
+    from alembic import command
+
+    found = _revision(connection)
+    connection.commit()
+    with suppress(SchemaTooOld):
+        _compare(found)
+    config = migrations_config()
+    config.attributes["connection"] = connection
+    up = to == "head" or (to != "base" and to > (found or ""))
+    (command.upgrade if up else command.downgrade)(config, to)
+
+
+def _compare(found: str | None) -> None:
+    from alembic.script import ScriptDirectory
+
+    script = ScriptDirectory.from_config(migrations_config())
+    newest = script.get_current_head()
+    if found is not None and found not in {known.revision for known in script.walk_revisions()}:
+        raise SchemaTooNew(found=found, expected=newest)
+    if found != newest:
+        raise SchemaTooOld(found=found or "none", expected=newest)
+
+
+def _revision(connection: Connection) -> str | None:
+    from alembic.runtime.migration import MigrationContext
+
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+async def _commit(connection: AsyncConnection) -> None:
+    try:
+        await connection.commit()
+    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        if _definite(error):
+            raise
+        raise OutcomeUnknown from error
+
+
+def _definite(error: BaseException) -> bool:
+    """Whether the server itself answered COMMIT with an error: then nothing was stored."""
+    state = _sqlstate(error)
+    return state is not None and not state.startswith(_UNAVAILABLE)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise _meaning(error) from error
+
+
+def _meaning(error: BaseException) -> DatabaseError:
+    reason = _reason(error)
+    state = _sqlstate(error)
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    unreachable = isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) and state is None
+    if lost or unreachable or (state is not None and state.startswith(_UNAVAILABLE)):
+        return DatabaseUnavailable(reason=reason)
+    return DatabaseError(reason=reason)
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    original = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(original, "sqlstate", None)
+    return state if isinstance(state, str) else None
+
+
+def _reason(error: BaseException) -> str:
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    told = str(original).partition("\n")[0].strip()
+    if isinstance(error, asyncio.TimeoutError) and not told:
+        told = "no answer in time"
+    return told or type(original).__name__

@@ -1,14 +1,18 @@
 """Who leads: one lease row, renewed by its exact term.
 
-A term is (holder, number). The number grows with every election, so a holder that comes back after a long sleep is
-recognised by it, and so is one that was elected anew under the same name. All times are the database's
-``clock_timestamp()``; the leader itself trusts only its monotonic clock (``Trust``). The rules are those of river's
-leader election: renewals and resignations are scoped to the exact term, and a notification only wakes.
+A term is (holder, number). The number grows with every election, so a holder that comes back after a long
+sleep is recognised by it, and so is one that was elected anew under the same name. All times are the database's
+``clock_timestamp()``; the leader itself trusts only its monotonic clock (``Trust``). The rules are those of
+river's leader election: renewals and resignations are scoped to the exact term, and a notification only wakes.
 """
 
 from dataclasses import dataclass
 
+from sqlalchemy import ColumnElement, Interval, and_, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.sql.tables import leases
 
 #: Name of the lease that the controller holds.
 CONTROLLER = "controller"
@@ -31,13 +35,13 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How long a leader may believe that it leads, by its own monotonic clock. Pure: the caller reads the clock."""
+    """How long a leader may believe that it leads, by its own monotonic clock (which the caller reads)."""
 
     until: float
 
     @classmethod
     def since(cls, attempt_started: float, lease_seconds: float, margin: float = MARGIN_SECONDS) -> "Trust":
-        """After an election or renewal that was *started* then: the answer's way back costs trust, never adds to it."""
+        """After an election or renewal *started* then: a slow answer costs trust and never adds to it."""
         return cls(attempt_started + lease_seconds - margin)
 
     def holds(self, now: float) -> bool:
@@ -52,15 +56,53 @@ class Trust:
 async def elect(
     tx: AsyncConnection, holder: str, lease_seconds: float = LEASE_SECONDS, *, lease: str = CONTROLLER
 ) -> Term | None:
-    """Take the lease if nobody holds it; ``None``: somebody does. ``holder`` must be unique to this process."""
-    raise NotImplementedError
+    """Take the lease if nobody holds it; ``None``: somebody does.
+
+    ``holder`` must be unique to this process: nobody, however alike, takes a lease that has not ended.
+    """
+    # Looked at without a lock first, so that those who wait do not disturb the one who leads.
+    held = await tx.scalar(
+        select(leases.c.name).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
+    )
+    if held is not None:
+        return None
+    first = insert(leases).values(name=lease, holder=holder, term=1, expires=_end(lease_seconds))
+    number = await tx.scalar(
+        first.on_conflict_do_update(
+            index_elements=[leases.c.name],
+            set_={"holder": holder, "term": leases.c.term + 1, "expires": _end(lease_seconds)},
+            where=leases.c.expires <= func.clock_timestamp(),
+        ).returning(leases.c.term)
+    )
+    return None if number is None else Term(holder=holder, number=number, lease=lease)
 
 
 async def renew(tx: AsyncConnection, term: Term, lease_seconds: float = LEASE_SECONDS) -> Term | None:
-    """Hold on for another ``lease_seconds``; ``None``: the term is over (expired or taken)."""
-    raise NotImplementedError
+    """Hold on for another ``lease_seconds``; ``None``: the term is over (ended or taken)."""
+    number = await tx.scalar(
+        update(leases)
+        .where(exactly(term), leases.c.expires > func.clock_timestamp())
+        .values(expires=_end(lease_seconds))
+        .returning(leases.c.term)
+    )
+    return None if number is None else term
 
 
 async def resign(tx: AsyncConnection, term: Term) -> bool:
     """End the term now, so that the next leader need not wait; false: it was over already."""
-    raise NotImplementedError
+    number = await tx.scalar(
+        update(leases)
+        .where(exactly(term), leases.c.expires > func.clock_timestamp())
+        .values(expires=func.clock_timestamp())
+        .returning(leases.c.term)
+    )
+    return number is not None
+
+
+def exactly(term: Term) -> ColumnElement[bool]:
+    """Condition on the lease row: this very term."""
+    return and_(leases.c.name == term.lease, leases.c.holder == term.holder, leases.c.term == term.number)
+
+
+def _end(lease_seconds: float) -> ColumnElement[object]:
+    return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, lease_seconds, type_=Interval)

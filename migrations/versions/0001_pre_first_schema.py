@@ -1,0 +1,348 @@
+"""The first schema: lease, what intake saw, the ledger, its history, and views for people's own tools."""
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+TABLES = """
+CREATE SEQUENCE arrival_numbers;
+
+CREATE TABLE leases (
+    name TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    term BIGINT NOT NULL,
+    expires TIMESTAMPTZ NOT NULL,
+    ledger_seq BIGINT DEFAULT 0 NOT NULL,
+    CONSTRAINT pk_leases PRIMARY KEY (name)
+);
+
+CREATE TABLE queues (
+    name TEXT NOT NULL,
+    uid TEXT DEFAULT '' NOT NULL,
+    generation BIGINT DEFAULT 0 NOT NULL,
+    parent TEXT,
+    counts_in TEXT,
+    broken BOOLEAN DEFAULT false NOT NULL,
+    present BOOLEAN DEFAULT true NOT NULL,
+    paused BOOLEAN DEFAULT false NOT NULL,
+    closed BOOLEAN DEFAULT false NOT NULL,
+    document JSONB DEFAULT '{}'::jsonb NOT NULL,
+    changed_by TEXT DEFAULT '' NOT NULL,
+    CONSTRAINT pk_queues PRIMARY KEY (name)
+);
+
+CREATE TABLE queue_versions (
+    version BIGINT GENERATED ALWAYS AS IDENTITY,
+    recorded_at TIMESTAMPTZ DEFAULT clock_timestamp() NOT NULL,
+    queue TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    generation BIGINT NOT NULL,
+    changed_by TEXT NOT NULL,
+    document JSONB DEFAULT '{}'::jsonb NOT NULL,
+    removed BOOLEAN DEFAULT false NOT NULL,
+    CONSTRAINT pk_queue_versions PRIMARY KEY (version)
+);
+CREATE INDEX ix_queue_versions_queue_version ON queue_versions (queue, version);
+
+CREATE TABLE queue_limits (
+    queue TEXT NOT NULL,
+    flavor TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    guarantee BIGINT DEFAULT 0 NOT NULL,
+    deserved BIGINT,
+    capability BIGINT,
+    CONSTRAINT pk_queue_limits PRIMARY KEY (queue, flavor, resource),
+    CONSTRAINT ck_queue_limits_guarantee_not_negative CHECK (guarantee >= 0)
+);
+
+CREATE TABLE nodes (
+    name TEXT NOT NULL,
+    flavor TEXT DEFAULT '' NOT NULL,
+    usable BOOLEAN DEFAULT true NOT NULL,
+    CONSTRAINT pk_nodes PRIMARY KEY (name)
+);
+CREATE INDEX ix_nodes_unusable ON nodes (name) WHERE NOT usable;
+
+CREATE TABLE node_limits (
+    node TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    amount BIGINT NOT NULL,
+    CONSTRAINT pk_node_limits PRIMARY KEY (node, resource)
+);
+
+CREATE TABLE capacity (
+    flavor TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    amount BIGINT NOT NULL,
+    CONSTRAINT pk_capacity PRIMARY KEY (flavor, resource)
+);
+
+CREATE TABLE workloads (
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    arrival BIGINT NOT NULL,
+    priority BIGINT DEFAULT 0 NOT NULL,
+    created BIGINT DEFAULT 0 NOT NULL,
+    minimum BIGINT DEFAULT 1 NOT NULL,
+    pods BIGINT DEFAULT 1 NOT NULL,
+    asks JSONB DEFAULT '{}'::jsonb NOT NULL,
+    finished BOOLEAN DEFAULT false NOT NULL,
+    CONSTRAINT pk_workloads PRIMARY KEY (kind, uid)
+);
+CREATE INDEX ix_workloads_namespace_name ON workloads (namespace, name);
+CREATE INDEX ix_workloads_queue_arrival ON workloads (queue, arrival);
+
+CREATE TABLE outcomes (
+    pod_uid TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    pod_set TEXT NOT NULL,
+    ordinal BIGINT NOT NULL,
+    phase TEXT NOT NULL,
+    exit_code INTEGER,
+    version BIGINT DEFAULT 0 NOT NULL,
+    recorded_at TIMESTAMPTZ DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_outcomes PRIMARY KEY (pod_uid),
+    CONSTRAINT ck_outcomes_phase_is_terminal CHECK (phase IN ('Succeeded', 'Failed'))
+);
+CREATE INDEX ix_outcomes_kind_uid ON outcomes (kind, uid);
+
+CREATE TABLE queue_balances (
+    queue TEXT NOT NULL,
+    flavor TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    own BIGINT DEFAULT 0 NOT NULL,
+    used BIGINT DEFAULT 0 NOT NULL,
+    counted BIGINT DEFAULT 0 NOT NULL,
+    CONSTRAINT pk_queue_balances PRIMARY KEY (queue, flavor, resource),
+    CONSTRAINT ck_queue_balances_own_not_negative CHECK (own >= 0),
+    CONSTRAINT ck_queue_balances_used_holds_own CHECK (used >= own),
+    CONSTRAINT ck_queue_balances_counted_holds_used CHECK (counted >= used)
+);
+
+CREATE TABLE node_balances (
+    node TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    used BIGINT DEFAULT 0 NOT NULL,
+    CONSTRAINT pk_node_balances PRIMARY KEY (node, resource),
+    CONSTRAINT ck_node_balances_used_not_negative CHECK (used >= 0)
+);
+
+CREATE TABLE admissions (
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    priority BIGINT NOT NULL,
+    generation TEXT NOT NULL,
+    state TEXT DEFAULT 'open' NOT NULL,
+    opened_at TIMESTAMPTZ NOT NULL,
+    closed_at TIMESTAMPTZ,
+    term BIGINT NOT NULL,
+    pod_sets TEXT[] DEFAULT '{}' NOT NULL,
+    ordinals INTEGER[] DEFAULT '{}' NOT NULL,
+    nodes TEXT[] DEFAULT '{}' NOT NULL,
+    flavors TEXT[] DEFAULT '{}' NOT NULL,
+    shape_of SMALLINT[] DEFAULT '{}' NOT NULL,
+    shapes JSONB DEFAULT '[]'::jsonb NOT NULL,
+    ended INTEGER[] DEFAULT '{}' NOT NULL,
+    adopted_pods TEXT[] DEFAULT '{}' NOT NULL,
+    adopted_seats INTEGER[] DEFAULT '{}' NOT NULL,
+    evicted_at TIMESTAMPTZ,
+    cause_code TEXT,
+    cause_message TEXT,
+    beneficiary_kind TEXT,
+    beneficiary_uid TEXT,
+    CONSTRAINT pk_admissions PRIMARY KEY (id),
+    CONSTRAINT ck_admissions_state_is_known CHECK (state IN ('open', 'evicting', 'closed')),
+    CONSTRAINT ck_admissions_closed_has_a_time CHECK ((state = 'closed') = (closed_at IS NOT NULL)),
+    CONSTRAINT ck_admissions_lists_are_about_the_same_seats CHECK (
+        cardinality(pod_sets) = cardinality(ordinals) AND cardinality(pod_sets) = cardinality(nodes)
+        AND cardinality(pod_sets) = cardinality(flavors) AND cardinality(pod_sets) = cardinality(shape_of)
+        AND cardinality(ended) <= cardinality(pod_sets)
+    )
+);
+CREATE INDEX ix_admissions_kind_uid ON admissions (kind, uid);
+CREATE INDEX ix_admissions_open ON admissions (id) WHERE state <> 'closed';
+
+CREATE TABLE backoffs (
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    not_before BIGINT DEFAULT 0 NOT NULL,
+    rollbacks BIGINT DEFAULT 0 NOT NULL,
+    CONSTRAINT pk_backoffs PRIMARY KEY (kind, uid)
+);
+
+CREATE TABLE reasons (
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    code TEXT NOT NULL,
+    message TEXT NOT NULL,
+    facts JSONB DEFAULT '{}'::jsonb NOT NULL,
+    since TIMESTAMPTZ NOT NULL,
+    CONSTRAINT pk_reasons PRIMARY KEY (kind, uid)
+);
+
+CREATE TABLE job_states (
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    state JSONB DEFAULT '{}'::jsonb NOT NULL,
+    changed_at TIMESTAMPTZ NOT NULL,
+    CONSTRAINT pk_job_states PRIMARY KEY (kind, uid)
+);
+
+CREATE TABLE postings (
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    posted_at TIMESTAMPTZ NOT NULL,
+    ledger_seq BIGINT NOT NULL,
+    term BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    admission BIGINT NOT NULL,
+    debit TEXT NOT NULL,
+    credit TEXT NOT NULL,
+    flavors TEXT[] DEFAULT '{}' NOT NULL,
+    resources TEXT[] DEFAULT '{}' NOT NULL,
+    amounts BIGINT[] DEFAULT '{}' NOT NULL,
+    CONSTRAINT pk_postings PRIMARY KEY (id, posted_at),
+    CONSTRAINT ck_postings_two_accounts CHECK (debit <> credit),
+    CONSTRAINT ck_postings_amounts_not_negative CHECK (0 <= ALL (amounts))
+) PARTITION BY RANGE (posted_at);
+CREATE INDEX ix_postings_admission ON postings (admission);
+
+CREATE TABLE decisions (
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    decided_at TIMESTAMPTZ NOT NULL,
+    ledger_seq BIGINT NOT NULL,
+    term BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    workload_kind TEXT NOT NULL,
+    workload_uid TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    code TEXT NOT NULL,
+    message TEXT NOT NULL,
+    admission BIGINT,
+    beneficiary_kind TEXT,
+    beneficiary_uid TEXT,
+    numbers JSONB DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT pk_decisions PRIMARY KEY (id, decided_at)
+) PARTITION BY RANGE (decided_at);
+CREATE INDEX ix_decisions_namespace_name ON decisions (namespace, name);
+CREATE INDEX ix_decisions_workload_kind_workload_uid ON decisions (workload_kind, workload_uid);
+
+CREATE TABLE ended_workloads (
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    ended_at TIMESTAMPTZ NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    arrival BIGINT NOT NULL,
+    priority BIGINT NOT NULL,
+    created BIGINT NOT NULL,
+    pods BIGINT NOT NULL,
+    asks JSONB DEFAULT '{}'::jsonb NOT NULL,
+    admissions JSONB DEFAULT '[]'::jsonb NOT NULL,
+    outcomes JSONB DEFAULT '[]'::jsonb NOT NULL,
+    CONSTRAINT pk_ended_workloads PRIMARY KEY (kind, uid, ended_at)
+) PARTITION BY RANGE (ended_at);
+CREATE INDEX ix_ended_workloads_namespace_name ON ended_workloads (namespace, name);
+"""
+
+#: Rows that are updated in place again and again: room for the next version on the same page.
+TUNING = """
+ALTER TABLE leases SET (fillfactor = 50);
+ALTER TABLE queue_balances SET (fillfactor = 50);
+ALTER TABLE node_balances SET (fillfactor = 50);
+"""
+
+#: Nothing that is posted may fail for want of a part; the monthly ones are made ahead of time.
+DEFAULT_PARTS = """
+CREATE TABLE postings_default PARTITION OF postings DEFAULT;
+CREATE TABLE decisions_default PARTITION OF decisions DEFAULT;
+CREATE TABLE ended_workloads_default PARTITION OF ended_workloads DEFAULT;
+"""
+
+ROOT = """
+INSERT INTO queues (name) VALUES ('root');
+"""
+
+VIEWS = """
+CREATE VIEW muster_queues AS
+SELECT q.name AS queue, q.parent, a.flavor, a.resource,
+       coalesce(l.guarantee, 0) AS guarantee, l.deserved,
+       CASE WHEN q.name = 'root' THEN least(l.capability, coalesce(c.amount, 0)) ELSE l.capability END
+           AS capability,
+       coalesce(b.used, 0) AS used, coalesce(b.counted, 0) AS counted,
+       q.paused, q.closed, q.broken, q.changed_by
+FROM queues q
+LEFT JOIN (
+    SELECT queue, flavor, resource FROM queue_limits
+    UNION SELECT queue, flavor, resource FROM queue_balances
+    UNION SELECT 'root', flavor, resource FROM capacity
+) a ON a.queue = q.name
+LEFT JOIN queue_limits l ON (l.queue, l.flavor, l.resource) = (a.queue, a.flavor, a.resource)
+LEFT JOIN queue_balances b ON (b.queue, b.flavor, b.resource) = (a.queue, a.flavor, a.resource)
+LEFT JOIN capacity c ON a.queue = 'root' AND (c.flavor, c.resource) = (a.flavor, a.resource)
+WHERE q.present;
+
+CREATE VIEW muster_pending AS
+SELECT w.namespace, w.name, w.kind, w.uid, w.queue, w.priority, w.arrival,
+       to_timestamp(w.created) AS created_at, w.minimum, w.pods, w.asks,
+       r.code AS reason, r.message, r.facts, r.since
+FROM workloads w
+LEFT JOIN reasons r ON (r.kind, r.uid) = (w.kind, w.uid)
+WHERE NOT w.finished AND (r.code IS NOT NULL OR NOT EXISTS (
+    SELECT FROM admissions a WHERE (a.kind, a.uid) = (w.kind, w.uid) AND a.state <> 'closed'
+));
+
+CREATE VIEW muster_admissions AS
+SELECT id, namespace, name, kind, uid, queue, priority, state, opened_at, closed_at,
+       cardinality(nodes) AS seats, cardinality(nodes) - cardinality(ended) AS seats_held,
+       ARRAY(SELECT DISTINCT node FROM unnest(nodes) AS node ORDER BY node) AS nodes,
+       cardinality(adopted_pods) > 0 AS adopted,
+       evicted_at, cause_code, cause_message, beneficiary_kind, beneficiary_uid
+FROM admissions;
+
+CREATE VIEW muster_postings AS
+SELECT p.id, p.posted_at, p.ledger_seq, p.term, p.kind, p.admission, p.debit, p.credit,
+       line.flavor, line.resource, line.amount
+FROM postings p, unnest(p.flavors, p.resources, p.amounts) AS line(flavor, resource, amount);
+
+COMMENT ON VIEW muster_queues IS
+'One row per queue, flavor and resource; flavor is empty where amounts are summed over all flavors. cpu in
+milli-CPU, memory in bytes, pods in pods, everything else in thousandths. used is with everything below,
+counted is what the capability is held against (an idle guarantee below counts as taken).';
+COMMENT ON VIEW muster_pending IS
+'Workloads that wait for seats, wholly or in part, with the reason in the words of kubectl muster explain.';
+COMMENT ON VIEW muster_admissions IS
+'What workloads hold (open, evicting) or held (closed). Once their object is gone: see ended_workloads.';
+COMMENT ON VIEW muster_postings IS
+'Double entry: each amount moves from the credit account to the debit account; "pool" is what nobody holds.';
+"""
+
+
+def upgrade() -> None:
+    for statements in (TABLES, TUNING, DEFAULT_PARTS, ROOT, VIEWS):
+        for statement in statements.split(";\n"):
+            if statement.strip():
+                op.execute(statement)
+
+
+def downgrade() -> None:
+    op.execute("DROP VIEW muster_queues, muster_pending, muster_admissions, muster_postings")
+    op.execute(
+        "DROP TABLE leases, queues, queue_versions, queue_limits, nodes, node_limits, capacity, workloads, "
+        "outcomes, queue_balances, node_balances, admissions, backoffs, reasons, job_states, postings, "
+        "decisions, ended_workloads"
+    )
+    op.execute("DROP SEQUENCE arrival_numbers")

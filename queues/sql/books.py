@@ -1,0 +1,305 @@
+"""The arithmetic of the ledger: what a posting does to balances along a queue's path and on nodes. Pure.
+
+The plain form: a queue's ``counted`` is its own use plus, for each child, max(counted(child),
+guarantee(child)), and an increase is refused where it would lift ``counted`` above the queue's ceiling
+(design §5). A posting therefore moves each ancestor by the change of that maximum below it, which is what
+``Books`` computes, one gang after the other.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from queues.quota import ROOT, Account
+from queues.resources import Resources, show
+from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, Seat
+
+
+class QueueAccount(NamedTuple):
+    """One account of one queue. The order of these tuples is the order in which rows are locked."""
+
+    queue: QueueName
+    flavor: FlavorName
+    resource: str
+
+
+class NodeAccount(NamedTuple):
+    """One resource of one node. The order of these tuples is the order in which rows are locked."""
+
+    node: NodeName
+    resource: str
+
+
+@dataclass(slots=True)
+class QueueBalance:
+    """Use and limits of one account. ``ceiling`` None: only ancestors limit it."""
+
+    own: int = 0
+    used: int = 0
+    counted: int = 0
+    guarantee: int = 0
+    ceiling: int | None = None
+
+
+@dataclass(slots=True)
+class NodeBalance:
+    """Use and limit of one resource of a node."""
+
+    used: int = 0
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """By how much one account of a queue changes."""
+
+    own: int = 0
+    used: int = 0
+    counted: int = 0
+
+    def __add__(self, other: "Move") -> "Move":
+        return Move(self.own + other.own, self.used + other.used, self.counted + other.counted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Why the ledger refused a gang: the first limit that it would break."""
+
+    #: QueueLimit | NodeFull | UnknownQueue | BrokenQueue | AlreadySeated | InvalidSeat
+    code: str
+    message: str
+    queue: QueueName | None = None
+    node: NodeName | None = None
+    flavor: FlavorName | None = None
+    resource: str | None = None
+    limit: int | None = None
+    #: Counted before this gang.
+    used: int | None = None
+    asked: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """What seats move: amounts per account of their queue, and per node."""
+
+    queue: QueueName
+    accounts: Mapping[Account, int]
+    nodes: Mapping[NodeAccount, int]
+
+    @classmethod
+    def of(cls, queue: QueueName, seats: Iterable[Seat], sign: int = 1) -> "Posting":
+        """Each seat counts over all flavors, and once more in its own flavor if it has one."""
+        shapes: Counter[tuple[FlavorName, Resources]] = Counter()
+        places: Counter[tuple[NodeName, Resources]] = Counter()
+        for seat in seats:
+            shapes[seat.flavor, seat.takes] += sign
+            places[seat.node, seat.takes] += sign
+        accounts: Counter[Account] = Counter()
+        for (flavor, takes), times in shapes.items():
+            for resource, units in takes.items():
+                accounts[Account(NO_FLAVOR, resource)] += units * times
+                if flavor != NO_FLAVOR:
+                    accounts[Account(flavor, resource)] += units * times
+        nodes: Counter[NodeAccount] = Counter()
+        for (node, takes), times in places.items():
+            for resource, units in takes.items():
+                nodes[NodeAccount(node, resource)] += units * times
+        return cls(queue, dict(accounts), dict(nodes))
+
+
+def flavored(seats: Iterable[Seat]) -> dict[Account, int]:
+    """What seats take, each in the flavor it has: what the journal records."""
+    amounts: Counter[Account] = Counter()
+    for (flavor, takes), times in Counter((seat.flavor, seat.takes) for seat in seats).items():
+        for resource, units in takes.items():
+            amounts[Account(flavor, resource)] += units * times
+    return dict(amounts)
+
+
+@dataclass(slots=True)
+class Books:
+    """Balances that a plan touches, loaded and locked, and how the plan moves them."""
+
+    #: The queue that each queue counts in; None for root. An unknown queue counts in root.
+    counts_in: Mapping[QueueName, QueueName | None]
+    #: Queues that take nothing new, because of the tree.
+    broken: frozenset[QueueName] = frozenset()
+    queues: dict[QueueAccount, QueueBalance] = field(default_factory=dict)
+    nodes: dict[NodeAccount, NodeBalance] = field(default_factory=dict)
+    queue_moves: dict[QueueAccount, Move] = field(default_factory=dict)
+    node_moves: dict[NodeAccount, int] = field(default_factory=dict)
+
+    def path(self, queue: QueueName) -> Iterator[QueueName]:
+        """The queue and its ancestors up to root."""
+        here: QueueName | None = queue
+        while here is not None:
+            yield here
+            here = None if here == ROOT else self.counts_in.get(here, ROOT)
+
+    def post(self, posting: Posting) -> None:
+        """Move balances, whatever the limits say: frees and adoptions."""
+        self._apply(self._moves(posting), posting)
+
+    def try_post(self, posting: Posting) -> Rejection | None:
+        """Move balances if every limit allows it, else nothing at all."""
+        if posting.queue not in self.counts_in:
+            return Rejection(
+                code="UnknownQueue", message=f"queue {posting.queue} does not exist", queue=posting.queue
+            )
+        if posting.queue in self.broken:
+            return Rejection(
+                code="BrokenQueue",
+                message=f"queue {posting.queue} has no path to {ROOT}",
+                queue=posting.queue,
+            )
+        moves = self._moves(posting)
+        rejection = self._above_a_limit(moves) or self._above_a_node(posting.nodes)
+        if rejection is None:
+            self._apply(moves, posting)
+        return rejection
+
+    def _moves(self, posting: Posting) -> dict[QueueAccount, Move]:
+        moves: dict[QueueAccount, Move] = {}
+        path = list(self.path(posting.queue))
+        for (flavor, resource), units in posting.accounts.items():
+            counted = units
+            for queue in path:
+                account = QueueAccount(queue, flavor, resource)
+                balance = self.queues[account]
+                moves[account] = Move(units if queue == posting.queue else 0, units, counted)
+                before = max(balance.counted, balance.guarantee)
+                counted = max(balance.counted + counted, balance.guarantee) - before
+        return moves
+
+    def _above_a_limit(self, moves: Mapping[QueueAccount, Move]) -> Rejection | None:
+        for account, move in moves.items():
+            balance = self.queues[account]
+            grows = move.counted > 0 and balance.ceiling is not None
+            if grows and balance.counted + move.counted > (balance.ceiling or 0):
+                return _queue_limit(account, balance, move)
+        return None
+
+    def _above_a_node(self, asked: Mapping[NodeAccount, int]) -> Rejection | None:
+        for account, units in asked.items():
+            balance = self.nodes[account]
+            if units > 0 and balance.used + units > balance.limit:
+                return _node_full(account, balance, units)
+        return None
+
+    def _apply(self, moves: Mapping[QueueAccount, Move], posting: Posting) -> None:
+        for account, move in moves.items():
+            balance = self.queues[account]
+            balance.own += move.own
+            balance.used += move.used
+            balance.counted += move.counted
+            self.queue_moves[account] = self.queue_moves.get(account, Move()) + move
+        for node, units in posting.nodes.items():
+            self.nodes[node].used += units
+            self.node_moves[node] = self.node_moves.get(node, 0) + units
+
+
+def _queue_limit(account: QueueAccount, balance: QueueBalance, move: Move) -> Rejection:
+    queue, flavor, resource = account
+    ceiling = balance.ceiling or 0
+    of = f" of flavor {flavor}" if flavor else ""
+    return Rejection(
+        code="QueueLimit",
+        message=(
+            f"queue {queue} may use {show(resource, ceiling)} {resource}{of}, "
+            f"counts {show(resource, balance.counted)}, and would count {show(resource, move.counted)} more"
+        ),
+        queue=queue,
+        flavor=flavor,
+        resource=resource,
+        limit=ceiling,
+        used=balance.counted,
+        asked=move.counted,
+    )
+
+
+def _node_full(account: NodeAccount, balance: NodeBalance, units: int) -> Rejection:
+    node, resource = account
+    return Rejection(
+        code="NodeFull",
+        message=(
+            f"node {node} has {show(resource, balance.limit)} {resource} for admissions, "
+            f"{show(resource, balance.used)} of it taken; asked for {show(resource, units)} more"
+        ),
+        node=node,
+        resource=resource,
+        limit=balance.limit,
+        used=balance.used,
+        asked=units,
+    )
+
+
+class TreePlace(NamedTuple):
+    """Where a queue counts, once the tree is looked at as a whole."""
+
+    counts_in: QueueName | None
+    broken: bool
+
+
+def places(parents: Mapping[QueueName, QueueName | None]) -> dict[QueueName, TreePlace]:
+    """Where each queue counts. In a broken tree nothing is lost: cycles and orphans count in root directly.
+
+    ``parents``: every queue that exists, as written; root must be among them.
+    """
+    found: dict[QueueName, TreePlace] = {ROOT: TreePlace(None, broken=False)}
+    for start in sorted(parents):
+        trail: list[QueueName] = []
+        here = start
+        while here not in found and here not in trail:
+            trail.append(here)
+            parent = parents[here]
+            if parent is None or parent not in parents:
+                found[here] = TreePlace(ROOT, broken=True)
+                trail.pop()
+                break
+            here = parent
+        if here in trail:
+            cycle = trail[trail.index(here) :]
+            found |= {queue: TreePlace(ROOT, broken=True) for queue in cycle}
+            trail = trail[: trail.index(here)]
+        for queue in reversed(trail):
+            parent = parents[queue]
+            assert parent is not None
+            found[queue] = TreePlace(parent, broken=found[parent].broken)
+    return found
+
+
+def balance_all(
+    counts_in: Mapping[QueueName, QueueName | None],
+    own: Mapping[QueueAccount, int],
+    guarantees: Mapping[QueueAccount, int],
+) -> dict[QueueAccount, Move]:
+    """All balances from scratch, as totals, zeros left out: for when the tree or a guarantee has changed.
+
+    ``own`` may name queues that are unknown: they count in root.
+    """
+    accounts = {Account(a.flavor, a.resource) for a in (*own, *guarantees)}
+    totals: dict[QueueAccount, Move] = {}
+    for queue in _children_first({**counts_in, **{a.queue: counts_in.get(a.queue, ROOT) for a in own}}):
+        parent = None if queue == ROOT else counts_in.get(queue, ROOT)
+        for flavor, resource in accounts:
+            account = QueueAccount(queue, flavor, resource)
+            units = own.get(account, 0)
+            total = totals.get(account, Move()) + Move(units, units, units)
+            totals[account] = total
+            if parent is not None:
+                above = QueueAccount(parent, flavor, resource)
+                counted = max(total.counted, guarantees.get(account, 0))
+                totals[above] = totals.get(above, Move()) + Move(0, total.used, counted)
+    return {account: total for account, total in totals.items() if total != Move()}
+
+
+def _children_first(counts_in: Mapping[QueueName, QueueName | None]) -> Sequence[QueueName]:
+    depths: dict[QueueName, int] = {ROOT: 0}
+
+    def depth(queue: QueueName) -> int:
+        if queue not in depths:
+            depths[queue] = 1 + depth(counts_in.get(queue) or ROOT)
+        return depths[queue]
+
+    return sorted({*counts_in, ROOT}, key=depth, reverse=True)

@@ -1,0 +1,88 @@
+"""Who leads, and until when."""
+
+import asyncio
+
+from sqlalchemy import text
+
+from queues.sql.database import Database
+from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, Term, Trust, elect, renew, resign
+
+
+async def let_it_expire(muster: Database) -> None:
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE leases SET expires = clock_timestamp() - interval '1 ms'"))
+
+
+async def attempt(muster: Database, holder: str) -> Term | None:
+    async with muster.transaction() as tx:
+        return await elect(tx, holder)
+
+
+async def test_of_many_who_try_at_once_one_leads(muster: Database) -> None:
+    terms = await asyncio.gather(*(attempt(muster, f"holder-{n}") for n in range(8)))
+    assert len([term for term in terms if term is not None]) == 1
+
+
+async def test_nobody_takes_a_lease_that_has_not_ended_not_even_a_namesake(muster: Database) -> None:
+    assert await attempt(muster, "a") == Term(holder="a", number=1)
+    assert await attempt(muster, "b") is None
+    assert await attempt(muster, "a") is None
+
+
+async def test_a_lease_that_ended_is_taken_by_a_new_term(muster: Database) -> None:
+    await attempt(muster, "a")
+    await let_it_expire(muster)
+    terms = await asyncio.gather(*(attempt(muster, holder) for holder in "bcde"))
+    assert [term.number for term in terms if term is not None] == [2]
+
+
+async def test_a_term_is_renewed_until_it_ends_and_not_afterwards(muster: Database) -> None:
+    term = await attempt(muster, "a")
+    assert term is not None
+    async with muster.transaction() as tx:
+        assert await renew(tx, term) == term
+    await let_it_expire(muster)
+    async with muster.transaction() as tx:
+        assert await renew(tx, term) is None
+
+
+async def test_an_old_term_of_the_same_holder_renews_and_resigns_nothing(muster: Database) -> None:
+    old = await attempt(muster, "a")
+    await let_it_expire(muster)
+    new = await attempt(muster, "a")
+    assert old is not None
+    assert new is not None
+    async with muster.transaction() as tx:
+        assert await renew(tx, old) is None
+        assert not await resign(tx, old)
+        assert await renew(tx, new) == new
+
+
+async def test_who_resigns_is_followed_at_once(muster: Database) -> None:
+    term = await attempt(muster, "a")
+    assert term is not None
+    async with muster.transaction() as tx:
+        assert await resign(tx, term)
+        assert not await resign(tx, term)
+    assert await attempt(muster, "b") == Term(holder="b", number=2)
+
+
+async def test_a_lease_ends_by_the_clock_of_the_database(muster: Database) -> None:
+    async with muster.transaction() as tx:
+        term = await elect(tx, "a", 0.2)
+        await tx.execute(text("SELECT pg_sleep_until(expires + interval '1 ms') FROM leases"))
+        assert term is not None
+        assert await renew(tx, term) is None
+        assert await elect(tx, "b", 0.2) == Term(holder="b", number=2)
+
+
+def test_trust_starts_with_the_attempt_and_ends_before_the_lease() -> None:
+    trust = Trust.since(100.0, 8.0, margin=1.0)
+    assert trust.holds(106.9)
+    assert not trust.holds(107.0)
+    assert trust.left(106.0) == 1.0
+    assert trust.left(200.0) == 0.0
+
+
+def test_lease_and_one_retry_are_below_fifteen_seconds() -> None:
+    assert LEASE_SECONDS + RETRY_SECONDS < 15

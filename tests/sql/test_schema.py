@@ -1,0 +1,83 @@
+"""The schema and the way there."""
+
+import asyncio
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from queues.errors import SchemaTooNew, SchemaTooOld
+from queues.sql.database import Database, check_schema, migrate, schema_version
+from queues.sql.tables import is_ours, metadata
+
+
+def differences(connection: Connection) -> list[object]:
+    context = MigrationContext.configure(
+        connection, opts={"include_name": is_ours, "compare_server_default": True, "compare_type": True}
+    )
+    return list(compare_metadata(context, metadata))
+
+
+async def tables_there(database: Database) -> set[str]:
+    async with database.transaction() as tx:
+        rows = await tx.execute(
+            text("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+        )
+        return {row.relname for row in rows}
+
+
+async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
+    muster = await Database.connect(database)
+    there = await tables_there(muster)
+    assert "admissions" in there
+
+    await migrate(database, "base")
+    assert await tables_there(muster) <= {"alembic_version", "alembic_version_pkc"}
+
+    await migrate(database)
+    assert await tables_there(muster) == there
+    async with muster.transaction() as tx:
+        await check_schema(tx)
+    await muster.close()
+
+
+async def test_the_tables_in_the_code_are_the_tables_in_the_database(database: str) -> None:
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        assert await tx.run_sync(differences) == []
+        await tx.execute(text("ALTER TABLE queues DROP COLUMN paused CASCADE"))
+        assert await tx.run_sync(differences) != []
+        await tx.rollback()
+    await muster.close()
+
+
+async def test_several_migrations_at_once_wait_for_one_another(database: str) -> None:
+    await migrate(database, "base")
+    await asyncio.gather(*(migrate(database) for _ in range(4)))
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        assert await schema_version(tx) is not None
+        await check_schema(tx)
+    await muster.close()
+
+
+async def test_an_old_schema_says_what_to_do(database: str) -> None:
+    await migrate(database, "base")
+    muster = await Database.connect(database)
+    with pytest.raises(SchemaTooOld, match="Run ``muster migrate``"):
+        async with muster.transaction() as tx:
+            await check_schema(tx)
+    await muster.close()
+
+
+async def test_a_schema_from_the_future_is_left_alone(database: str) -> None:
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(SchemaTooNew, match="revision 9999"):
+        async with muster.transaction() as tx:
+            await check_schema(tx)
+    with pytest.raises(SchemaTooNew):
+        await migrate(database)
+    await muster.close()
