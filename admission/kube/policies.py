@@ -1,0 +1,321 @@
+"""Admission policies that run inside the API server: what waits, and who may end the waiting.
+
+Pure: options in, documents out. The mutating half is here: pods get the gate, Jobs are suspended, schedulers with
+another name are replaced, and whoever asked is written down. Because the API server itself evaluates the policies,
+things wait also while Muster is down. ``guards`` has the validating half.
+
+Cost decides the shape. A mutating policy takes milliseconds per object it matches and next to nothing per object its
+selectors leave out, so three bindings, which never match the same object, are preferred to one policy with conditions:
+
+- *named*: the object has the label ``muster.dev/queue-name``;
+- *namespace*: it has not, but its namespace is labelled ``muster.dev/gated``;
+- *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation. Selectors
+  see labels only, so this one looks at every remaining object (not in ``kube-system``) by a cheap condition.
+
+None matches what Muster has released (label ``muster.dev/released: "true"``). Every pod that waits gets that label
+with the value ``"false"``, so the guard can select pods by one label, and both maps of metadata exist on it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queues.spec.names import (
+    BATCH_VOLCANO,
+    CHANGED_BY,
+    DEFAULT_QUEUE,
+    DEFAULT_SCHEDULER,
+    GATE,
+    GATED_NAMESPACE,
+    GROUP_ANNOTATION,
+    GROUP_ANNOTATION_VOLCANO,
+    QUEUE_ANNOTATION,
+    QUEUE_LABEL,
+    RELEASED,
+    SCHEDULING_VOLCANO,
+    USER,
+    VOLCANO_SCHEDULER,
+)
+
+Document = dict[str, Any]
+
+#: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
+PART_OF: Final = {"app.kubernetes.io/part-of": "muster"}
+#: Copies the template of a batch/v1 Job into pods; the second form is a controller manager without
+#: ``--use-service-account-credentials``, which is believed for pods of Jobs only.
+JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
+CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What differs between clusters."""
+
+    #: User name of Muster at the API server; nobody else may release.
+    identity: str
+    #: The scheduler that binds what Muster releases.
+    scheduler: str = DEFAULT_SCHEDULER
+    #: Scheduler names that mean "through the queues": replaced by ``scheduler`` at creation.
+    aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
+
+
+def mutating_policies(options: PolicyOptions) -> list[Document]:
+    """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
+    documents = [
+        *_waiting(_POD, _pod_patches(options), _of_volcano("object", options)),
+        *_waiting(
+            _JOB,
+            _job_patches(options),
+            f"{_of_volcano('object.spec.template', options)} || {annotation(QUEUE_ANNOTATION)} != ''",
+        ),
+    ]
+    for kind in (_VCJOB, _POD_GROUP):
+        name = f"muster-requester-{kind.resource}"
+        documents += [
+            _policy(name, kind, ["CREATE"], _note_requester(options), conditions=[not_by(options.identity)]),
+            _binding(name, name, {}),
+        ]
+    documents += [
+        _policy("muster-changed-by", _QUEUE, ["CREATE", "UPDATE"], _changed_by_patch()),
+        _binding("muster-changed-by", "muster-changed-by", {}),
+    ]
+    return documents
+
+
+# -- documents ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A resource that a policy is about."""
+
+    group: str
+    version: str
+    resource: str
+
+    def rule(self, operations: Sequence[str]) -> Document:
+        """The matchConstraints' rule for it."""
+        return {
+            "apiGroups": [self.group],
+            "apiVersions": [self.version],
+            "resources": [self.resource],
+            "operations": list(operations),
+        }
+
+
+_POD = Kind("", "v1", "pods")
+_JOB = Kind("batch", "v1", "jobs")
+_VCJOB = Kind(*BATCH_VOLCANO.split("/"), "jobs")
+_POD_GROUP = Kind(*SCHEDULING_VOLCANO.split("/"), "podgroups")
+_QUEUE = Kind(*SCHEDULING_VOLCANO.split("/"), "queues")
+
+
+def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
+    """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
+    noun = {"pods": "gate", "jobs": "suspend"}[kind.resource]
+    unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
+    named = {"key": QUEUE_LABEL, "operator": "Exists"}
+    unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
+    gated = {"key": GATED_NAMESPACE, "operator": "Exists"}
+    ungated = {"key": GATED_NAMESPACE, "operator": "DoesNotExist"}
+    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+    selectors = {
+        f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, unreleased]}},
+        f"muster-{noun}-namespace": {
+            "objectSelector": {"matchExpressions": [unnamed, unreleased]},
+            "namespaceSelector": {"matchExpressions": [gated]},
+        },
+        f"muster-{noun}-volcano": {
+            "objectSelector": {"matchExpressions": [unnamed, unreleased]},
+            "namespaceSelector": {"matchExpressions": [ungated, ordinary]},
+        },
+    }
+    # Static pods are shown to the API server by their kubelet; they run already and cannot be gated.
+    static = {"name": "not-by-a-node", "expression": "!('system:nodes' in request.userInfo.groups)"}
+    conditions = [static] if kind is _POD else []
+    volcano = {"name": "meant-for-volcano", "expression": of_volcano}
+    by_selector, by_condition = f"muster-{noun}", f"muster-{noun}-volcano"
+    return [
+        _policy(by_selector, kind, ["CREATE"], patches, conditions=conditions),
+        _policy(by_condition, kind, ["CREATE"], patches, conditions=[volcano]),
+        *(
+            _binding(name, by_condition if name == by_condition else by_selector, selector)
+            for name, selector in selectors.items()
+        ),
+    ]
+
+
+def _policy(
+    name: str, kind: Kind, operations: Sequence[str], patches: str, *, conditions: Sequence[Document] = ()
+) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name, "labels": PART_OF},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [kind.rule(operations)]},
+            **({"matchConditions": list(conditions)} if conditions else {}),
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
+        },
+    }
+
+
+def _binding(name: str, policy: str, selector: Document) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name, "labels": PART_OF},
+        "spec": {"policyName": policy, **({"matchResources": selector} if selector else {})},
+    }
+
+
+def not_by(identity: str) -> Document:
+    """A match condition: the request is not Muster's own."""
+    return {"name": "not-by-muster", "expression": f"request.userInfo.username != {text(identity)}"}
+
+
+# -- expressions ----------------------------------------------------------------------------------------------
+# JSON patches in CEL. Values are plain maps and strings: a typed list element, such as
+# Object.spec.schedulingGates{}, crashes the request on 1.36.3.
+
+
+def text(value: str) -> str:
+    """A CEL string literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def texts(values: Iterable[str]) -> str:
+    """A CEL list of strings."""
+    return "[" + ", ".join(text(value) for value in values) + "]"
+
+
+def label(key: str, of: str = "object") -> str:
+    """A label's value, "" if there is none."""
+    return f"{of}.metadata.?labels[?{text(key)}].orValue('')"
+
+
+def annotation(key: str, of: str = "object") -> str:
+    """An annotation's value, "" if there is none."""
+    return f"{of}.metadata.?annotations[?{text(key)}].orValue('')"
+
+
+def by_job_controller(options: PolicyOptions) -> str:
+    """Whether the request comes from whoever copies Jobs' templates into pods, or from Muster."""
+    of_a_job = (
+        "object.metadata.?ownerReferences.orValue([])"
+        ".exists(o, o.kind == 'Job' && o.apiVersion == 'batch/v1' && o.?controller.orValue(false))"
+    )
+    user = "request.userInfo.username"
+    return (
+        f"({user} in {texts([options.identity, JOB_CONTROLLER])}"
+        f" || ({user} == {text(CONTROLLER_MANAGER)} && {of_a_job}))"
+    )
+
+
+def _add(path: str, value: str) -> str:
+    return f"[JSONPatch{{op: 'add', path: {text(path)}, value: {value}}}]"
+
+
+def _only_if(condition: str, patches: str) -> str:
+    return f"({condition} ? {patches} : [])"
+
+
+def _escaped(key: str) -> str:
+    """A key as a JSON pointer's token (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _map_exists(of: str, at: str, name: str) -> str:
+    """Make labels or annotations, which are left out when empty."""
+    return _only_if(f"!has({of}.metadata.{name})", _add(f"{at}/metadata/{name}", "{}"))
+
+
+def _queue_of(of: str) -> str:
+    """The queue of an object that has no label: Volcano's annotation, the namespace's default, ``default``."""
+    candidates = [
+        f"{of}.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
+        f"namespaceObject.metadata.?annotations[?{text(QUEUE_LABEL)}]",
+        f"namespaceObject.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
+    ]
+    chain = candidates[0] + "".join(f".or({candidate})" for candidate in candidates[1:])
+    return f"{chain}.orValue({text(DEFAULT_QUEUE)})"
+
+
+def _pod_patches(options: PolicyOptions) -> str:
+    """Gate, mark, name the queue (a pod of a group waits in its group's), rename the scheduler, note the requester."""
+    gates = "object.spec.?schedulingGates.orValue([])"
+    gate = f"{{'name': {text(GATE)}}}"
+    in_a_group = f"{annotation(GROUP_ANNOTATION)} != '' || {annotation(GROUP_ANNOTATION_VOLCANO)} != ''"
+    return _join(
+        _only_if(f"size({gates}) == 0", _add("/spec/schedulingGates", f"[{gate}]")),
+        _only_if(
+            f"size({gates}) > 0 && !{gates}.exists(g, g.name == {text(GATE)})",
+            _add("/spec/schedulingGates/-", gate),
+        ),
+        _map_exists("object", "", "labels"),
+        _add(f"/metadata/labels/{_escaped(RELEASED)}", "'false'"),
+        _only_if(
+            f"{label(QUEUE_LABEL)} == '' && !({in_a_group})",
+            _add(f"/metadata/labels/{_escaped(QUEUE_LABEL)}", _queue_of("object")),
+        ),
+        _scheduler("object.spec", "/spec", options),
+        _note_requester(options),
+    )
+
+
+def _job_patches(options: PolicyOptions) -> str:
+    """Suspend, name the queue on the Job and on its pods, which makes those wait too, note the requester on both."""
+    template, at = "object.spec.template", "/spec/template"
+    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
+    return _join(
+        _add("/spec/suspend", "true"),
+        _map_exists("object", "", "labels"),
+        _add(f"/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
+        _map_exists(template, at, "labels"),
+        _add(f"{at}/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
+        _scheduler(f"{template}.spec", f"{at}/spec", options),
+        _note_requester(options),
+        _map_exists(template, at, "annotations"),
+        _add(f"{at}/metadata/annotations/{_escaped(USER)}", "request.userInfo.username"),
+    )
+
+
+def _scheduler(of: str, at: str, options: PolicyOptions) -> str:
+    renamed = f"{of}.?schedulerName.orValue('') in {texts(options.aliases)}"
+    return _only_if(renamed, _add(f"{at}/schedulerName", text(options.scheduler)))
+
+
+def _note_requester(options: PolicyOptions) -> str:
+    """Overwritten for everybody but the copiers, so nobody can sign with another's name."""
+    copied = f"{annotation(USER)} != '' && {by_job_controller(options)}"
+    return _join(
+        _map_exists("object", "", "annotations"),
+        _only_if(
+            f"!({copied})", _add(f"/metadata/annotations/{_escaped(USER)}", "request.userInfo.username")
+        ),
+    )
+
+
+def _changed_by_patch() -> str:
+    """Who changed the spec last. Changes of metadata keep the name, whatever they write."""
+    kept = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
+    value = f"({kept} ? {annotation(CHANGED_BY, 'oldObject')} : request.userInfo.username)"
+    return _join(
+        _map_exists("object", "", "annotations"),
+        _add(f"/metadata/annotations/{_escaped(CHANGED_BY)}", value),
+    )
+
+
+def _of_volcano(of: str, options: PolicyOptions) -> str:
+    """Asks for an aliased scheduler; or for ours, and names a Volcano queue or group."""
+    keys = texts([QUEUE_ANNOTATION, GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO])
+    named = f"{of}.metadata.?annotations.orValue({{}}).exists(k, k in {keys})"
+    scheduler = f"{of}.spec.?schedulerName.orValue({text(options.scheduler)})"
+    return f"{scheduler} in {texts(options.aliases)} || ({scheduler} == {text(options.scheduler)} && {named})"
+
+
+def _join(*patches: str) -> str:
+    return "\n+ ".join(patches)
