@@ -18,6 +18,11 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 GPU: Final = "nvidia.com/gpu"
 
+#: The largest amount of anything, 1Ei of memory: fits the int64 of the database and of numpy.
+MOST: Final = 2**60
+#: Of a quantity's number, and of its exponent.
+_DIGITS: Final = 24
+
 _BYTES: Final = ("memory", "ephemeral-storage")
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
 _SUFFIXES: Final = {
@@ -63,6 +68,8 @@ def _quantity(text: str) -> Decimal:
     if match is None:
         raise InvalidQuantity(found=text)
     number, exponent, suffix = match.groups()
+    if len(number) > _DIGITS or (exponent is not None and abs(int(exponent[1:6])) > _DIGITS):
+        raise InvalidQuantity(found=text)  # beyond any cluster, and slow to expand
     if exponent is not None:
         return Decimal(number + exponent)
     return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
@@ -71,17 +78,21 @@ def _quantity(text: str) -> Decimal:
 @lru_cache(maxsize=16384)
 def amount(resource: str, text: str | int | float) -> int:
     """A quantity in our units, rounded up as Kubernetes rounds requests. Raises InvalidQuantity."""
-    return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
+    units = int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
+    if abs(units) > MOST:
+        raise InvalidQuantity(found=text)
+    return units
 
 
 @lru_cache(maxsize=16384)
 def capacity(resource: str, text: str | int | float) -> int:
     """What a node offers in our units, rounded down. Raises InvalidQuantity."""
-    return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_FLOOR))
+    units = int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_FLOOR))
+    return min(units, MOST)
 
 
 def show(resource: str, units: int) -> str:
-    """An amount as people write it: ``show("nvidia.com/gpu", 8000) == "8"``, ``show("memory", 2**30) == "1Gi"``."""
+    """An amount as people write it: 8000 of ``nvidia.com/gpu`` is ``"8"``, 2**30 of ``memory`` is ``"1Gi"``."""
     if in_bytes(resource):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             size = int(_SUFFIXES[suffix])
@@ -95,7 +106,7 @@ def show(resource: str, units: int) -> str:
 
 
 class Resources(Mapping[str, int]):
-    """An immutable vector of amounts by resource name. A resource that is absent counts as 0; zeros are not kept."""
+    """An immutable vector of amounts by resource name. What is absent counts as 0; zeros are not kept."""
 
     __slots__ = ("_amounts", "_hash")
 
@@ -157,7 +168,10 @@ class Resources(Mapping[str, int]):
         return self._hash
 
     def __str__(self) -> str:
-        return ", ".join(f"{show(name, units)} {name}" for name, units in sorted(self._amounts.items())) or "nothing"
+        return (
+            ", ".join(f"{show(name, units)} {name}" for name, units in sorted(self._amounts.items()))
+            or "nothing"
+        )
 
     def __repr__(self) -> str:
         return f"Resources({dict(sorted(self._amounts.items()))})"
