@@ -1,0 +1,205 @@
+"""The whole product on this machine: control plane, Postgres, Muster with an identity of its own.
+
+The demo, the end-to-end tests and the benchmarks run on it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.local.cluster import LocalCluster
+from deploy.local.components import ClusterOptions
+from deploy.local.processes import free_port
+from queues.errors import MusterError
+from queues.sql.embedded import EmbeddedPostgres
+from queues.sql.guarded import Guarded, Program
+
+#: Who Muster is to the API server: the service account of its deployment, here with a client certificate.
+USERNAME = "system:serviceaccount:muster-system:muster"
+GROUPS = ("system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated")
+
+
+class MusterDidNotStart(MusterError):
+    """Muster was not ready after {seconds:.0f} seconds. The end of {log}: {tail}"""
+
+
+class CommandFailed(MusterError):
+    """{command} ended with status {status}: {output}"""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One running ``muster run``."""
+
+    name: str
+    process: Guarded
+    http: str
+    log: Path
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready."""
+        return _answers(f"{self.http}/readyz")
+
+    def leads(self) -> bool:
+        """Whether it is the leader now."""
+        try:
+            with urllib.request.urlopen(f"{self.http}/metrics", timeout=2) as answer:
+                return b"muster_leader 1.0" in answer.read()
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def kill9(self) -> None:
+        """As the kernel would: no goodbye."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop_in_place(self) -> None:
+        """SIGSTOP: it knows nothing of the time that passes."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        os.kill(self.process.pid, signal.SIGCONT)
+
+
+@dataclass(slots=True)
+class Stack:
+    """Start with ``with Stack() as stack``; everything ends with the block, or with this process."""
+
+    options: ClusterOptions | None = None
+    directory: Path | None = None
+    durable: bool = True
+    log_level: str = "info"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cluster: LocalCluster = field(init=False)
+    postgres: EmbeddedPostgres = field(init=False)
+    dsn: str = field(init=False)
+    webhook_port: int = field(init=False)
+    replicas: list[Replica] = field(init=False, default_factory=list)
+
+    def __enter__(self) -> Self:
+        self.cluster = LocalCluster(self.directory, options=self.options).start()
+        self.postgres = EmbeddedPostgres()
+        self.webhook_port = free_port()
+        try:
+            self.dsn = self.postgres.start(self.cluster.directory / "postgres", durable=self.durable)
+        except BaseException:
+            self.cluster.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for replica in self.replicas:
+            replica.process.stop()
+        self.postgres.stop()
+        self.cluster.stop()
+
+    def muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
+        """Run a muster command as the cluster's administrator."""
+        return self._command([sys.executable, "-m", "admission.cli.muster", *arguments], check)
+
+    def kubectl(
+        self, *arguments: str | Path, check: bool = True, user: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run kubectl, as the administrator or as somebody else."""
+        kubeconfig = user or self.cluster.kubeconfig
+        return self._command([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
+
+    def apply(self, *paths: Path) -> None:
+        """``kubectl apply -f`` for each of them."""
+        for path in paths:
+            self.kubectl("apply", "-f", path)
+
+    def install(self, *arguments: str) -> None:
+        """``muster install`` with a webhook on this machine."""
+        url = f"https://127.0.0.1:{self.webhook_port}"
+        self.muster("install", "--kubeconfig", self.cluster.kubeconfig, "--webhook-url", url, *arguments)
+
+    def start_muster(
+        self, name: str = "muster", *, environment: Mapping[str, str] | None = None, wait: bool = True
+    ) -> Replica:
+        """Start one more ``muster run``, and wait until it is ready."""
+        port = free_port()
+        webhook = self.webhook_port if not self.replicas else free_port()
+        log = self.cluster.directory / f"{name}.log"
+        process = Guarded.start(
+            Program(
+                argv=[
+                    sys.executable,
+                    "-m",
+                    "admission.cli.muster",
+                    "run",
+                    "--kubeconfig",
+                    self.cluster.kubeconfig_for(USERNAME, GROUPS),
+                    "--http-listen",
+                    f"127.0.0.1:{port}",
+                    "--webhook-listen",
+                    f"127.0.0.1:{webhook}",
+                    "--webhook-url",
+                    f"https://127.0.0.1:{self.webhook_port}",
+                    "--identity",
+                    f"{name}-{port}",
+                    "--log-format",
+                    "console",
+                    "--log-level",
+                    self.log_level,
+                ],
+                log=log,
+                cwd=Path.cwd(),
+                env={**os.environ, **self.environment, "MUSTER_DSN": self.dsn, **(environment or {})},
+            )
+        )
+        replica = Replica(name, process, f"http://127.0.0.1:{port}", log)
+        self.replicas.append(replica)
+        if wait:
+            self.wait_ready(replica)
+        return replica
+
+    def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
+        """Wait until a replica is ready. Raises MusterDidNotStart."""
+        deadline = time.monotonic() + seconds
+        while not replica.ready():
+            if time.monotonic() > deadline or not replica.process.running:
+                tail = replica.log.read_text(errors="replace")[-2000:]
+                raise MusterDidNotStart(seconds=seconds, log=replica.log, tail=tail)
+            time.sleep(0.05)
+
+    def _command(self, argv: Sequence[str | Path], check: bool) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "MUSTER_DSN": self.dsn, "MUSTER_SERVER": self.server},
+        )
+        if check and done.returncode:
+            shown = " ".join(str(part) for part in argv[-6:])
+            raise CommandFailed(
+                command=shown, status=done.returncode, output=(done.stdout + done.stderr)[-2000:]
+            )
+        return done
+
+    @property
+    def server(self) -> str:
+        """Base URL of the read API of the first replica."""
+        return self.replicas[0].http if self.replicas else ""
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
