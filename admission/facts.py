@@ -10,7 +10,16 @@ from enum import StrEnum
 
 from queues.quota import Queue
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeFilter, NodeName, PodSet, QueueName, Taint, WorkloadKey, WorkloadKind
+from queues.workload import (
+    AdmissionId,
+    NodeFilter,
+    NodeName,
+    PodSet,
+    QueueName,
+    Taint,
+    WorkloadKey,
+    WorkloadKind,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +106,14 @@ class WorkloadFact:
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=dict)
     generation: str = ""
-    resource_version: str = ""
+    #: Not compared: a write that changes nothing else is no news. The informer knows the current one.
+    resource_version: str = field(default="", compare=False)
+    #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
+    priority_class: str = ""
+    #: ``status.state.phase`` or ``status.phase`` as last seen.
+    phase: str = ""
+    #: Volcano's networkTopology as (mode, tier), tier 1 the innermost level above the node; None: none asked.
+    network_tier: tuple[str, int] | None = None
     #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
     finished: bool = False
     deleting: bool = False

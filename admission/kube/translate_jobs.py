@@ -1,0 +1,364 @@
+"""Objects → facts: batch/v1 Jobs, Volcano Jobs and PodGroups. Pure; what cannot be used says why."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.jobs.job import JobSpec, TaskSpec, read_job
+from admission.jobs.plugins import unsupported_plugins
+from admission.kube.objects import (
+    Bare,
+    Job,
+    Metadata,
+    NetworkTopology,
+    PodGroup,
+    PodTemplate,
+    VolcanoJob,
+)
+from admission.kube.translate import INVALID_SPEC, condition, explained, one, seconds, without_pin
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.resources import Resources, in_bytes, scale, show
+from queues.spec import names
+from queues.spec.defaults import queue_named
+from queues.spec.pod import node_filter_of, requests_of, topology_of
+from queues.workload import AdmissionId, NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
+
+#: The only pod set of a batch/v1 Job.
+MAIN: Final = "main"
+_UNSAID: Final = ""
+_ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+_TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
+#: Bytes; larger templates are read anew at every version of their object rather than kept twice.
+_CACHED_TEMPLATE: Final = 8192
+_Obstacle = tuple[str, str] | None
+
+
+class _Annotated(msgspec.Struct, gc=False):
+    """A template's part that is read anew at every version: the rest is cached by its bytes."""
+
+    metadata: Metadata | None = None
+
+
+def job_fact(job: Job) -> WorkloadFact:
+    """A batch/v1 Job; without a queue of its own (and of its namespace) it is not managed.
+
+    Indexed with completions == parallelism: ordinals are completion indexes. Otherwise the pod set has as
+    many interchangeable seats as pods may still run at the same time.
+    """
+    meta, spec, status = job.metadata, job.spec, job.status
+    annotations = meta.annotations or {}
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    indexed = spec.completion_mode == "Indexed" and spec.completions == parallelism
+    done: frozenset[int] = frozenset()
+    if indexed:
+        count = parallelism
+        done = indexes(status.completed_indexes, below=count) | indexes(status.failed_indexes, below=count)
+    else:
+        count = _at_once(job, parallelism)
+    gang, obstacle = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism)
+    pods, priority_class, problem = _pod_set(MAIN, count, bytes(spec.template), "spec.template")
+    directed = _directed(bytes(spec.template))
+    if directed is not None:
+        pods = replace(pods, nodes=one(without_pin(pods.nodes)))
+    minimum = min(gang, count - len(done))
+    queue = (
+        (meta.labels or {}).get(names.QUEUE_LABEL)
+        or annotations.get(names.QUEUE_ANNOTATION)
+        or (meta.labels or {}).get(names.QUEUE_ANNOTATION)
+    )
+    return WorkloadFact(
+        key=WorkloadKey(WorkloadKind.JOB, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=QueueName(queue) if queue else None,
+        created=seconds(meta.creation_timestamp),
+        minimum=minimum,
+        pod_sets=(replace(pods, done=done),),
+        priority_class=priority_class,
+        generation=_digest(parallelism, spec.completions, spec.completion_mode, gang, pods.takes, pods),
+        resource_version=meta.resource_version,
+        finished=any(
+            found is not None and found.status == "True"
+            for found in (condition(status.conditions, kind) for kind in ("Complete", "Failed"))
+        ),
+        deleting=meta.deletion_timestamp is not None,
+        suspended=bool(spec.suspend),
+        active=status.active or 0,
+        obstacle=obstacle or problem,
+        indexed=indexed,
+        directed=directed,
+    )
+
+
+def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
+    """A Volcano Job with its document, from which its pods are made."""
+    meta = job.metadata
+    phase = (job.status and job.status.state and job.status.state.phase) or ""
+    fact = WorkloadFact(
+        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=_queue(job.spec.queue, meta),
+        priority_class=job.spec.priority_class_name or "",
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        phase=phase,
+        network_tier=_tier(job.spec.network_topology),
+        generation=str(meta.generation),
+        resource_version=meta.resource_version,
+        finished=phase in _ENDED,
+        deleting=meta.deletion_timestamp is not None,
+        document=_without_managed_fields(raw),
+    )
+    try:
+        spec = read_job(fact.document)
+    except InvalidDocument as error:
+        return replace(fact, obstacle=(INVALID_SPEC, str(error)))
+    sets = [
+        _pod_set(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
+        for position, task in enumerate(spec.tasks)
+    ]
+    minimums = _task_minimums(spec)
+    pod_sets = tuple(replace(found[0], minimum=least) for found, least in zip(sets, minimums, strict=True))
+    problem = next((found[2] for found in sets if found[2] is not None), None)
+    return replace(
+        fact,
+        minimum=spec.minimum,
+        pod_sets=pod_sets,
+        priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
+        generation=_digest(spec.minimum, *pod_sets),
+        obstacle=_contradiction(spec) or problem,
+        unsupported=_unsupported(spec, fact.network_tier),
+    )
+
+
+def pod_group_fact(group: PodGroup) -> WorkloadFact:
+    """A PodGroup; its pods tell what it takes."""
+    meta, spec = group.metadata, group.spec
+    minimum = spec.min_member or 0
+    owned = any(
+        reference.kind == "Job" and reference.api_version.startswith("batch.volcano.sh/")
+        for reference in meta.owner_references or ()
+    )
+    unsupported = []
+    if spec.network_topology is not None:
+        unsupported.append("spec.networkTopology")
+    if spec.sub_group_policy is not None:
+        unsupported.append("spec.subGroupPolicy")
+    task_minimums = spec.min_task_member or {}
+    obstacle: _Obstacle = None
+    if minimum < 0:
+        obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+    return WorkloadFact(
+        key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=_queue(spec.queue, meta),
+        priority_class=spec.priority_class_name or "",
+        created=seconds(meta.creation_timestamp),
+        minimum=max(minimum, 0),
+        # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
+        task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
+        phase=(group.status and group.status.phase) or "",
+        generation=_digest(minimum, sorted(task_minimums.items())),
+        resource_version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        obstacle=obstacle,
+        unsupported=tuple(unsupported),
+        owned_by_job=owned,
+    )
+
+
+def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:
+    """A workload whose document does not have the form of its kind."""
+    meta = bare.metadata
+    return WorkloadFact(
+        key=WorkloadKey(kind, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=_queue(None, meta),
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        generation=str(meta.generation),
+        resource_version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        obstacle=(INVALID_SPEC, explained(error)),
+    )
+
+
+def indexes(text: str | None, *, below: int) -> frozenset[int]:
+    """Completion indexes of a Job's status: ``0-3,7``. What cannot be read is left out."""
+    found: set[int] = set()
+    for part in (text or "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found.update(range(int(first), min(int(last or first) + 1, below)))
+    return frozenset(found)
+
+
+def _at_once(job: Job, parallelism: int) -> int:
+    """Pods that may still run at the same time."""
+    succeeded = job.status.succeeded or 0
+    if job.spec.completions is not None:
+        return max(0, min(parallelism, job.spec.completions - succeeded))
+    # A work queue: after the first success no pod is made any more.
+    return min(parallelism, job.status.active or 0) if succeeded else parallelism
+
+
+def _gang(text: str | None, parallelism: int) -> tuple[int, _Obstacle]:
+    if text is None:
+        return parallelism, None
+    expected = f"a number from 1 to spec.parallelism ({parallelism})"
+    if not text.isdecimal() or not 0 < int(text) <= parallelism:
+        where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
+        return parallelism, (INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
+    return int(text), None
+
+
+def _queue(written: str | None, meta: Metadata) -> QueueName | None:
+    named = queue_named(
+        written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited=_UNSAID
+    )
+    said = named != names.DEFAULT_QUEUE or (meta.labels or {}).get(names.QUEUE_LABEL)
+    return QueueName(named) if said else None
+
+
+def _tier(topology: NetworkTopology | None) -> tuple[str, int] | None:
+    if topology is None or topology.highest_tier_allowed is None:
+        return None
+    return topology.mode or "hard", topology.highest_tier_allowed
+
+
+def _pod_set(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, _Obstacle]:
+    """The pod set of a template, the template's priority class, and what is wrong with it."""
+    read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
+    pods, priority_class, obstacle = read(name, template, where)
+    return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
+
+
+@lru_cache(maxsize=1024)
+def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, _Obstacle]:
+    empty = PodSet(name=name, count=0, takes=Resources())
+    try:
+        template = _TEMPLATE.decode(raw)
+        spec = template.spec
+        if spec is None or not spec.containers:
+            return empty, "", (INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one")
+        takes = requests_of(spec)
+        nodes = node_filter_of(spec)
+    except msgspec.DecodeError as error:
+        return empty, "", (INVALID_SPEC, f"{where}.{explained(error)}")
+    except InvalidQuantity as error:
+        return empty, "", (INVALID_SPEC, f"{where}.spec: {error}")
+    required, preferred = topology_of(template.metadata.annotations if template.metadata else None)
+    pods = PodSet(
+        name=name,
+        count=0,
+        takes=one(takes),
+        nodes=one(nodes),
+        required_topology=required,
+        preferred_topology=preferred,
+    )
+    return pods, spec.priority_class_name or "", _impossible(takes, where)
+
+
+def _impossible(takes: Resources, where: str) -> _Obstacle:
+    for resource, units in takes.items():
+        if units < 0:
+            message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
+            return INVALID_SPEC, message
+        # Devices are given whole; only cpu is divisible beyond its unit.
+        if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
+            message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
+            return INVALID_SPEC, message
+    return None
+
+
+def _directed(template: bytes) -> AdmissionId | None:
+    if names.ADMISSION_ID.encode() not in template:
+        return None
+    try:
+        meta = msgspec.json.decode(template, type=_Annotated).metadata
+    except msgspec.DecodeError:
+        return None
+    text = ((meta and meta.annotations) or {}).get(names.ADMISSION_ID, "")
+    return AdmissionId(int(text)) if text.isdecimal() else None
+
+
+def _task_minimums(spec: JobSpec) -> list[int]:
+    """Volcano's gang plugin looks at task minimums only while the gang is at least their sum."""
+    minimums = [max(task.minimum, 0) for task in spec.tasks]
+    return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
+
+
+def _contradiction(spec: JobSpec) -> _Obstacle:
+    """What Volcano's webhook would have refused about counts and names, if it has not."""
+    if not spec.tasks:
+        return INVALID_SPEC, "spec.tasks: found none, expected at least one"
+    seen: set[str] = set()
+    for position, task in enumerate(spec.tasks):
+        if message := _task_contradiction(task, seen):
+            return INVALID_SPEC, f"spec.tasks[{position}]{message}"
+        seen.add(task.name)
+    if not 0 <= spec.minimum <= spec.replicas:
+        message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
+        return INVALID_SPEC, f"spec.minAvailable: {message}"
+    return None
+
+
+def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
+    if task.name in seen:
+        return f".name: found {task.name} a second time, expected different names"
+    if task.replicas < 0:
+        return f".replicas: found {task.replicas}, expected 0 or more"
+    if not 0 <= task.minimum <= task.replicas:
+        return f".minAvailable: found {task.minimum}, expected 0 to {task.replicas} (replicas)"
+    return None
+
+
+def _unsupported(spec: JobSpec, tier: tuple[str, int] | None) -> tuple[str, ...]:
+    fields: Sequence[str] = (*spec.unsupported, *unsupported_plugins(spec))
+    if tier is not None and len(spec.tasks) == 1:
+        # With one task, its level holds for the whole Job; see translate.in_context.
+        fields = [name for name in fields if name != "spec.networkTopology"]
+    return tuple(fields)
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    """A whole object whose parts stay as they were written."""
+
+    api_version: msgspec.Raw
+    kind: msgspec.Raw
+    metadata: dict[str, msgspec.Raw]
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+
+
+def _without_managed_fields(raw: bytes) -> bytes:
+    try:
+        document = _DOCUMENT.decode(raw)
+    except msgspec.DecodeError:
+        return raw
+    document.metadata.pop("managedFields", None)
+    return msgspec.json.encode(document)
+
+
+def _digest(*asked: object) -> str:
+    text = repr([_plain(part) for part in asked])
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _plain(part: object) -> object:
+    if not isinstance(part, PodSet):
+        return part
+    shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
+    nodes: NodeFilter = part.nodes
+    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), nodes)
