@@ -138,9 +138,11 @@ class Metrics:
         self._registry.register(_Reading(self._families))
 
     def observe(self, report: TurnReading) -> None:
-        """Takes in one turn."""
-        self._last = report
+        """Takes in one turn. One in which nothing was decided leaves the gauges as they are."""
         self._turns += 1
+        if not report.decide_seconds:
+            return
+        self._last = report
         for phase in ("freeze", "decide", "apply"):
             self._phases.labels(phase).observe(getattr(report, f"{phase}_seconds"))
         counts = (report.admitted, report.adopted, report.freed, report.evicted, report.dropped)

@@ -22,6 +22,8 @@ class Account(Body, frozen=True, kw_only=True):
     resource: str
     #: Use of the whole subtree now.
     used: str
+    #: What the capability is held against: ``used``, and what is guaranteed to idle queues below.
+    counted: str
     #: Never lent to others.
     guarantee: str
     #: Its own share as written; null: by weight.

@@ -144,6 +144,7 @@ def _account(line: views.AccountLine) -> bodies.Account:
         flavor=line.flavor,
         resource=line.resource,
         used=show(line.resource, line.used),
+        counted=show(line.resource, line.counted),
         guarantee=show(line.resource, line.guarantee),
         deserved=told(line.deserved),
         capability=told(line.capability),

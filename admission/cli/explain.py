@@ -1,0 +1,249 @@
+"""``kubectl muster explain``: everything about one workload, from why it waits to where it sits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.failures import CommandFailed
+from admission.cli.kubeconfig import current_namespace
+from admission.cli.options import document, namespace, output, route
+from admission.cli.pending import one_line, places
+from admission.cli.reading import Route, ask
+from admission.cli.table import NONE, age, amounts, table
+
+#: What kubectl calls our kinds.
+_KINDS: Final = {
+    "vcjob": "vcjob",
+    "jobs.batch.volcano.sh": "vcjob",
+    "job": "job",
+    "jobs": "job",
+    "job.batch": "job",
+    "jobs.batch": "job",
+    "podgroup": "podgroup",
+    "podgroups": "podgroup",
+    "pg": "podgroup",
+    "pod": "pod",
+    "pods": "pod",
+    "po": "pod",
+}
+#: Newest decisions that are told without ``-o wide``.
+_HISTORY: Final = 12
+
+Story = Mapping[str, Any]
+
+
+@click.command(short_help="Why a workload waits, or where it runs: the whole story.")
+@click.argument("job", metavar="[KIND/]NAME")
+@namespace
+@output
+@route
+def explain(job: str, namespace: str | None, output: str, no_headers: bool, route: Route) -> int:
+    """Tell the whole story of one workload.
+
+    Its state and place, what it waits behind, which limit stops it and by how much, its seats by node, and
+    what was decided about it. KIND is vcjob, job, podgroup or pod; without it, all of that name are told.
+    """
+    kind, _, name = job.rpartition("/")
+    if kind and kind not in _KINDS:
+        raise click.UsageError(f"{kind!r} is no kind of workload. Expected vcjob, job, podgroup or pod.")
+    here = namespace or current_namespace(route.kubeconfig, route.context)
+    if not name or "/" in kind:
+        raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
+    body = ask(route, f"/api/v1/workloads/{_segment(here)}/{_segment(name)}", {"kind": _KINDS.get(kind)})
+    if not body:
+        raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
+    told = document(body, output)
+    if told is None:
+        wide = output == "wide"
+        told = "\n".join(story(one, wide=wide, headers=not no_headers) for one in body)
+    click.echo(told, nl=False)
+    return 0
+
+
+def _segment(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")
+
+
+def story(one: Story, *, wide: bool, headers: bool = True) -> str:
+    """The story as paragraphs; tables are indented below their titles."""
+    parts = [
+        f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
+        _facts(one),
+        _section("Waits because", _because(one)),
+        _section("Limits on the way", _limits(one, wide, headers)),
+        _section("Waits behind", places(one["ahead"], one["now"]) if one["ahead"] else ""),
+        *(
+            _section(_admission_title(held, one["now"]), _admission(held, headers))
+            for held in one["admissions"]
+        ),
+        _section("History", _history(one, wide, headers)),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _facts(one: Story) -> str:
+    together = one["minimum"]
+    pods = f"{one['pods']} pod" + ("s" if one["pods"] != 1 else "")
+    if one["pods"] > 1:
+        pods += (
+            ", all together or none" if together >= one["pods"] else f", at least {together} of them together"
+        )
+    lines = [
+        ("State", _state(one)),
+        ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
+        ("Asks", f"{pods}: {amounts(one['asks'], all_of_them=True)}"),
+        ("Priority", str(one["priority"])),
+        ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
+        ("UID", one["uid"]),
+    ]
+    return "".join(f"  {title:<10}{text}\n" for title, text in lines)
+
+
+def _state(one: Story) -> str:
+    if one["state"] == "pending":
+        if one["position"] is None:
+            return "pending, not in line"
+        by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
+        return f"pending, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
+    if one["state"] == "admitted" and one["reason"]:
+        return "admitted; further members wait"
+    return str(one["state"])
+
+
+def _because(one: Story) -> str:
+    reason = one["reason"]
+    if reason is None:
+        return "It was not considered yet.\n" if one["state"] == "pending" else ""
+    since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
+    lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
+    numbers = numbers_of(reason.get("facts") or {})
+    if numbers:
+        lines.append(numbers)
+    if one["notBefore"] and one["notBefore"] > one["now"]:
+        times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
+        lines.append(f"It was rolled back {times} and is tried again at {one['notBefore']}.")
+    return "\n".join(lines) + "\n"
+
+
+def numbers_of(facts: Mapping[str, Any]) -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given."""
+    return ", ".join(
+        f"{name} {_plain(value)}" for name, value in facts.items() if value not in (None, "", [], {})
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + ")"
+    if isinstance(value, list):
+        return "/".join(map(_plain, value))
+    return one_line(str(value))
+
+
+def _limits(one: Story, wide: bool, headers: bool) -> str:
+    """Books of the queues from its own to root, for what it asks."""
+    if one["state"] != "pending":
+        return ""
+    rows: list[tuple[str | None, ...]] = []
+    for queue in one["path"]:
+        state = queue["state"] if queue["state"] != "open" else None
+        for line in queue["accounts"]:
+            if line["resource"] in one["asks"] and _matters(line, wide):
+                asked = one["asks"][line["resource"]]
+                rows.append(
+                    (
+                        queue["name"],
+                        line["resource"],
+                        line["flavor"] or None,
+                        line["used"],
+                        asked,
+                        line["deserved"],
+                        line["capability"],
+                        _over(line["resource"], line["counted"], asked, line["capability"]),
+                        _stated(state, queue["message"]),
+                    )
+                )
+        if state and not any(row[0] == queue["name"] for row in rows):
+            rows.append((queue["name"], *[None] * 7, _stated(state, queue["message"])))
+    if not rows:
+        return ""
+    columns = ["QUEUE", "RESOURCE", "FLAVOR", "USED", "ASKED", "DESERVED", "CAPABILITY", "OVER-BY", "STATE"]
+    return table(columns, rows, headers=headers, right="USED ASKED DESERVED CAPABILITY")
+
+
+def _matters(line: Mapping[str, Any], wide: bool) -> bool:
+    return wide or line["capability"] is not None or line["deserved"] is not None
+
+
+def _stated(state: str | None, message: str) -> str | None:
+    return f"{state}: {message}" if state and message else state
+
+
+def _over(resource: str, counted: str, asked: str, capability: str | None) -> str | None:
+    """By how much the limit would be exceeded, idle guarantees below counted as used; None: not at all."""
+    from queues.resources import amount, show
+
+    if capability is None:
+        return None
+    excess = amount(resource, counted) + amount(resource, asked) - amount(resource, capability)
+    return show(resource, excess) if excess > 0 else None
+
+
+def _admission_title(held: Mapping[str, Any], now: str) -> str:
+    how = "adopted" if held["adopted"] else "admitted"
+    state = "" if held["state"] == "open" else f", {held['state']}"
+    return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+
+
+def _admission(held: Mapping[str, Any], headers: bool) -> str:
+    text = ""
+    if held["eviction"]:
+        text += f"Being taken back, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
+    rows = [
+        (
+            seats["node"],
+            seats["podSet"],
+            seats["ordinals"],
+            seats["count"],
+            amounts(seats["takes"], all_of_them=True),
+            seats["flavor"] or None,
+        )
+        for seats in held["seats"]
+    ]
+    if rows:
+        text += table(
+            ["NODE", "POD-SET", "SEATS", "PODS", "TAKES", "FLAVOR"], rows, headers=headers, right="PODS"
+        )
+    if held["ended"]:
+        text += f"{held['ended']} more given back\n"
+    return text or "holds nothing any more\n"
+
+
+def _history(one: Story, wide: bool, headers: bool) -> str:
+    events: Sequence[Mapping[str, Any]] = one["history"]
+    kept = events if wide else events[-_HISTORY:]
+    if not kept:
+        return ""
+    rows = [(event["at"], age(event["at"], one["now"]), event["what"], _event(event, wide)) for event in kept]
+    text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
+    earlier = len(events) - len(kept)
+    return text + (f"{earlier} earlier ones: -o wide\n" if earlier else "")
+
+
+def _event(event: Mapping[str, Any], wide: bool) -> str:
+    words: Iterable[str] = (
+        f"{event['code']}:" if event["code"] and event["message"] else event["code"],
+        one_line(event["message"]),
+        f"for {event['beneficiary']}" if event["beneficiary"] else "",
+        f"({numbers_of(event['numbers'])})" if wide and event["numbers"] else "",
+    )
+    return " ".join(word for word in words if word) or NONE
+
+
+def _section(title: str, text: str) -> str:
+    if not text:
+        return ""
+    return f"{title}\n" + "".join(f"  {line}\n" for line in text.splitlines())

@@ -1,0 +1,60 @@
+"""How a command ends: exit codes, and errors as sentences instead of tracebacks.
+
+0 it worked; 1 it did not; 2 it was called wrongly; 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from queues.errors import MusterError
+
+#: Set to see where an unexpected error came from.
+TRACEBACK = "MUSTER_TRACEBACK"
+
+
+class CommandFailed(MusterError):
+    """{tried}: {found}. {hint}"""
+
+    def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
+        what = f"{tried}: {found}" if tried else found
+        super().__init__(what.rstrip(".") + "." + (f"\n{hint}" if hint else ""))
+
+
+def finish(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Runs a command (None: with the process's arguments); returns the exit code and never raises."""
+    try:
+        result = command.main(args=arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _told(error)
+    return result if isinstance(result, int) else 0
+
+
+def _told(error: Exception) -> int:
+    if os.environ.get(TRACEBACK):
+        raise error
+    if isinstance(error, MusterError):
+        complain(str(error))
+    elif isinstance(error, OSError) and error.filename is not None:
+        complain(f"{error.filename}: {error.strerror}")
+    else:
+        complain(
+            f"{type(error).__name__}: {error}\nThis is a fault of Muster; {TRACEBACK}=1 shows where it is."
+        )
+    return 1
+
+
+def complain(message: str) -> None:
+    """Prints an error where errors belong."""
+    print(f"Error: {message}", file=sys.stderr)

@@ -1,0 +1,31 @@
+"""``kubectl muster``: what people ask. A kubectl plugin, found on PATH by its name kubectl-muster."""
+
+import sys
+
+import click
+
+from admission.cli.explain import explain
+from admission.cli.failures import finish
+from admission.cli.options import route_before
+from admission.cli.pending import pending
+from admission.cli.queues import queues
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@route_before
+@click.pass_context
+def kubectl_muster(context: click.Context, /, **given: object) -> None:
+    """Ask Muster who waits for what, and why.
+
+    Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
+    """
+    context.obj = {name: value for name, value in given.items() if value is not None}
+
+
+for command in (queues, pending, explain):
+    kubectl_muster.add_command(command)
+
+
+def main() -> None:
+    """The script ``kubectl-muster``; kubectl runs it as ``kubectl muster``."""
+    sys.exit(finish(kubectl_muster, "kubectl muster"))

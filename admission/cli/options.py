@@ -1,0 +1,81 @@
+"""Options that several commands share, spelled as kubectl spells them."""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from admission.cli.reading import Route, default_server
+
+Command = Callable[..., Any]
+
+_ROUTE = (
+    click.option(
+        "--server", metavar="URL", help="Ask this replica of Muster, past the API server [MUSTER_SERVER]."
+    ),
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use [KUBECONFIG, ~/.kube/config]."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
+    click.option("--muster-namespace", metavar="NAME", help="Namespace Muster runs in [muster-system]."),
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="How long to wait [15]."
+    ),
+)
+_ROUTE_NAMES = ("server", "kubeconfig", "context", "muster_namespace", "timeout")
+
+
+def route(command: Command) -> Command:
+    """Adds the options of the way to the read API; the command gets ``route``. Nearest to the end counts."""
+
+    @click.pass_context
+    @wraps(command)
+    def with_route(context: click.Context, /, **given: Any) -> Any:
+        chosen = dict(context.find_object(dict) or {})
+        chosen |= {name: given.pop(name) for name in _ROUTE_NAMES if given.get(name) is not None}
+        for name in _ROUTE_NAMES:
+            given.pop(name, None)
+        chosen.setdefault("server", None if {"kubeconfig", "context"} & chosen.keys() else default_server())
+        return command(route=Route(**chosen), **given)
+
+    for option in reversed(_ROUTE):
+        with_route = option(with_route)
+    return with_route
+
+
+def route_before(command: Command) -> Command:
+    """The same options before the command's name; the group gets them as keyword arguments."""
+    for option in reversed(_ROUTE):
+        command = option(command)
+    return command
+
+
+def output(command: Command) -> Command:
+    """Adds ``-o`` and ``--no-headers``."""
+    command = click.option("--no-headers", is_flag=True, help="Leave the line of column names out.")(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help="Form of the answer.",
+    )(command)
+
+
+def namespace(command: Command) -> Command:
+    """Adds ``-n``."""
+    return click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace [that of the kubeconfig's context, or default]."
+    )(command)
+
+
+def document(body: Any, form: str) -> str | None:
+    """The answer itself as JSON or YAML; None when a table is asked for."""
+    if form == "json":
+        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+    if form == "yaml":
+        import yaml
+
+        return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+    return None

@@ -1,0 +1,111 @@
+"""``muster run``: the controller itself, and how settings become flags."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+if TYPE_CHECKING:
+    from admission.settings import Settings
+
+
+class SettingsCommand(click.Command):
+    """A command with a flag for each setting, read from admission.settings only when it is called."""
+
+    #: Settings that are offered; None: all.
+    only: ClassVar[tuple[str, ...] | None] = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The flags of the settings, then the command's own."""
+        return [*_flags(self.only), *super().get_params(ctx)]
+
+
+class ConnectionCommand(SettingsCommand):
+    """The same with the settings that say where the cluster is and who Muster is there."""
+
+    only = (
+        "kubeconfig",
+        "context",
+        "namespace",
+        "username",
+        "webhook_url",
+        "webhook_listen",
+        "http_listen",
+    )
+
+
+class DatabaseCommand(SettingsCommand):
+    """The same with the settings that say where Postgres is."""
+
+    only = ("dsn", "data_dir")
+
+
+def _flags(only: tuple[str, ...] | None) -> list[click.Parameter]:
+    from admission.settings import Settings
+
+    flags: list[click.Parameter] = [
+        click.Option(
+            ["--config"], metavar="FILE", type=click.Path(path_type=Path), help="YAML file of settings."
+        )
+    ]
+    for name, field in Settings.model_fields.items():
+        if only is None or name in only:
+            default = _default(field.default)
+            flags.append(
+                click.Option(
+                    [f"--{name.replace('_', '-')}", name],
+                    metavar=_metavar(name),
+                    help=f"{field.description}" + (f" [{default}]" if default else ""),
+                )
+            )
+    return flags
+
+
+def _default(value: object) -> str:
+    """A default as people would write it; "" when there is none worth telling."""
+    match value:
+        case str():
+            return value
+        case tuple():
+            return ",".join(value)
+        case int() | float():
+            return f"{value:g}"
+        case _:
+            return ""
+
+
+def _metavar(name: str) -> str:
+    for ending, metavar in (
+        ("_seconds", "SECONDS"),
+        ("_listen", "HOST:PORT"),
+        ("_url", "URL"),
+        ("_dir", "DIRECTORY"),
+    ):
+        if name.endswith(ending):
+            return metavar
+    return {"kubeconfig": "FILE", "dsn": "DSN", "api_concurrency": "COUNT"}.get(name, "TEXT")
+
+
+def settings_from(flags: dict[str, Any]) -> "Settings":
+    """Settings from flags, environment and file. Raises InvalidSettings."""
+    from admission.settings import read
+
+    file = flags.pop("config", None)
+    return read(flags=flags, file=file)
+
+
+@click.command(cls=SettingsCommand, short_help="Run the controller.")
+def run(**flags: Any) -> int:
+    """Run the controller until it is told to stop.
+
+    Every flag can be set in the environment (MUSTER_LEASE_SECONDS) or a YAML file (leaseSeconds) as well;
+    flags count more than the environment, and that more than the file.
+    """
+    settings = settings_from(flags)
+
+    from admission import logs
+    from admission.controller import run as run_controller
+
+    logs.configure(form=settings.log_format, level=settings.log_level)
+    return asyncio.run(run_controller(settings))

@@ -1,0 +1,101 @@
+"""Tables, trees, ages and amounts as kubectl's users read them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+Cell = str | int | None
+
+#: An empty cell, so that columns can be counted.
+NONE: Final = "-"
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, headers: bool = True, right: str = ""
+) -> str:
+    """Aligned columns, three spaces apart. ``right`` names the columns of numbers."""
+    lines = [[NONE if cell is None else str(cell) for cell in row] for row in rows]
+    if headers:
+        lines.insert(0, list(columns))
+    widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
+    rights = {index for index, name in enumerate(columns) if name in right.split()}
+    return "".join(_line(line, widths, rights) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], rights: set[int]) -> str:
+    padded = (
+        cell.rjust(width) if index in rights else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "   ".join(padded).rstrip() + "\n"
+
+
+def branches(parents: Mapping[str, str | None]) -> dict[str, str]:
+    """What to draw before each name. Parents come before children; without a known parent it is a root."""
+    last: dict[str | None, str] = {}
+    for name, parent in parents.items():
+        last[parent if parent in parents else None] = name
+    drawn: dict[str, str] = {}
+    stems: dict[str, str] = {}
+    for name, parent in parents.items():
+        if parent is None or parent not in stems:
+            drawn[name] = stems[name] = ""
+            continue
+        ends = last[parent] == name
+        drawn[name] = stems[parent] + ("└─ " if ends else "├─ ")
+        stems[name] = stems[parent] + ("   " if ends else "│  ")
+    return drawn
+
+
+def moment(text: str) -> datetime:
+    """A time of the read API."""
+    return datetime.fromisoformat(text)
+
+
+def age(since: str | None, now: str) -> str:
+    """How long ago, as kubectl shortens it: ``45s``, ``5m30s``, ``3h12m``, ``4d``."""
+    if since is None:
+        return NONE
+    return short_duration(int((moment(now) - moment(since)).total_seconds()))
+
+
+def short_duration(seconds: int) -> str:
+    """At most two units, and the second only while it matters."""
+    seconds = max(0, seconds)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    for limit, text in (
+        (120, f"{seconds}s"),
+        (600, _two(minutes, "m", seconds % 60, "s")),
+        (3 * 3600, f"{minutes}m"),
+        (8 * 3600, _two(hours, "h", minutes % 60, "m")),
+        (48 * 3600, f"{hours}h"),
+        (8 * 86400, _two(days, "d", hours % 24, "h")),
+    ):
+        if seconds < limit:
+            return text
+    return f"{days}d"
+
+
+def _two(first: int, unit: str, second: int, smaller: str) -> str:
+    return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
+
+
+def short_resource(name: str) -> str:
+    """``nvidia.com/gpu`` → ``gpu``, where the full name is a flag away."""
+    return name.rpartition("/")[2]
+
+
+def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
+    """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names."""
+    named = {name: text for name, text in asked.items() if name != "pods"}
+    if all_of_them:
+        return ", ".join(f"{text} {name}" for name, text in sorted(named.items(), key=_devices_first)) or NONE
+    devices = {name: text for name, text in named.items() if "/" in name}
+    return (
+        ", ".join(f"{text} {short_resource(name)}" for name, text in sorted((devices or named).items()))
+        or NONE
+    )
+
+
+def _devices_first(item: tuple[str, str]) -> tuple[bool, str]:
+    return "/" not in item[0], item[0]
