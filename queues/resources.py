@@ -92,7 +92,7 @@ def capacity(resource: str, text: str | int | float) -> int:
 
 
 def show(resource: str, units: int) -> str:
-    """An amount as people write it: 8000 of ``nvidia.com/gpu`` is ``"8"``, 2**30 of ``memory`` is ``"1Gi"``."""
+    """An amount as people write it: 8000 of ``nvidia.com/gpu`` is "8", 2**30 of ``memory`` is "1Gi"."""
     if in_bytes(resource):
         for suffix in ("Ti", "Gi", "Mi", "Ki"):
             size = int(_SUFFIXES[suffix])
