@@ -101,6 +101,8 @@ class World:
         self._pods_of: dict[WorkloadKey, set[str]] = {}
         self._owner: dict[str, WorkloadKey] = {}
         self._groups: dict[tuple[str, str], WorkloadKey] = {}
+        #: PodGroups that stand for Volcano Jobs: uid → (namespace, name).
+        self.job_groups: dict[str, tuple[str, str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._controlled: dict[WorkloadKey, set[str]] = {}
         self._admissions_of: dict[WorkloadKey, set[AdmissionId]] = {}
@@ -216,13 +218,18 @@ class World:
         assert change.workload_kind is not None
         key = WorkloadKey(change.workload_kind, change.key)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
+        if fact is not None and fact.owned_by_job:
+            self.job_groups[change.key] = (fact.namespace, fact.name)
+            return
+        if self.job_groups.pop(change.key, None) is not None:
+            return
         before = self.facts.pop(key, None)
-        if fact is not None and not fact.owned_by_job:
+        if fact is not None:
             self.facts[key] = fact
         named = fact or before
         if named is not None and key.kind is WorkloadKind.POD_GROUP:
             place = (named.namespace, named.name)
-            if fact is not None and not fact.owned_by_job:
+            if fact is not None:
                 self._groups[place] = key
             elif self._groups.get(place) == key:
                 del self._groups[place]

@@ -1,0 +1,85 @@
+"""Volcano Jobs between the world and the pure rules of ``admission.jobs``: their views, transitions and work."""
+
+from collections.abc import Iterable
+
+from admission.jobs.job import JobSpec, read_job
+from admission.jobs.lifecycle import JobState, JobTransition, JobView, advance
+from admission.jobs.pods import PodRules
+from admission.jobs.work import JobWork, work_for
+from admission.world import World
+from queues.errors import InvalidDocument
+from queues.workload import WorkloadKey, WorkloadKind
+
+
+class Careers:
+    """Reads each Job's document once and keeps the result while the document stays the same."""
+
+    def __init__(self, rules: PodRules) -> None:
+        self._rules = rules
+        self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
+        #: Jobs whose document cannot be used, with what is wrong.
+        self.problems: dict[WorkloadKey, str] = {}
+
+    def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
+        """What a Job's document says; None: the Job is gone or its document cannot be used."""
+        fact = world.facts.get(key)
+        if fact is None or not fact.document:
+            self._specs.pop(key, None)
+            self.problems.pop(key, None)
+            return None
+        known = self._specs.get(key)
+        if known is not None and known[0] is fact.document:
+            return known[1]
+        self.problems.pop(key, None)
+        try:
+            spec: JobSpec | None = read_job(fact.document)
+        except InvalidDocument as error:
+            self.problems[key] = str(error)
+            spec = None
+        self._specs[key] = (fact.document, spec)
+        return spec
+
+    def view(self, world: World, key: WorkloadKey) -> JobView | None:
+        """What is seen of a Job now."""
+        spec = self.spec(world, key)
+        if spec is None:
+            return None
+        return JobView(
+            spec=spec,
+            pods=tuple(world.pods_of(key)),
+            admissions=tuple(world.admissions_of(key)),
+            outcomes=world.outcomes.get(key, {}),
+            deleting=world.facts[key].deleting,
+        )
+
+    def transitions(self, world: World, now: int) -> tuple[JobTransition, ...]:
+        """State changes of the Jobs that were touched."""
+        found = []
+        for key in sorted(world.touched):
+            view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+            if view is None:
+                continue
+            old = world.jobs.get(key.uid)
+            new = advance(old or JobState(uid=key.uid), view, now)
+            if new != old:
+                found.append(JobTransition(key=key, old=old, new=new))
+        return tuple(found)
+
+    def work(self, world: World, keys: Iterable[WorkloadKey], now: int) -> list[JobWork]:
+        """What these Jobs need done in the cluster."""
+        found = []
+        groups = set(world.job_groups.values())
+        for key in keys:
+            view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+            if view is None:
+                continue
+            state = world.jobs.get(key.uid) or JobState(uid=key.uid)
+            has_group = (view.spec.namespace, view.spec.group_name) in groups
+            try:
+                work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
+            except InvalidDocument as error:
+                self.problems[key] = str(error)
+                continue
+            if work:
+                found.append(work)
+        return found

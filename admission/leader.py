@@ -1,0 +1,122 @@
+"""Leadership: one replica at a time leads, and one that is unsure stops at once.
+
+The lease is a row in Postgres; between two renewals the leader trusts its own monotonic clock only, and a little
+less long than the row says. Every write, to Postgres or to the cluster, asks ``guard`` first.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import NoReturn
+
+from queues.errors import DatabaseError, Fenced
+from queues.sql import leadership
+from queues.sql.database import Database
+from queues.sql.leadership import Term, Trust
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds; lease and retry together are the longest time nobody leads."""
+
+    lease: float = leadership.LEASE_SECONDS
+    retry: float = leadership.RETRY_SECONDS
+
+
+class Mandate:
+    """The right to act as leader: a term, and how long it may be trusted without asking again."""
+
+    def __init__(self, term: Term, trust: Trust) -> None:
+        self.term = term
+        self._trust = trust
+
+    def guard(self) -> None:
+        """Raises Fenced once the lease is no longer certain."""
+        if not self._trust.holds(monotonic()):
+            raise Fenced(term=self.term.number, holder=self.term.holder, reason="its lease ran out unrenewed")
+
+    def left(self) -> float:
+        """Seconds of certainty left."""
+        return self._trust.left(monotonic())
+
+    def extend(self, trust: Trust) -> None:
+        """After a renewal."""
+        self._trust = trust
+
+
+class Leadership:
+    """Runs for leader again and again, and leads whenever elected."""
+
+    def __init__(self, database: Database, holder: str, patience: Patience) -> None:
+        self._database = database
+        self._holder = holder
+        self._patience = patience
+        #: None while somebody else leads.
+        self.mandate: Mandate | None = None
+
+    async def run(self, lead: Callable[[Mandate], Awaitable[None]]) -> NoReturn:
+        """Lead whenever elected. ``lead`` runs for one term; it ends with Fenced or when it must start afresh."""
+        while True:
+            mandate = await self._elected()
+            self.mandate = mandate
+            _log.info("elected", extra={"term": mandate.term.number})
+            try:
+                await self._serve(mandate, lead)
+            except* (Fenced, DatabaseError) as errors:
+                _log.warning(
+                    "term ended", extra={"term": mandate.term.number, "why": str(errors.exceptions[0])}
+                )
+            finally:
+                self.mandate = None
+                await self._resign(mandate)
+
+    async def _serve(self, mandate: Mandate, lead: Callable[[Mandate], Awaitable[None]]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            renewing = tasks.create_task(self._keep(mandate), name="renew lease")
+            await lead(mandate)
+            renewing.cancel()
+
+    async def _elected(self) -> Mandate:
+        said = ""
+        while True:
+            started = monotonic()
+            try:
+                async with self._database.transaction() as tx:
+                    term = await leadership.elect(tx, self._holder, self._patience.lease)
+                if term is not None:
+                    return Mandate(term, Trust.since(started, self._patience.lease))
+            except DatabaseError as error:
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("cannot run for leader", extra={"why": said})
+            await asyncio.sleep(self._patience.retry)
+
+    async def _keep(self, mandate: Mandate) -> None:
+        """Renew until the term is over. Raises Fenced."""
+        while True:
+            await asyncio.sleep(min(self._patience.retry, mandate.left()))
+            started = monotonic()
+            try:
+                async with asyncio.timeout(max(0.1, mandate.left())), self._database.transaction() as tx:
+                    term = await leadership.renew(tx, mandate.term, self._patience.lease)
+            except (DatabaseError, TimeoutError) as error:
+                _log.warning("lease not renewed", extra={"why": str(error), "left": round(mandate.left(), 1)})
+                mandate.guard()
+                continue
+            if term is None:
+                raise Fenced(
+                    term=mandate.term.number, holder=mandate.term.holder, reason="somebody else leads"
+                )
+            mandate.extend(Trust.since(started, self._patience.lease))
+
+    async def _resign(self, mandate: Mandate) -> None:
+        """So that the next leader need not wait; if it fails, the lease runs out by itself."""
+        try:
+            async with asyncio.timeout(2.0), self._database.transaction() as tx:
+                await leadership.resign(tx, mandate.term)
+        except (DatabaseError, TimeoutError) as error:
+            _log.info("not resigned", extra={"why": str(error)})
