@@ -1,19 +1,19 @@
-"""Admission policies that run inside the API server: what waits, and who may end the waiting.
+"""Admission policies that run inside the API server: what waits, and who asked for it.
 
-Pure: options in, documents out. The mutating half is here: pods get the gate, Jobs are suspended, schedulers with
-another name are replaced, and whoever asked is written down. Because the API server itself evaluates the policies,
-things wait also while Muster is down. ``guards`` has the validating half.
+Pure: options in, documents out. The mutating half is here: pods get the gate, Jobs are suspended, schedulers
+with another name are replaced, and the requester is written down. The API server itself evaluates the
+policies, so things wait also while Muster is down. ``guards`` has the validating half.
 
-Cost decides the shape. A mutating policy takes milliseconds per object it matches and next to nothing per object its
-selectors leave out, so three bindings, which never match the same object, are preferred to one policy with conditions:
+Cost decides the shape. A mutating policy takes milliseconds per object it matches and next to nothing per
+object its selectors leave out, so three bindings that never match the same object do the work:
 
 - *named*: the object has the label ``muster.dev/queue-name``;
 - *namespace*: it has not, but its namespace is labelled ``muster.dev/gated``;
-- *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation. Selectors
-  see labels only, so this one looks at every remaining object (not in ``kube-system``) by a cheap condition.
+- *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation.
+  Selectors see labels only, so this one looks at every remaining object outside ``kube-system``.
 
-None matches what Muster has released (label ``muster.dev/released: "true"``). Every pod that waits gets that label
-with the value ``"false"``, so the guard can select pods by one label, and both maps of metadata exist on it.
+None matches what Muster has released (label ``muster.dev/released: "true"``). Every pod that waits gets that
+label with the value ``"false"``: the guard selects pods by it, and both maps of its metadata exist.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queues.spec.names import (
+    BATCH,
     BATCH_VOLCANO,
     CHANGED_BY,
+    CORE,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
@@ -62,27 +64,26 @@ class PolicyOptions:
 def mutating_policies(options: PolicyOptions) -> list[Document]:
     """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
     documents = [
-        *_waiting(_POD, _pod_patches(options), _of_volcano("object", options)),
+        *_waiting(POD, _pod_patches(options), _of_volcano("object", options)),
         *_waiting(
-            _JOB,
+            JOB,
             _job_patches(options),
             f"{_of_volcano('object.spec.template', options)} || {annotation(QUEUE_ANNOTATION)} != ''",
         ),
     ]
-    for kind in (_VCJOB, _POD_GROUP):
-        name = f"muster-requester-{kind.resource}"
+    for name, kind in (("muster-requester-vcjobs", VCJOB), ("muster-requester-podgroups", POD_GROUP)):
         documents += [
             _policy(name, kind, ["CREATE"], _note_requester(options), conditions=[not_by(options.identity)]),
             _binding(name, name, {}),
         ]
     documents += [
-        _policy("muster-changed-by", _QUEUE, ["CREATE", "UPDATE"], _changed_by_patch()),
+        _policy("muster-changed-by", QUEUE, ["CREATE", "UPDATE"], _changed_by_patch()),
         _binding("muster-changed-by", "muster-changed-by", {}),
     ]
     return documents
 
 
-# -- documents ------------------------------------------------------------------------------------------------
+# -- documents ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,17 @@ class Kind:
         }
 
 
-_POD = Kind("", "v1", "pods")
-_JOB = Kind("batch", "v1", "jobs")
-_VCJOB = Kind(*BATCH_VOLCANO.split("/"), "jobs")
-_POD_GROUP = Kind(*SCHEDULING_VOLCANO.split("/"), "podgroups")
-_QUEUE = Kind(*SCHEDULING_VOLCANO.split("/"), "queues")
+def kind_at(api_version: str, resource: str) -> Kind:
+    """The resource of an ``apiVersion``."""
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, resource)
+
+
+POD: Final = kind_at(CORE, "pods")
+JOB: Final = kind_at(BATCH, "jobs")
+VCJOB: Final = kind_at(BATCH_VOLCANO, "jobs")
+POD_GROUP: Final = kind_at(SCHEDULING_VOLCANO, "podgroups")
+QUEUE: Final = kind_at(SCHEDULING_VOLCANO, "queues")
 
 
 def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
@@ -119,7 +126,7 @@ def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
     gated = {"key": GATED_NAMESPACE, "operator": "Exists"}
     ungated = {"key": GATED_NAMESPACE, "operator": "DoesNotExist"}
     ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-    selectors = {
+    selectors: dict[str, Document] = {
         f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, unreleased]}},
         f"muster-{noun}-namespace": {
             "objectSelector": {"matchExpressions": [unnamed, unreleased]},
@@ -132,7 +139,7 @@ def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
     }
     # Static pods are shown to the API server by their kubelet; they run already and cannot be gated.
     static = {"name": "not-by-a-node", "expression": "!('system:nodes' in request.userInfo.groups)"}
-    conditions = [static] if kind is _POD else []
+    conditions = [static] if kind is POD else []
     volcano = {"name": "meant-for-volcano", "expression": of_volcano}
     by_selector, by_condition = f"muster-{noun}", f"muster-{noun}-volcano"
     return [
@@ -176,7 +183,7 @@ def not_by(identity: str) -> Document:
     return {"name": "not-by-muster", "expression": f"request.userInfo.username != {text(identity)}"}
 
 
-# -- expressions ----------------------------------------------------------------------------------------------
+# -- expressions --------------------------------------------------------------------------------------------
 # JSON patches in CEL. Values are plain maps and strings: a typed list element, such as
 # Object.spec.schedulingGates{}, crashes the request on 1.36.3.
 
@@ -234,7 +241,7 @@ def _map_exists(of: str, at: str, name: str) -> str:
 
 
 def _queue_of(of: str) -> str:
-    """The queue of an object that has no label: Volcano's annotation, the namespace's default, ``default``."""
+    """The queue of an object without label: Volcano's annotation, the namespace's default, ``default``."""
     candidates = [
         f"{of}.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
         f"namespaceObject.metadata.?annotations[?{text(QUEUE_LABEL)}]",
@@ -245,7 +252,7 @@ def _queue_of(of: str) -> str:
 
 
 def _pod_patches(options: PolicyOptions) -> str:
-    """Gate, mark, name the queue (a pod of a group waits in its group's), rename the scheduler, note the requester."""
+    """Gate, mark, name the queue (unless in a group, which has one), rename the scheduler, note who asked."""
     gates = "object.spec.?schedulingGates.orValue([])"
     gate = f"{{'name': {text(GATE)}}}"
     in_a_group = f"{annotation(GROUP_ANNOTATION)} != '' || {annotation(GROUP_ANNOTATION_VOLCANO)} != ''"
@@ -267,7 +274,7 @@ def _pod_patches(options: PolicyOptions) -> str:
 
 
 def _job_patches(options: PolicyOptions) -> str:
-    """Suspend, name the queue on the Job and on its pods, which makes those wait too, note the requester on both."""
+    """Suspend, name the queue on the Job and on its pods, which makes those wait too, note who asked."""
     template, at = "object.spec.template", "/spec/template"
     queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
     return _join(
