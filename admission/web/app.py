@@ -52,8 +52,8 @@ def app(
     application = web.Application(middlewares=[_errors_as_json])
     application.add_routes(
         [
-            web.get("/healthz", lambda _: _checks(healthy or {})),
-            web.get("/readyz", lambda _: _checks(ready)),
+            web.get("/healthz", _checks(healthy or {})),
+            web.get("/readyz", _checks(ready)),
             web.get("/metrics", _metrics(metrics)),
             web.get("/api/v1/queues", _queues(reader)),
             web.get("/api/v1/pending", _pending(reader)),
@@ -85,10 +85,13 @@ def _problem(status: int, error: str, *, expected: str = "", hint: str = "") -> 
     return _json(bodies.Problem(error=error, expected=expected, hint=hint), status)
 
 
-async def _checks(checks: Mapping[str, Check]) -> web.Response:
-    found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
-    ok = all(check.ok for check in found)
-    return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
+def _checks(checks: Mapping[str, Check]) -> Handler:
+    async def run_checks(_: web.Request) -> web.Response:
+        found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
+        ok = all(check.ok for check in found)
+        return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
+
+    return run_checks
 
 
 async def _checked(name: str, check: Check) -> bodies.Check:
