@@ -57,7 +57,7 @@ def share(usage: Usage, queue: QueueName) -> Share:
 
 
 def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
-    """Whether the queue is guaranteed something of what is asked, and uses less than that in all such accounts."""
+    """Whether the queue is guaranteed some of what is asked, and uses less than that in all such accounts."""
     owed = False
     for account in asked:
         guarantee = usage.tree.guarantee(queue, account)

@@ -94,11 +94,6 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     )
 
 
-def allowed(nodes: NodeFilter, labels: Labels, taints: TaintClasses) -> Mask:
-    """(N,) nodes that the filter lets a pod use."""
-    return chosen(nodes, labels) & taints.tolerated(nodes.tolerations)
-
-
 def chosen(nodes: NodeFilter, labels: Labels) -> Mask:
     """(N,) nodes that nodeSelector and required node affinity choose, taints aside."""
     mask = np.ones(len(labels), np.bool_)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.matching import Labels, TaintClasses, allowed
+from admission.engine.matching import Labels, TaintClasses, chosen
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, NodeFilter, NodeName, Taint
 
@@ -20,6 +20,8 @@ Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 HOST: Final = "kubernetes.io/hostname"
+#: Masks of so many different node filters are remembered.
+_FILTERS_KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +105,19 @@ class Layout:
         """(N,) nodes that a pod with this filter may use and that take pods at all."""
         mask = self._filters.get(nodes)
         if mask is None:
-            mask = self._filters[nodes] = self.usable & allowed(nodes, self.labels, self.taints)
+            if len(self._filters) >= _FILTERS_KEPT:
+                self._filters.clear()
+            mask = self.usable & self.chosen(nodes) & self.tolerated(nodes)
+            self._filters[nodes] = mask
         return mask
+
+    def chosen(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes that nodeSelector and required node affinity choose."""
+        return chosen(nodes, self.labels)
+
+    def tolerated(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes whose taints are all tolerated."""
+        return self.taints.tolerated(nodes.tolerations)
 
     def of_flavor(self, flavor: FlavorName) -> Mask:
         """(N,) nodes of a flavor."""

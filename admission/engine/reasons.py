@@ -1,0 +1,257 @@
+"""Why a workload waits: the closed vocabulary, and the one sentence for each code.
+
+Every builder puts its numbers into ``facts`` (JSON-able, amounts in units of ``queues.resources``) and the
+same numbers, as people write them, into ``message``. Codes are stable; messages may improve.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from admission.engine.plan import Reason
+from queues.errors import MusterError
+from queues.resources import Resources
+from queues.usage import LimitHit
+from queues.workload import AdmissionId, QueueName
+
+
+class Code(StrEnum):
+    """Codes that the engine itself gives. Obstacles of workloads bring codes of their own."""
+
+    #: A limit on the way from the queue to root would be exceeded.
+    QUEUE_LIMIT = "QueueLimit"
+    #: Not enough room on the nodes that the pods may use.
+    NO_FIT = "NoFit"
+    #: Enough room perhaps, but not in one domain of the required topology level.
+    TOPOLOGY_NO_FIT = "TopologyNoFit"
+    #: The topology level that is asked for is in no Topology.
+    UNKNOWN_LEVEL = "UnknownLevel"
+    #: No node has such a resource.
+    UNKNOWN_RESOURCE = "UnknownResource"
+    #: The queue or one above it is paused.
+    QUEUE_PAUSED = "QueuePaused"
+    #: The queue or one above it is closed.
+    QUEUE_CLOSED = "QueueClosed"
+    #: There is no queue of that name.
+    UNKNOWN_QUEUE = "UnknownQueue"
+    #: The queue tree is wrong at the queue or above it.
+    QUEUE_BROKEN = "QueueBroken"
+    #: Workloads wait in queues without children only.
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    #: Fewer pods exist or may be wanted than have to start together.
+    NOT_ENOUGH_PODS = "NotEnoughPods"
+    #: Not tried again before a given time.
+    BACKOFF = "Backoff"
+    #: Its earlier pods are still being removed.
+    DRAINING = "Draining"
+    #: The order of its queue is strict and an earlier workload waits.
+    BEHIND = "Behind"
+    #: More pods than the queue allows in one gang.
+    GANG_TOO_LARGE = "GangTooLarge"
+    #: More workloads wait in the queue than it allows; the earlier ones are considered.
+    PENDING_LIMIT = "PendingLimit"
+    #: Every pod that needs a seat has one.
+    NOTHING_MISSING = "NothingMissing"
+
+
+def queue_limit(hit: LimitHit) -> Reason:
+    """A limit on the queue's path."""
+    show = hit.account.show
+    kept = f" and {show(hit.kept)} kept for guarantees" if hit.kept else ""
+    return Reason(
+        code=Code.QUEUE_LIMIT,
+        message=f"queue {hit.queue} may use {show(hit.limit)} {hit.account}: {show(hit.used)} used{kept}, "
+        f"{show(hit.asked)} asked, {show(hit.short)} too many",
+        facts={
+            "queue": hit.queue,
+            "flavor": hit.account.flavor,
+            "resource": hit.account.resource,
+            "limit": hit.limit,
+            "used": hit.used,
+            "kept": hit.kept,
+            "asked": hit.asked,
+            "over": hit.short,
+        },
+    )
+
+
+def no_fit(*, pods: int, takes: Resources, fit: int, nodes: int, excluded: Mapping[str, int]) -> Reason:
+    """Not enough room.
+
+    ``fit`` of ``pods`` have a place. ``excluded``: how many nodes were left out, and why.
+    """
+    left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
+    return Reason(
+        code=Code.NO_FIT,
+        message=f"{fit} of {_pods(pods)} of {_shape(takes)} fit on {nodes} nodes"
+        + (f" ({left_out})" if left_out else ""),
+        facts={"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)},
+    )
+
+
+def topology_no_fit(
+    *, level: str, pods: int, takes: Resources, fit: int, domain: str | None, domains: int
+) -> Reason:
+    """No domain of a required level holds all pods.
+
+    ``domain`` is the one with most room, for ``fit`` of them.
+    """
+    if domain is None:
+        text = f"no usable node belongs to a domain of {level}"
+    else:
+        text = f"{_pods(pods)} of {_shape(takes)} have to be in one {level}; "
+        text += f"of {domains} the best, {domain}, holds {fit}"
+    return Reason(
+        code=Code.TOPOLOGY_NO_FIT,
+        message=text,
+        facts={
+            "level": level,
+            "asked": pods,
+            "takes": dict(takes),
+            "fit": fit,
+            "domain": domain,
+            "domains": domains,
+        },
+    )
+
+
+def scattered(level: str, domains: Sequence[str]) -> Reason:
+    """The pods that have seats already are in several domains of the level that is required, or in none."""
+    where = ", ".join(domains) or "none"
+    return Reason(
+        code=Code.TOPOLOGY_NO_FIT,
+        message=f"the pods that run are not in one {level} but in {where}, so no further one can join them",
+        facts={"level": level, "domains": list(domains)},
+    )
+
+
+def unknown_level(level: str, known: Sequence[str]) -> Reason:
+    """A topology level that nothing describes."""
+    return Reason(
+        code=Code.UNKNOWN_LEVEL,
+        message=f"no Topology has a level {level}; expected one of {', '.join(known)}",
+        facts={"level": level, "known": list(known)},
+    )
+
+
+def unknown_resource(resource: str, known: Iterable[str]) -> Reason:
+    """A resource that no node offers, usable or not."""
+    names = sorted(known)
+    return Reason(
+        code=Code.UNKNOWN_RESOURCE,
+        message=f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}",
+        facts={"resource": resource, "known": names},
+    )
+
+
+def queue_paused(queue: QueueName, by: QueueName) -> Reason:
+    """Admissions are stopped here or above."""
+    at = "" if by == queue else f" (at {by})"
+    return Reason(
+        code=Code.QUEUE_PAUSED, message=f"queue {queue} is paused{at}", facts={"queue": queue, "by": by}
+    )
+
+
+def queue_closed(queue: QueueName, by: QueueName) -> Reason:
+    """Nothing new is admitted here or above."""
+    at = "" if by == queue else f" (at {by})"
+    return Reason(
+        code=Code.QUEUE_CLOSED, message=f"queue {queue} is closed{at}", facts={"queue": queue, "by": by}
+    )
+
+
+def unknown_queue(queue: QueueName) -> Reason:
+    """No such queue."""
+    return Reason(
+        code=Code.UNKNOWN_QUEUE,
+        message=f"queue {queue} does not exist; create it or name another one",
+        facts={"queue": queue},
+    )
+
+
+def queue_broken(queue: QueueName, problems: Sequence[MusterError]) -> Reason:
+    """The tree is wrong at this queue or above."""
+    return Reason(
+        code=Code.QUEUE_BROKEN,
+        message=f"queue {queue} cannot be used: " + " ".join(str(problem) for problem in problems),
+        facts={"queue": queue, "problems": [str(problem) for problem in problems]},
+    )
+
+
+def queue_not_leaf(queue: QueueName, children: Sequence[QueueName]) -> Reason:
+    """Only queues without children hold workloads."""
+    instead = f"; name one below it, such as {children[0]}" if children else ""
+    return Reason(
+        code=Code.QUEUE_NOT_LEAF,
+        message=f"queue {queue} has queues below it and takes no workloads itself{instead}"
+        if children
+        else f"queue {queue} takes no workloads itself; name a queue below it",
+        facts={"queue": queue, "children": list(children)},
+    )
+
+
+def not_enough_pods(*, wanted: int, minimum: int) -> Reason:
+    """The gang can never be complete as it is."""
+    return Reason(
+        code=Code.NOT_ENOUGH_PODS,
+        message=f"{wanted} of {_pods(minimum)} exist",
+        facts={"wanted": wanted, "minimum": minimum},
+    )
+
+
+def backoff(until: int) -> Reason:
+    """Not before a time. No seconds left are named, so that the reason does not change every second."""
+    return Reason(
+        code=Code.BACKOFF,
+        message="not tried again yet after it was taken back",
+        facts={"until": until},
+    )
+
+
+def draining(admission: AdmissionId) -> Reason:
+    """The pods of an earlier admission are not gone yet."""
+    return Reason(
+        code=Code.DRAINING,
+        message=f"waits until the pods of admission {admission} are gone",
+        facts={"admission": admission},
+    )
+
+
+def behind(queue: QueueName, head: str) -> Reason:
+    """A strict queue is held up by its head."""
+    return Reason(
+        code=Code.BEHIND,
+        message=f"queue {queue} is strictly first in, first out, and {head} waits at its head",
+        facts={"queue": queue, "head": head},
+    )
+
+
+def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
+    """access.maxGang."""
+    return Reason(
+        code=Code.GANG_TOO_LARGE,
+        message=f"{_pods(pods)} asked, and queue {queue} allows {limit} in one gang",
+        facts={"queue": queue, "limit": limit, "asked": pods},
+    )
+
+
+def pending_limit(*, queue: QueueName, limit: int) -> Reason:
+    """access.maxPending."""
+    return Reason(
+        code=Code.PENDING_LIMIT,
+        message=f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier",
+        facts={"queue": queue, "limit": limit},
+    )
+
+
+def nothing_missing() -> Reason:
+    """It has all the seats it can use."""
+    return Reason(code=Code.NOTHING_MISSING, message="every pod that needs a seat has one")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
+
+
+def _shape(takes: Resources) -> str:
+    rest = Resources({name: units for name, units in takes.items() if name != "pods"})
+    return str(rest) if rest else "no requests"
