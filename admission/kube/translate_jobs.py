@@ -131,7 +131,8 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         minimum=spec.minimum,
         pod_sets=pod_sets,
         priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
-        generation=_digest(spec.minimum, *pod_sets),
+        # All of the spec: pods are made from it, so a change of any part must be told.
+        generation=_digest_of_spec(fact.document),
         obstacle=_contradiction(spec) or problem,
         unsupported=_unsupported(spec, fact.network_tier),
     )
@@ -332,9 +333,9 @@ def _unsupported(spec: JobSpec, tier: tuple[str, int] | None) -> tuple[str, ...]
 class _Document(msgspec.Struct, rename="camel"):
     """A whole object whose parts stay as they were written."""
 
-    api_version: msgspec.Raw
-    kind: msgspec.Raw
     metadata: dict[str, msgspec.Raw]
+    api_version: msgspec.Raw = msgspec.Raw(b'"batch.volcano.sh/v1alpha1"')
+    kind: msgspec.Raw = msgspec.Raw(b'"Job"')
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -349,6 +350,10 @@ def _without_managed_fields(raw: bytes) -> bytes:
         return raw
     document.metadata.pop("managedFields", None)
     return msgspec.json.encode(document)
+
+
+def _digest_of_spec(document: bytes) -> str:
+    return blake2b(memoryview(_DOCUMENT.decode(document).spec), digest_size=8).hexdigest()
 
 
 def _digest(*asked: object) -> str:
