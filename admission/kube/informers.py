@@ -29,6 +29,7 @@ from queues.spec.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
 AnyKind = Kind[Any, Any]
+_TIMING: Final = Timing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Hearing:
 class Informers:
     """The informers of every kind, and their changes in one list."""
 
-    def __init__(self, client: Client, timing: Timing = Timing()) -> None:
+    def __init__(self, client: Client, timing: Timing = _TIMING) -> None:
         #: Set when there is something to drain.
         self.changed = asyncio.Event()
         self.context = Context()
