@@ -143,8 +143,8 @@ def _task(task: Any, index: int) -> Any:
         filled["name"] = f"default{index}"
     if filled.get("replicas") is None:
         filled["replicas"] = 1
-    if filled.get("minAvailable") is None:
-        filled["minAvailable"] = _least(filled)
+    if filled.get("minAvailable") is None and (least := _least(filled)) is not None:
+        filled["minAvailable"] = least
     if not filled.get("maxRetry"):
         filled["maxRetry"] = MAX_RETRY
     template = _mapping(filled.get("template"))
@@ -154,13 +154,13 @@ def _task(task: Any, index: int) -> Any:
     return filled
 
 
-def _least(task: Mapping[str, Any]) -> Any:
+def _least(task: Mapping[str, Any]) -> int | None:
     """A task's minAvailable: all its pods, or those of the partitions that must be there."""
     partitions = task.get("partitionPolicy")
     least, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
     if least and size:
         return least * size
-    return task["replicas"]
+    return _count(task, "replicas")
 
 
 def _plugins(plugins: Mapping[str, Any]) -> Document:

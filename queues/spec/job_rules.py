@@ -102,7 +102,7 @@ def queue_reference_violations(
     if queue is None:
         lead = " unable to find job queue: " if what == "job" else "unable to find queue: "
         wording = f'{lead}queues.scheduling.volcano.sh "{name}" not found;'
-        yield Violation(path, shown(name), "the name of a Queue that exists", wording)
+        yield Violation(path, shown(name), "the name of a Queue that exists", wording, missing=name)
         return
     if queue.closed:
         yield Violation(

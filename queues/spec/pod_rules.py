@@ -168,7 +168,7 @@ def annotation_violations(
             yield Violation(here, shown(value), "a node label key that is a level of a Topology")
         elif levels is not None and value not in levels:
             known = ", ".join(sorted(levels)) or "none exists"
-            yield Violation(here, shown(value), f"a level of a Topology ({known})")
+            yield Violation(here, shown(value), f"a level of a Topology ({known})", missing=value)
     for key in (RUN_TIME, CHECKPOINT_INTERVAL, MIN_RUN_TIME):
         if key in annotations and seconds_of(annotations[key]) is None:
             yield Violation(f"{path}[{key}]", shown(annotations[key]), "a duration such as 90s, 30m or 2h")

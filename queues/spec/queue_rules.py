@@ -134,7 +134,9 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
     above = queues.get(parent)
     if above is None:
         wording = str(UnknownParent(queue=queue.name, parent=parent))
-        yield Violation("spec.parent", shown(str(parent)), "the name of a Queue that exists", wording)
+        yield Violation(
+            "spec.parent", shown(str(parent)), "the name of a Queue that exists", wording, missing=parent
+        )
         return
     circle = _circle(queue, queues)
     if circle:

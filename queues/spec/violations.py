@@ -35,6 +35,8 @@ class Violation:
     wording: str = ""
     #: Only worth a warning: the document is accepted.
     tolerable: bool = False
+    #: Name of the object that is missing, if that is what is wrong: it may yet be made.
+    missing: str = ""
 
     @property
     def message(self) -> str:
@@ -103,9 +105,19 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
             )
             continue
         if units < 0:
-            yield Violation(here, shown(text), "must be greater than or equal to 0")
+            yield Violation(
+                here,
+                shown(text),
+                "an amount of at least 0",
+                f"{here}: Invalid value: {shown(text)}: must be greater than or equal to 0",
+            )
         elif is_extended(name) and units % 1000:
-            yield Violation(here, shown(text), "must be an integer: a device is given whole")
+            yield Violation(
+                here,
+                shown(text),
+                "a whole number: a device is given whole",
+                f"{here}: Invalid value: {shown(text)}: must be an integer",
+            )
         elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
             yield Violation(
                 here,
