@@ -54,9 +54,9 @@ class Authority:
             return cls(key, x509.load_pem_x509_certificate(certificate_file.read_bytes()))
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster-local")])
-        draft = _draft(name, name, key.public_key()).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
-        )
+        draft = _draft(name, name, key.public_key(), signer=key.public_key())
+        draft = draft.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        draft = draft.add_extension(_usage(signs_certificates=True), critical=True)
         made = cls(key, draft.sign(key, hashes.SHA256()))
         write_private(key_file, private_pem(key))
         write_private(certificate_file, made.pem)
@@ -83,9 +83,11 @@ class Authority:
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
             + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         )
-        draft = _draft(subject, self._certificate.subject, key.public_key()).add_extension(
-            x509.ExtendedKeyUsage([usage]), critical=False
-        )
+        issuer = self._certificate.subject
+        draft = _draft(subject, issuer, key.public_key(), signer=self._key.public_key())
+        draft = draft.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        draft = draft.add_extension(_usage(signs_certificates=False), critical=True)
+        draft = draft.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if alternatives is not None:
             draft = draft.add_extension(alternatives, critical=False)
         signed = draft.sign(self._key, hashes.SHA256())
@@ -150,8 +152,15 @@ def private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     )
 
 
-def _draft(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _draft(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    *,
+    signer: ec.EllipticCurvePublicKey,
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)  # noqa: TID251 - a certificate has a date
+    # Python 3.13 and newer believe no certificate without the two key identifiers.
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -160,6 +169,22 @@ def _draft(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)
         .not_valid_after(now + LIFETIME)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 

@@ -15,17 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from deploy.local import components, kubernetes
+from deploy.local import kubernetes
 from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig
 from deploy.local.client import Client
-from deploy.local.components import ALIVE, Argv, ClusterOptions, Places
+from deploy.local.components import ALIVE, COMMANDS, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
 from queues.sql.guarded import Guarded, Program
 
-#: In the order they start; they stop in the reverse one.
-COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 #: Each component's user and groups. RBAC's own roles for scheduler and controllers come with these names.
 IDENTITIES = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
@@ -41,7 +39,7 @@ class ComponentFailed(MusterError):
 
 
 class ClusterNotReady(MusterError):
-    """The local cluster was not ready after {seconds:.0f} seconds: {reason}. Its logs are in {logs}."""
+    """The local cluster was not ready after {seconds:.0f} seconds. {reason}. Its logs are in {logs}."""
 
 
 class LocalCluster:
@@ -54,6 +52,7 @@ class LocalCluster:
         self._wanted = directory
         self.options = options or ClusterOptions()
         self._patience = patience
+        self._state: StateDirectory | None = None
         self._running: dict[str, Guarded] = {}
         self._nodes = 0
 
@@ -71,25 +70,27 @@ class LocalCluster:
             self._prepare(binaries)
             self._start_component("etcd")
             self._start_api_server_somewhere()
-            for name in COMPONENTS[2:]:
+            for name in list(COMMANDS)[2:]:
                 self._start_component(name)
-            self._wait("no service account in namespace default", self._pods_can_be_created)
+            self._wait_for(self._default_service_account)
         except BaseException:
-            self.stop()
+            self.stop(keep=True)
             raise
         return self
 
-    def stop(self) -> None:
-        """Stop everything, and remove what is not to be kept."""
-        for name in reversed(COMPONENTS):
+    def stop(self, *, keep: bool = False) -> None:
+        """Stop everything; a directory made for this run goes, with ``keep`` only when the next run starts."""
+        for name in reversed(COMMANDS):
             component = self._running.pop(name, None)
             if component is not None:
                 component.stop()
-        self._state.close()
+        if self._state is not None:
+            self._state.close(keep=keep)
 
     @property
     def directory(self) -> Path:
         """State, logs and kubeconfigs."""
+        assert self._state is not None, "the cluster was not started"
         return self._state.path
 
     @property
@@ -190,7 +191,7 @@ class LocalCluster:
         """Start a component that is down. For the API server: on its old port, and wait until it answers."""
         self._start_component(component)
         if component == "kube-apiserver":
-            self._wait("the API server does not answer", self._api_server_ready)
+            self._wait_for(self._api_server)
 
     def restart_api_server(self, *, down_for: float = 0.0) -> None:
         """Crash the API server and start it again: same port, same data."""
@@ -248,7 +249,7 @@ class LocalCluster:
                 self._write_kubeconfig(self._places.kubeconfig(name), user, groups)
             self._start_component("kube-apiserver")
             try:
-                self._wait("the API server does not answer", self._api_server_ready)
+                self._wait_for(self._api_server)
             except ComponentFailed as failed:
                 if attempt + 1 == PORT_ATTEMPTS or "address already in use" not in str(failed):
                     raise
@@ -257,13 +258,14 @@ class LocalCluster:
                 return
 
     def _start_component(self, name: str) -> None:
+        assert self._state is not None, "the cluster was not started"
         if name == "etcd":
             # Sockets of a killed etcd: it does not take them over.
             for socket in self.directory.glob("*.sock"):
                 socket.unlink()
         self._running[name] = Guarded.start(
             Program(
-                argv=self._argv(name),
+                argv=COMMANDS[name](self._places, self.options),
                 log=self._log(name),
                 cwd=self.directory,
                 lock=self._state.lock,
@@ -271,31 +273,22 @@ class LocalCluster:
             )
         )
 
-    def _argv(self, name: str) -> Argv:
-        places, options = self._places, self.options
-        match name:
-            case "etcd":
-                return components.etcd(places)
-            case "kube-apiserver":
-                return components.api_server(places, options)
-            case "kube-controller-manager":
-                return components.controller_manager(places, options)
-            case "kube-scheduler":
-                return components.scheduler(places, options)
-            case "kwok":
-                return components.kwok(places, options)
-        raise KeyError(name)
-
     def _log(self, name: str) -> Path:
         return self.directory / "log" / f"{name}.log"
 
-    def _wait(self, reason: str, ready: Callable[[], bool]) -> None:
+    def _wait_for(self, answer: Callable[[], object]) -> None:
         deadline = time.monotonic() + self._patience
-        while not ready():
-            self._check()
-            if time.monotonic() > deadline:
-                raise ClusterNotReady(seconds=self._patience, reason=reason, logs=self.directory / "log")
-            time.sleep(0.05)
+        while True:
+            try:
+                answer()
+            except ApiError as error:
+                self._check()
+                if time.monotonic() > deadline:
+                    logs = self.directory / "log"
+                    raise ClusterNotReady(seconds=self._patience, reason=error, logs=logs) from error
+                time.sleep(0.05)
+            else:
+                return
 
     def _check(self) -> None:
         for name, component in self._running.items():
@@ -304,17 +297,10 @@ class LocalCluster:
                 end = log.read_text(errors="replace")[-2000:]
                 raise ComponentFailed(component=name, status=component.returncode, log=log, reason=end)
 
-    def _api_server_ready(self) -> bool:
+    def _api_server(self) -> None:
         with Client(self.kubeconfig, timeout=5) as api:
-            try:
-                return bool(api.get("/readyz") == "ok")
-            except ApiError:
-                return False
+            api.get("/readyz")
 
-    def _pods_can_be_created(self) -> bool:
+    def _default_service_account(self) -> None:
         with self.client() as api:
-            try:
-                api.get("/api/v1/namespaces/default/serviceaccounts/default")
-            except ApiError:
-                return False
-            return True
+            api.get("/api/v1/namespaces/default/serviceaccounts/default")

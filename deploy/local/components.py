@@ -1,6 +1,7 @@
 """The command line of every program of the control plane."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class Places:
 Argv = list[str | Path]
 
 
-def etcd(places: Places) -> Argv:
+def etcd(places: Places, _: ClusterOptions) -> Argv:
     """One member, without fsync: the data lives as long as the host does not crash."""
     return [
         places.binaries["etcd"],
@@ -195,3 +196,13 @@ def kwok(places: Places, options: ClusterOptions) -> Argv:
     }
     config.write_text(json.dumps(settings) + "\n---\n" + stages)
     return [places.binaries["kwok"], f"--kubeconfig={places.kubeconfig('kwok')}", f"--config={config}"]
+
+
+#: In the order they start; they stop in the reverse one.
+COMMANDS: dict[str, Callable[[Places, ClusterOptions], Argv]] = {
+    "etcd": etcd,
+    "kube-apiserver": api_server,
+    "kube-controller-manager": controller_manager,
+    "kube-scheduler": scheduler,
+    "kwok": kwok,
+}
