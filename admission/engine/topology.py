@@ -236,19 +236,18 @@ def _matrix(resources: Sequence[str], columns: Sequence[Resources]) -> Amounts:
 
 def _chain(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[Level, ...]:
     above = [key for key in keys if key != HOST]
-    return (*(_level(nodes, above[: depth + 1]) for depth in range(len(above))), _hosts(nodes))
+    # A node belongs to a topology that names the host only if it carries that label too.
+    inside = [HOST not in keys or HOST in node.labels for node in nodes]
+    return (*(_level(nodes, inside, above[: depth + 1]) for depth in range(len(above))), _hosts(nodes))
 
 
-def _level(nodes: Sequence[Node], keys: Sequence[str]) -> Level:
-    paths = [
-        "/".join(node.labels[key] for key in keys) if all(key in node.labels for key in keys) else None
-        for node in nodes
-    ]
+def _level(nodes: Sequence[Node], inside: Sequence[bool], keys: Sequence[str]) -> Level:
     ids: dict[str, int] = {}
-    for path in paths:
-        if path is not None:
-            ids.setdefault(path, len(ids))
-    of = np.array([-1 if path is None else ids[path] for path in paths], dtype=np.intp)
+    of = np.full(len(nodes), -1, dtype=np.intp)
+    for column, node in enumerate(nodes):
+        if inside[column] and all(key in node.labels for key in keys):
+            path = "/".join(node.labels[key] for key in keys)
+            of[column] = ids.setdefault(path, len(ids))
     order = np.argsort(of, kind="stable")
     order = order[int(np.count_nonzero(of < 0)) :]
     starts = np.searchsorted(of[order], np.arange(len(ids)))

@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.vectors import quota_tree
+from tests.vectors import quota_tree, topology_placement
 
 Case = dict[str, Any]
 
-KINDS: dict[str, Callable[[Case], str | None]] = {"quota_tree": quota_tree.difference}
+KINDS: dict[str, Callable[[Case], str | None]] = {
+    "quota_tree": quota_tree.difference,
+    "topology_placement": topology_placement.difference,
+}
 
 
 def load(path: Path) -> list[Case]:

@@ -1,0 +1,156 @@
+"""topology_placement.json: nodes, running pods, pod sets → domains and counts, or null for "does not fit"."""
+
+from typing import Any
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.plan import Admit
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import HOST, Node, NodeTable
+from queues.quota import Queue
+from queues.resources import Resources
+from queues.workload import (
+    NodeFilter,
+    NodeName,
+    PodSet,
+    QueueName,
+    Requirement,
+    Taint,
+    Toleration,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+Case = dict[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def later(case: Case) -> str | None:
+    """What the case needs that is not built yet (slices, leader groups, preferred affinity); None: nothing."""
+    for pods in case["pod_sets"]:
+        for feature in ("slice_size", "slice_layers", "group"):
+            if feature in pods:
+                return feature
+    return "prefer_affinity" if case["prefer_affinity"] else None
+
+
+def difference(case: Case) -> str | None:
+    """Where the case comes out otherwise than it wants; None: it does not."""
+    feature = later(case)
+    if feature is not None:
+        return f"not supported yet: {feature}"
+    workload = _workload(case)
+    snapshot = Snapshot(
+        now=0,
+        queues={QueueName("q"): Queue(name=QueueName("q"))},
+        nodes=_table(case),
+        pending={workload.key: workload},
+        admissions={},
+    )
+    plan, _ = decide(snapshot, Memo())
+    admit = plan.admits[0] if plan.admits else None
+    fits = all(pods["want"] is not None for pods in case["pod_sets"])
+    if (admit is not None) != fits:
+        return (
+            f"expected {'a place' if fits else 'none'}, found {admit or plan.reasons[workload.key].message}"
+        )
+    return _places_differ(case, admit) if admit is not None else None
+
+
+def _places_differ(case: Case, admit: Admit) -> str | None:
+    labels = {
+        node["name"]: node["labels"] | {HOST: node["labels"].get(HOST, node["name"])}
+        for node in case["nodes"]
+    }
+    levels = case["levels"]
+    for pods in case["pod_sets"]:
+        nodes = [str(seat.node) for seat in admit.seats if seat.pod_set == pods["name"]]
+        if len(nodes) != pods["count"]:
+            return f"{len(nodes)} pods of {pods['name']} seated, expected {pods['count']}"
+        wanted = [entry["domain"] for entry in pods["want"]]
+        named = pods["want_levels"]
+        for depth, level in enumerate(levels):
+            used = {tuple(labels[node].get(key) for key in levels[: depth + 1]) for node in nodes}
+            if pods.get("required") == level and len(used) > 1:
+                return f"{pods['name']} lies in {len(used)} domains of {level}, expected one"
+            if level in named:
+                at = named.index(level) + 1
+                allowed = len({tuple(domain[:at]) for domain in wanted})
+            elif level == levels[-1] or named != [levels[-1]]:
+                continue
+            else:  # only the host is named: find the domain of each host
+                hosts = {domain[-1] for domain in wanted}
+                on = [labels[name] for name in labels if labels[name][levels[-1]] in hosts]
+                allowed = len({tuple(each.get(key) for key in levels[: depth + 1]) for each in on})
+            if len(used) > allowed:
+                return f"{pods['name']} uses {len(used)} domains of {level}, expected at most {allowed}"
+    return None
+
+
+def _workload(case: Case) -> Workload:
+    pod_sets = tuple(
+        PodSet(
+            name=pods["name"],
+            count=pods["count"],
+            takes=_resources(pods["requests"]) + Resources({"pods": 1}),
+            nodes=_filter(pods, case),
+            required_topology=pods.get("required"),
+            preferred_topology=pods.get("preferred"),
+        )
+        for pods in case["pod_sets"]
+    )
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, "1"),
+        namespace="default",
+        name="case",
+        queue=QueueName("q"),
+        arrival=1,
+        minimum=sum(pods.count for pods in pod_sets),
+        pod_sets=pod_sets,
+    )
+
+
+def _filter(pods: dict[str, Any], case: Case) -> NodeFilter:
+    selector = dict(case["node_labels"]) | dict(pods.get("node_selector", {}))
+    return NodeFilter(
+        selector=tuple(sorted(selector.items())),
+        affinity=tuple(
+            tuple(
+                Requirement(each["key"], each["operator"], tuple(each.get("values", ())))
+                for each in term["matchExpressions"]
+            )
+            for term in pods.get("node_affinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", ())
+        ),
+        tolerations=tuple(Toleration(**each) for each in pods.get("tolerations", ())),
+    )
+
+
+def _table(case: Case) -> NodeTable:
+    used: dict[str, Resources] = {}
+    for pod in case["pods"]:
+        if pod["phase"] not in ("Succeeded", "Failed"):
+            used[pod["node"]] = (
+                used.get(pod["node"], Resources()) + _resources(pod["requests"]) + Resources({"pods": 1})
+            )
+    return NodeTable.build(
+        [
+            Node(
+                name=NodeName(node["name"]),
+                allocatable=_resources(node["allocatable"]),
+                used=used.get(node["name"], Resources()),
+                labels=node["labels"],
+                taints=tuple(
+                    Taint(t["key"], t.get("value", ""), t["effect"]) for t in node.get("taints", ())
+                ),
+                usable=node.get("ready", True) and not node.get("unschedulable", False),
+            )
+            for node in case["nodes"]
+        ],
+        [case["levels"]],
+    )
+
+
+def _resources(amounts: dict[str, int]) -> Resources:
+    return Resources(amounts)
