@@ -118,6 +118,19 @@ class World:
             self._put_admission(admission)
         self._stale.update(self.arrivals)
 
+    def begin(
+        self,
+        queues: Iterable[QueueName],
+        nodes: Iterable[NodeName],
+        changes: Sequence[Change],
+    ) -> None:
+        """Begin with everything there is now; queues and nodes stored earlier that are gone are to be removed."""
+        self.observe(changes)
+        for name in queues:
+            if name not in self.queues:
+                self.unsaved.queues[name] = None
+        self.stock.unsaved.update(name for name in nodes if name not in self.stock.nodes)
+
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
     def observe(self, changes: Iterable[Change]) -> None:

@@ -1,0 +1,161 @@
+"""The composition root: builds everything, runs it in one TaskGroup, and ends it in order."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from admission.careers import Careers
+from admission.cycle import TurnReport
+from admission.faults import fault
+from admission.jobs.pods import PodRules
+from admission.kube.client import Client
+from admission.leader import Leadership, Mandate, Patience
+from admission.metrics import Metrics, Watching
+from admission.portrait import Patience as WorldPatience
+from admission.settings import Settings
+from admission.term import Lead, Means
+from admission.web import app as web
+from admission.web.reader import SqlReader
+from admission.web.reading import Check, NotLeading
+from queues.sql.database import Database, check_schema, migrate
+from queues.sql.embedded import EmbeddedPostgres
+
+_log = logging.getLogger(__name__)
+
+#: The interpreter hands the processor over this often while a decision runs beside the loop. Seconds.
+SWITCH_INTERVAL = 0.0005
+
+
+class Controller:
+    """One replica: serves people and the API server always, and leads whenever elected."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lead: Lead | None = None
+        self._client: Client | None = None
+        self._leadership: Leadership | None = None
+        self._metrics = Metrics(requests=self._requests, informers=self._watching)
+
+    async def run(self) -> int:
+        """Run until told to stop; the exit code."""
+        settings = self._settings
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with AsyncExitStack() as stack:
+            database = await self._database(stack)
+            self._client = await stack.enter_async_context(
+                await Client.connect(
+                    settings.kubeconfig, settings.context, concurrency=settings.api_concurrency
+                )
+            )
+            means = self._means(database, self._client)
+            patience = Patience(lease=settings.lease_seconds, retry=settings.retry_seconds)
+            leadership = self._leadership = Leadership(database, settings.identity, patience)
+            application = web.app(
+                reader=SqlReader(database),
+                metrics=self._metrics.text,
+                ready=self._checks(database),
+                snapshot=self._snapshot,
+            )
+            await stack.enter_async_context(web.serving(application, settings.http_address))
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(
+                    leadership.run(lambda mandate: self._serve(means, mandate)), name="lead"
+                )
+                await stop.wait()
+                _log.info("stopping")
+                work.cancel()
+        return 0
+
+    async def _database(self, stack: AsyncExitStack) -> Database:
+        settings = self._settings
+        if settings.dsn is not None:
+            dsn = settings.dsn.get_secret_value()
+        else:
+            server = EmbeddedPostgres()
+            folder = settings.data_dir or Path.home() / ".local" / "state" / "muster" / "postgres"
+            dsn = await asyncio.to_thread(server.start, folder)
+            stack.callback(server.stop)
+            _log.info("embedded Postgres started", extra={"folder": str(folder)})
+        await migrate(dsn)
+        database = await Database.connect(dsn)
+        stack.push_async_callback(database.close)
+        async with database.transaction() as tx:
+            await check_schema(tx)
+        return database
+
+    def _means(self, database: Database, client: Client) -> Means:
+        settings = self._settings
+        return Means(
+            database=database,
+            client=client,
+            careers=Careers(
+                PodRules(scheduler=settings.scheduler_name, aliases=frozenset(settings.scheduler_aliases))
+            ),
+            patience=WorldPatience(
+                refusal_grace=int(settings.refusal_grace_seconds),
+                backoff=int(settings.backoff_seconds),
+                backoff_limit=int(settings.backoff_max_seconds),
+            ),
+            turn_every=settings.turn_at_least_every_seconds,
+            observe=self._observe,
+            pause=fault(os.environ.get("MUSTER_FAULT")),
+        )
+
+    async def _serve(self, means: Means, mandate: Mandate) -> None:
+        lead = self._lead = Lead(means, mandate)
+        self._metrics.leads(mandate.term.number)
+        try:
+            await lead.run()
+        finally:
+            self._lead = None
+            self._metrics.leads(None)
+
+    def _observe(self, report: TurnReport) -> None:
+        self._metrics.observe(report)
+
+    def _checks(self, database: Database) -> dict[str, Check]:
+        async def postgres() -> str | None:
+            async with database.transaction() as tx:
+                await check_schema(tx)
+            return None
+
+        async def leader() -> str | None:
+            if self._lead is not None and not self._lead.ready:
+                return "this replica leads and is still reading the cluster"
+            return None
+
+        return {"postgres": postgres, "leader": leader}
+
+    async def _snapshot(self) -> bytes:
+        cycle = self._lead.cycle if self._lead is not None else None
+        if cycle is None or cycle.last is None:
+            raise NotLeading(identity=self._settings.identity, leader="another replica")
+        raise NotLeading(identity=self._settings.identity, leader="another replica")
+
+    def _requests(self) -> dict[tuple[str, str], int]:
+        found: dict[tuple[str, str], int] = {}
+        if self._client is not None:
+            for (verb, _, code), count in self._client.counts.items():
+                found[(verb, str(code))] = found.get((verb, str(code)), 0) + count
+        return found
+
+    def _watching(self) -> dict[str, Watching]:
+        if self._lead is None:
+            return {}
+        return {
+            name: Watching(silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects)
+            for name, h in self._lead.informers.hearings().items()
+        }
+
+
+async def run(settings: Settings) -> int:
+    """``muster run``. Raises MusterError when it cannot even start."""
+    return await Controller(settings).run()

@@ -1,0 +1,155 @@
+"""One term of leadership: the world is read, then turns follow one another, and their outcome is carried out.
+
+Everything here ends with the term; nothing of it is used in the next one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from time import time
+from typing import NoReturn
+
+from admission.careers import Careers
+from admission.cycle import Cycle, TurnReport
+from admission.engine.plan import Reason
+from admission.facts import PodPhase
+from admission.jobs.lifecycle import JobState
+from admission.kube import intake
+from admission.kube.client import Client
+from admission.kube.informers import Informers
+from admission.kube.jobs import VolcanoJobs
+from admission.kube.release import Release
+from admission.leader import Mandate
+from admission.portrait import Patience
+from admission.statuses import Statuses
+from admission.world import LedgerRows, Outcomes, World
+from queues.errors import DatabaseUnavailable
+from queues.sql import views
+from queues.sql.database import Database
+from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between attempts while Postgres cannot be reached.
+DATABASE_PAUSE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What every term works with."""
+
+    database: Database
+    client: Client
+    careers: Careers
+    patience: Patience
+    #: Seconds; a turn is made at least this often.
+    turn_every: float
+    observe: Callable[[TurnReport], None]
+    #: Told when a named point of the ring is passed (``admission.faults``).
+    pause: Callable[[str], None]
+
+
+class Lead:
+    """The work of one term."""
+
+    def __init__(self, means: Means, mandate: Mandate) -> None:
+        self._means = means
+        self._mandate = mandate
+        self.informers = Informers(means.client)
+        self.world: World | None = None
+        self.cycle: Cycle | None = None
+        self.ready = False
+
+    async def run(self) -> None:
+        """Lead until the term is over. Raises Fenced, DatabaseError: begin anew."""
+        async with asyncio.TaskGroup() as tasks:
+            self.informers.start(tasks)
+            rows = await self._rows()
+            await self.informers.all_synced()
+            tasks.create_task(self._turns(rows, tasks), name="turns")
+
+    async def _rows(self) -> views.WorldRows:
+        async with self._means.database.snapshot() as tx:
+            return await views.load_world(tx)
+
+    async def _turns(self, rows: views.WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
+        means, guard = self._means, self._mandate.guard
+        world = self.world = World(ledger_rows(rows), means.patience)
+        self.informers.drain()
+        world.begin(rows.queues, rows.node_limits, self.informers.everything())
+        release = Release(means.client, world, guard, pause=means.pause)
+        jobs = VolcanoJobs(means.client, guard)
+        statuses = Statuses(means.client, guard, means.careers)
+        cycle = self.cycle = Cycle(
+            means.database,
+            self._mandate.term,
+            world,
+            drain=self.informers.drain,
+            save=intake.save,
+            transitions=means.careers.transitions,
+            clock=time,
+            pause=means.pause,
+        )
+        tasks.create_task(statuses.run(), name="statuses")
+        try:
+            while True:
+                try:
+                    report = await cycle.turn()
+                except DatabaseUnavailable as error:
+                    guard()
+                    _log.warning("turn put off", extra={"why": str(error)})
+                    await asyncio.sleep(DATABASE_PAUSE)
+                    continue
+                guard()
+                self.ready = True
+                means.observe(report)
+                touched, world.touched = world.touched, set()
+                self._carry_out(world, touched, release, jobs, statuses, report)
+                if not (world.news or self.informers.changed.is_set()):
+                    await self._wait()
+        finally:
+            await release.stop()
+            await jobs.stop()
+
+    def _carry_out(
+        self,
+        world: World,
+        touched: Collection[WorkloadKey],
+        release: Release,
+        jobs: VolcanoJobs,
+        statuses: Statuses,
+        report: TurnReport,
+    ) -> None:
+        release.look_at(touched)
+        jobs.look_at(self._means.careers.work(world, touched, report.now))
+        statuses.look_at(world, touched, report)
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._means.turn_every):
+                await self.informers.changed.wait()
+        except TimeoutError:
+            return
+
+
+def ledger_rows(rows: views.WorldRows) -> LedgerRows:
+    """What Postgres remembers, in the world's terms."""
+    outcomes: dict[WorkloadKey, Outcomes] = {}
+    states = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
+    for row in rows.outcomes:
+        state = states.get(row.workload.uid)
+        if row.version == (state.version if state is not None else 0):
+            outcomes.setdefault(row.workload, {})[(row.pod_set, row.ordinal)] = PodPhase(row.phase)
+    return LedgerRows(
+        ledger_seq=rows.ledger_seq,
+        admissions=rows.admissions,
+        arrivals=rows.arrivals,
+        outcomes=outcomes,
+        backoffs={key: (row.not_before, row.rollbacks) for key, row in rows.backoffs.items()},
+        jobs=states,
+        reasons={
+            key: Reason(code=row.code, message=row.message, facts=row.facts)
+            for key, row in rows.reasons.items()
+        },
+    )
