@@ -7,15 +7,14 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
-from sqlalchemy.engine import make_url
 
 from deploy.local import kubernetes
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import StateDirectory
+from queues.sql.database import migrate, raw_connection
 from queues.sql.embedded import EmbeddedPostgres
 
 TEMPLATE = "muster_template"
@@ -49,8 +48,6 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 @pytest_asyncio.fixture(scope="session")
 async def migrated_template(postgres_server: EmbeddedPostgres) -> str:
     """A database with the schema, to be cloned."""
-    from queues.sql.database import migrate
-
     await _command(postgres_server, f'CREATE DATABASE "{TEMPLATE}"')
     await migrate(postgres_server.dsn(TEMPLATE))
     return TEMPLATE
@@ -68,8 +65,7 @@ async def database(postgres_server: EmbeddedPostgres, migrated_template: str) ->
 
 
 async def _command(server: EmbeddedPostgres, statement: str) -> None:
-    url = make_url(server.dsn())
-    connection = await asyncpg.connect(user=url.username, database=url.database, host=url.query["host"])
+    connection = await raw_connection(server.dsn())
     try:
         await connection.execute(statement)
     finally:

@@ -1,5 +1,6 @@
 """Waiting for a condition, never for a while."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,3 +21,11 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+async def eventually(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+    """``until`` for tests whose own event loop has to do the work."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        await asyncio.sleep(0.005)

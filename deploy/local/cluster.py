@@ -79,7 +79,7 @@ class LocalCluster:
         return self
 
     def stop(self, *, keep: bool = False) -> None:
-        """Stop everything; a directory made for this run goes, with ``keep`` only when the next run starts."""
+        """Stop everything; a directory made for this run goes, with ``keep`` when the next one starts."""
         for name in reversed(COMMANDS):
             component = self._running.pop(name, None)
             if component is not None:
