@@ -72,7 +72,7 @@ def story(one: Story, *, wide: bool, headers: bool = True) -> str:
     parts = [
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
-        _section("Waits because", _because(one)),
+        _section("Waits because", _because(one, wide)),
         _section("Limits on the way", _limits(one, wide, headers)),
         _section("Waits behind", places(one["ahead"], one["now"]) if one["ahead"] else ""),
         *(
@@ -113,14 +113,14 @@ def _state(one: Story) -> str:
     return str(one["state"])
 
 
-def _because(one: Story) -> str:
+def _because(one: Story, wide: bool) -> str:
     reason = one["reason"]
     if reason is None:
         return "It was not considered yet.\n" if one["state"] == "pending" else ""
     since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
     lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
     numbers = numbers_of(reason.get("facts") or {})
-    if numbers:
+    if numbers and wide:
         lines.append(numbers)
     if one["notBefore"] and one["notBefore"] > one["now"]:
         times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"

@@ -67,7 +67,7 @@ class Reason(Body, frozen=True, kw_only=True):
 
     code: str
     message: str
-    #: The numbers behind the sentence, by name.
+    #: The numbers behind the sentence, by name; amounts are quantities.
     facts: Mapping[str, Any] = {}
     #: Since when this code applies; null: unknown.
     since: str | None = None

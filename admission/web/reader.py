@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,8 @@ from queues.workload import Admission, AdmissionId, QueueName, Seat
 
 #: How many of those before a workload are told.
 AHEAD: Final = 10
+#: Numbers of a reason that are amounts of its resource.
+_AMOUNTS: Final = frozenset({"limit", "used", "kept", "asked", "over"})
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
 
 
@@ -201,9 +203,23 @@ def _reason(stored: views.StoredReason | None) -> bodies.Reason | None:
     return bodies.Reason(
         code=stored.code,
         message=stored.message,
-        facts=stored.facts,
+        facts=facts_for_people(stored.facts),
         since=_moment(stored.since) if stored.since else None,
     )
+
+
+def facts_for_people(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a reason with amounts as Kubernetes writes them."""
+    resource = facts.get("resource")
+    told: dict[str, Any] = {}
+    for name, value in facts.items():
+        if name in _AMOUNTS and resource and isinstance(value, int):
+            told[name] = show(resource, value)
+        elif name == "takes" and isinstance(value, Mapping):
+            told[name] = quantities(value)
+        else:
+            told[name] = value
+    return told
 
 
 def explanation(
@@ -295,7 +311,7 @@ def _event(line: views.DecisionLine) -> bodies.Event:
         message=line.message,
         admission=line.admission,
         beneficiary=str(line.beneficiary) if line.beneficiary else None,
-        numbers=line.numbers,
+        numbers=facts_for_people(line.numbers),
     )
 
 

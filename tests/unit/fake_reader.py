@@ -79,7 +79,14 @@ TRAIN = queue(
     pending=2,
     admitted=2,
 )
-DEV = queue("dev", "team-a", account("8", "8", None), state="paused", message="by way of team-a", admitted=1)
+DEV = queue(
+    "dev",
+    "team-a",
+    account("8", "8", None),
+    state="closed",
+    message="takes and admits nothing new",
+    admitted=1,
+)
 TEAM_B = queue("team-b", "root", account("16", "40", "64"), pending=1, admitted=1)
 LOST = queue(
     "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"

@@ -1,0 +1,155 @@
+"""What people see when they ask ``kubectl muster``, to the letter."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from tests.unit.fake_reader import FakeReader, served
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+Asking = Callable[..., Awaitable[Said]]
+#: One file for each answer, looked at by a person whenever it changes.
+GOLDEN = Path(__file__).parent / "golden_cli"
+
+
+@pytest.fixture
+def reader() -> FakeReader:
+    return FakeReader()
+
+
+@pytest.fixture
+async def ask(
+    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    async with served(reader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> Said:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
+            out, err = capfd.readouterr()
+            return Said(code, out, err)
+
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("golden", "words"),
+    [
+        ("queues", "queues"),
+        ("queues of one subtree, resource cpu, no headers", "queues team-a --resource cpu --no-headers"),
+        ("queues wide", "queues team-a team-b -o wide"),
+        ("pending in a namespace", "pending -n ml"),
+        ("pending everywhere in a queue, wide", "pending -A -o wide -q team-b"),
+        ("explain a waiting job", "explain tune-3 -n ml"),
+        ("explain a waiting job, wide", "explain tune-3 -n ml -o wide"),
+        ("explain a running job", "explain jobs.batch.volcano.sh/bert -n ml"),
+    ],
+)
+async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
+    said = await ask(*words.split())
+
+    expected = (GOLDEN / f"{golden.replace(',', '').replace(' ', '-')}.txt").read_text(encoding="utf-8")
+    assert (said.code, said.err) == (0, "")
+    assert expected == said.out
+
+
+async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
+    said = await ask("pending")
+
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "Nobody waits in namespace default. In other namespaces 3 do: -A shows them.\n"
+
+
+async def test_a_cut_list_says_so(ask: Asking) -> None:
+    said = await ask("pending", "-A", "--limit", "1")
+
+    assert len(said.out.splitlines()) == 2
+    assert said.err == "1 of 3 shown; --limit shows more.\n"
+
+
+async def test_json_and_yaml_are_the_answer_of_the_api(ask: Asking) -> None:
+    as_json = json.loads((await ask("explain", "tune-3", "-n", "ml", "-o", "json")).out)
+    as_yaml = yaml.safe_load((await ask("explain", "tune-3", "-n", "ml", "-o", "yaml")).out)
+
+    assert as_json == as_yaml
+    assert as_json[0]["reason"]["facts"]["limit"] == "32"
+
+
+async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = os.environ["MUSTER_SERVER"]
+    monkeypatch.delenv("MUSTER_SERVER")
+
+    assert (await ask("--server", url, "queues")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (
+            ["explain", "tune-4", "-n", "ml"],
+            1,
+            "Error: There is no workload tune-4 in namespace ml.\nDid you mean tune-3?\n",
+        ),
+        (["pending", "-q", "trian"], 1, "Error: There is no queue trian.\nDid you mean train?\n"),
+        (
+            ["queues", "trian"],
+            1,
+            "Error: There is no queue trian. There are: root, team-a, dev, train, team-b, lost.\n",
+        ),
+        (
+            ["explain", "deployment/x"],
+            2,
+            "Error: 'deployment' is no kind of workload. Expected vcjob, job, podgroup or pod.\n",
+        ),
+        (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
+    ],
+)
+async def test_errors_are_sentences_and_codes(
+    ask: Asking, words: list[str], code: int, complaint: str
+) -> None:
+    said = await ask(*words)
+
+    assert (said.code, said.out) == (code, "")
+    assert said.err.endswith(complaint)
+
+
+async def test_postgres_down_is_told_as_such(ask: Asking, reader: FakeReader) -> None:
+    reader.down = True
+    said = await ask("queues")
+
+    assert said.code == 1
+    assert "Postgres cannot be reached: connection refused. Running pods go on" in said.err
+    assert "Traceback" not in said.err
+
+
+async def test_a_server_that_is_not_there_is_told_as_such(ask: Asking) -> None:
+    said = await ask("queues", "--server", "127.0.0.1:1")
+
+    assert said.code == 1
+    assert said.err.startswith("Error: Asking Muster at http://127.0.0.1:1: connection refused.\n")
+
+
+async def test_without_a_kubeconfig_the_files_that_were_tried_are_named(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUSTER_SERVER")
+    said = await ask("queues")
+
+    assert said.code == 1
+    assert "no file at /nowhere/config" in said.err
