@@ -1,8 +1,8 @@
 """The validating half of the admission policies: only Muster ends the waiting, and only it signs.
 
 Pure: options in, documents out. Everybody else may neither take the gate off a pod, nor start a Job that
-waits, nor write Muster's labels and annotations. The job controller copies those from templates, which are guarded
-themselves; other controllers may not, or any Deployment could declare its pods released.
+waits, nor write Muster's labels and annotations. The job controller copies those from templates, which are
+guarded themselves; other controllers may not, or any Deployment could declare its pods released.
 """
 
 from collections.abc import Callable, Iterable, Sequence

