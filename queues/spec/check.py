@@ -108,7 +108,9 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     """What there is to say about files (name, text) that are meant to be applied together."""
     findings: list[Finding] = []
     subjects: list[_Subject] = []
+    order: dict[str, int] = {}
     for file, text in files:
+        order.setdefault(file, len(order))
         for document in documents_of(text):
             findings += _troubles(file, document)
             if document.value is not None:
@@ -117,7 +119,7 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
         findings += _of_subject(subject, known, seen)
-    return findings
+    return sorted(findings, key=lambda one: (order[one.file], one.document, one.line))
 
 
 def _troubles(file: str, document: Document) -> Iterator[Finding]:

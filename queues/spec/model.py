@@ -47,7 +47,12 @@ Quantity = Annotated[
 Quantities = dict[str, Quantity]
 
 #: A Go duration: ``90s``, ``1h30m``.
-Duration = Annotated[Text, Field(pattern=r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$")]
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
+Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
+
+#: A DNS label, a DNS subdomain; or nothing.
+LABEL_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+SUBDOMAIN_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
 def path_of(location: Sequence[int | str]) -> str:

@@ -129,27 +129,28 @@ def _root(queue: Queue) -> Iterator[Violation]:
 
 def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
     parent = queue.parent or ROOT
-    if parent == ROOT:
-        return
     above = queues.get(parent)
-    if above is None:
-        wording = str(UnknownParent(queue=queue.name, parent=parent))
-        yield Violation(
-            "spec.parent", shown(str(parent)), "the name of a Queue that exists", wording, missing=parent
-        )
-        return
     circle = _circle(queue, queues)
     if circle:
         wording = str(QueueCycle(queue=queue.name, path=" → ".join(circle)))
         yield Violation("spec.parent", shown(str(parent)), "a queue that is not below this one", wording)
         return
-    siblings = [
-        other for other in queues.values() if (other.parent or ROOT) == parent and other.name != queue.name
-    ]
-    yield from _guarantees(above, [*siblings, queue], "spec.parent")
+    # What nodes have is not a promise of root's: its children's guarantees are not checked against it.
+    if parent != ROOT:
+        if above is None:
+            expected, wording = (
+                "the name of a Queue that exists",
+                str(UnknownParent(queue=queue.name, parent=parent)),
+            )
+            yield Violation("spec.parent", shown(str(parent)), expected, wording, missing=parent)
+        else:
+            siblings = [
+                other for other in queues.values() if other.parent == parent and other.name != queue.name
+            ]
+            yield from _guarantees(above, [*siblings, queue], "spec.guarantee")
+            yield from _ceiling(queue, queues)
     children = [other for other in queues.values() if other.parent == queue.name]
     yield from _guarantees(queue, children, "spec.guarantee")
-    yield from _ceiling(queue, queues)
 
 
 def _circle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:
@@ -198,7 +199,7 @@ def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[
     """A capability above an ancestor's is never reached."""
     above = queues.get(queue.parent) if queue.parent else None
     left = dict(queue.limits.capability)
-    while above is not None and above.name != ROOT and left:
+    while above is not None and above.name != ROOT and left:  # no circle: checked before
         for resource in sorted(left.keys() & above.limits.capability.keys()):
             most = above.limits.capability[resource]
             if left.pop(resource) > most:

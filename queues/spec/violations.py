@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from queues.errors import InvalidQuantity
 from queues.resources import amount, in_bytes, show
-from queues.spec.model import path_of, shown
+from queues.spec.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, path_of, shown
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -79,13 +79,22 @@ _SENTENCES = {
     "too_long": "at most {max_length} entries",
     "string_too_short": "at least {min_length} characters",
     "too_short": "at least {min_length} entries",
-    "string_pattern_mismatch": "text that matches {pattern}",
+    "string_pattern_mismatch": "{pattern}",
+}
+
+
+_PATTERNS = {
+    DURATION_PATTERN: "a duration such as 90s, 30m or 2h",
+    SUBDOMAIN_PATTERN: "a DNS subdomain: lower case letters, digits, - and .",
 }
 
 
 def _expected(error: ErrorDetails) -> str:
     sentence = _SENTENCES.get(error["type"])
-    return sentence.format(**error.get("ctx", {})) if sentence else error["msg"]
+    if sentence is None:
+        return error["msg"]
+    expected = sentence.format(**error.get("ctx", {}))
+    return _PATTERNS.get(expected, expected)
 
 
 def is_extended(resource: str) -> bool:

@@ -10,14 +10,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from queues.spec.metadata import ObjectMeta
-from queues.spec.model import Count, Duration, Int32, Model, OpenModel, Text, Time
+from queues.spec.model import (
+    LABEL_PATTERN,
+    SUBDOMAIN_PATTERN,
+    Count,
+    Duration,
+    Int32,
+    Model,
+    OpenModel,
+    Text,
+    Time,
+)
 from queues.spec.names import BATCH_VOLCANO
 
-#: A DNS subdomain or nothing.
-QueueField = Annotated[
-    Text,
-    Field(max_length=253, pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
-]
+QueueField = Annotated[Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
 
 #: Kept whole; parsed where needed (queues.spec.pod).
 Whole = Annotated[
@@ -87,7 +93,8 @@ class PartitionPolicy(OpenModel):
 class TaskSpec(OpenModel):
     """Pods of one shape."""
 
-    name: Annotated[Text, Field(max_length=63, pattern=r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = ""
+    #: Checked by a rule, which has more to say about pod names than the pattern.
+    name: Annotated[Text, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_PATTERN})] = ""
     replicas: Count = 1
     min_available: Count | None = None
     #: A PodTemplateSpec.

@@ -1,0 +1,174 @@
+"""What a pod takes, by the core API's rules, and which nodes it may use."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from queues.resources import Resources
+from queues.spec.pod import NO_NODE, PodSpec, node_filter_of, requests_of, topology_of
+from queues.workload import NodeFilter, Requirement, Toleration
+
+
+def container(requests=None, limits=None, **fields):
+    return {
+        "name": "a",
+        "image": "b",
+        "resources": {"requests": requests or {}, "limits": limits or {}},
+    } | fields
+
+
+def takes(**spec):
+    return dict(requests_of(PodSpec.read({"containers": [container()], **spec})).items())
+
+
+def test_a_pod_without_requests_takes_a_place():
+    assert takes() == {"pods": 1}
+
+
+def test_containers_run_together():
+    assert takes(containers=[container({"cpu": 1}), container({"cpu": "500m", "memory": "1Gi"})]) == {
+        "cpu": 1500,
+        "memory": 2**30,
+        "pods": 1,
+    }
+
+
+def test_a_limit_without_a_request_is_the_request():
+    assert takes(containers=[container({"cpu": 1}, {"cpu": 4, "nvidia.com/gpu": 8})]) == {
+        "cpu": 1000,
+        "nvidia.com/gpu": 8000,
+        "pods": 1,
+    }
+
+
+def test_a_request_of_zero_is_a_request():
+    assert takes(containers=[container({"cpu": 0}, {"cpu": 4})]) == {"pods": 1}
+
+
+@pytest.mark.parametrize(("init", "cpu"), [(1, 2000), (2, 2000), (5, 5000)])
+def test_init_containers_run_alone_before_the_others(init, cpu):
+    spec = {
+        "containers": [container({"cpu": 2})],
+        "initContainers": [container({"cpu": init}), container({"cpu": 1})],
+    }
+    assert takes(**spec)["cpu"] == cpu
+
+
+def test_a_sidecar_runs_beside_containers_and_later_init_containers():
+    sidecar = container({"cpu": 1}, restartPolicy="Always")
+    first, later = container({"cpu": 5}), container({"cpu": 4, "memory": 100})
+    spec = {"containers": [container({"cpu": 2})]}
+    assert takes(**spec, initContainers=[sidecar])["cpu"] == 3000
+    assert takes(**spec, initContainers=[sidecar, later])["cpu"] == 5000
+    assert takes(**spec, initContainers=[first, sidecar])["cpu"] == 5000
+    assert takes(**spec, initContainers=[first, sidecar, later])["memory"] == 100
+
+
+def test_overhead_comes_on_top():
+    assert takes(containers=[container({"cpu": 1})], overhead={"cpu": "250m", "memory": "10Mi"}) == {
+        "cpu": 1250,
+        "memory": 10 * 2**20,
+        "pods": 1,
+    }
+
+
+def test_the_pods_own_requests_count_instead_of_its_containers():
+    spec = {"containers": [container({"cpu": 4, "memory": 50, "nvidia.com/gpu": 1})]}
+    assert takes(**spec, resources={"requests": {"cpu": 2}}) == {
+        "cpu": 2000,
+        "memory": 50,
+        "nvidia.com/gpu": 1000,
+        "pods": 1,
+    }
+    # A limit of the pod stands in only for what no container asks.
+    assert takes(**spec, resources={"limits": {"cpu": 8}})["cpu"] == 4000
+    assert takes(resources={"limits": {"cpu": 8}})["cpu"] == 8000
+    assert takes(
+        containers=[container({"hugepages-2Mi": 2})], resources={"limits": {"hugepages-2Mi": 4}}
+    ) == {
+        "hugepages-2Mi": 4,
+        "pods": 1,
+    }
+
+
+def test_any_object_with_the_attributes_will_do():
+    amounts = SimpleNamespace(requests={"cpu": "1"}, limits=None)
+    spec = SimpleNamespace(
+        containers=[SimpleNamespace(resources=amounts, restart_policy=None), SimpleNamespace(resources=None)],
+        init_containers=None,
+        resources=None,
+        overhead=None,
+        node_selector=None,
+        affinity=None,
+        tolerations=None,
+    )
+    assert requests_of(spec) == Resources({"cpu": 1000, "pods": 1})
+    assert node_filter_of(spec) == NodeFilter()
+
+
+def required(*terms):
+    selector = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+
+
+def filtered(**spec):
+    return node_filter_of(PodSpec.read({"containers": [], **spec}))
+
+
+def test_equal_selectors_make_equal_filters():
+    assert filtered(nodeSelector={"b": "2", "a": "1"}) == filtered(nodeSelector={"a": "1", "b": "2"})
+    assert filtered(nodeSelector={"b": "2", "a": "1"}).selector == (("a", "1"), ("b", "2"))
+
+
+def test_required_terms_are_read_with_labels_and_fields():
+    term = {
+        "matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["a", "b"]},
+            {"key": "gpu", "operator": "Exists"},
+        ],
+        "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}],
+    }
+    assert filtered(
+        affinity=required(term, {"matchExpressions": [{"key": "x", "operator": "Gt", "values": ["3"]}]})
+    ).affinity == (
+        (
+            Requirement("zone", "In", ("a", "b")),
+            Requirement("gpu", "Exists"),
+            Requirement("metadata.name", "NotIn", ("n1",), field=True),
+        ),
+        (Requirement("x", "Gt", ("3",)),),
+    )
+
+
+def test_preferred_affinity_keeps_no_pod_off_a_node():
+    preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}, "podAffinity": {}}
+    assert filtered(affinity=preferred) == NodeFilter()
+
+
+def test_a_term_without_expressions_matches_no_node():
+    some = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    assert filtered(affinity=required({}, some)).affinity == ((Requirement("a", "Exists"),),)
+    assert filtered(affinity=required({})).affinity == ((NO_NODE,),)
+    assert filtered(affinity=required()).affinity == ((NO_NODE,),)
+
+
+def test_tolerations_have_the_core_defaults():
+    assert filtered(
+        tolerations=[{"key": "a"}, {"operator": "Exists", "effect": "NoExecute"}]
+    ).tolerations == (
+        Toleration("a", "Equal"),
+        Toleration("", "Exists", "", "NoExecute"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "levels"),
+    [
+        (None, (None, None)),
+        ({}, (None, None)),
+        ({"muster.dev/required-topology": "rack"}, ("rack", None)),
+        ({"muster.dev/preferred-topology": "block", "other": "x"}, (None, "block")),
+    ],
+)
+def test_topology_is_told_by_annotations(annotations, levels):
+    assert topology_of(annotations) == levels
