@@ -1,0 +1,169 @@
+"""What is filled in at creation: Volcano's webhook to the letter."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queues.spec.defaults import (
+    defaulted_job,
+    defaulted_podgroup,
+    defaulted_queue,
+    namespace_queue,
+    patch_between,
+)
+
+
+def job(spec=None, **metadata):
+    return {"metadata": metadata, "spec": {"tasks": [{}], **(spec or {})}}
+
+
+def filled(spec=None, **metadata):
+    return defaulted_job(job(spec, **metadata))["spec"]
+
+
+def test_a_job_gets_queue_scheduler_retries_and_the_sum_of_its_tasks_as_gang():
+    spec = filled({"tasks": [{"replicas": 3}, {"name": "b", "replicas": 4, "minAvailable": 2}]})
+    assert spec == {
+        "queue": "default",
+        "schedulerName": "volcano",
+        "maxRetry": 3,
+        "minAvailable": 5,
+        "tasks": [
+            {"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3},
+            {"name": "b", "replicas": 4, "minAvailable": 2, "maxRetry": 3},
+        ],
+    }
+
+
+def test_what_is_written_stays():
+    spec = {
+        "queue": "q",
+        "schedulerName": "s",
+        "maxRetry": 7,
+        "minAvailable": 1,
+        "tasks": [{"name": "a", "replicas": 2, "minAvailable": 0, "maxRetry": 1}],
+        "unknown": {"kept": True},
+    }
+    assert defaulted_job(job(spec)) == job(spec)
+
+
+def test_zero_counts_as_unsaid_where_volcano_has_it_so():
+    spec = filled({"maxRetry": 0, "minAvailable": 0, "tasks": [{"replicas": 2, "maxRetry": 0}]})
+    assert (spec["maxRetry"], spec["minAvailable"], spec["tasks"][0]["maxRetry"]) == (3, 2, 3)
+
+
+def test_partitions_that_must_be_there_make_the_tasks_minimum():
+    policy = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
+    assert filled({"tasks": [{"replicas": 8, "partitionPolicy": policy}]})["minAvailable"] == 6
+
+
+@pytest.mark.parametrize(
+    ("plugins", "filled_in"),
+    [
+        ({"tensorflow": []}, {"tensorflow": [], "svc": []}),
+        ({"pytorch": []}, {"pytorch": [], "svc": []}),
+        ({"ray": []}, {"ray": [], "svc": []}),
+        ({"mpi": ["--port=22"]}, {"mpi": ["--port=22"], "svc": [], "ssh": []}),
+        ({"mpi": [], "svc": ["--x"]}, {"mpi": [], "svc": ["--x"], "ssh": []}),
+        ({"env": None}, {"env": []}),
+        ({}, {}),
+    ],
+)
+def test_framework_plugins_bring_what_they_need(plugins, filled_in):
+    assert filled({"plugins": plugins})["plugins"] == filled_in
+
+
+def test_a_pod_on_the_hosts_network_still_resolves_names_of_the_cluster():
+    def policy(**spec):
+        return filled({"tasks": [{"template": {"spec": spec}}]})["tasks"][0]["template"]["spec"].get(
+            "dnsPolicy"
+        )
+
+    assert policy(hostNetwork=True) == "ClusterFirstWithHostNet"
+    assert policy(hostNetwork=True, dnsPolicy="Default") == "Default"
+    assert policy(hostNetwork=False) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "label", "annotation", "inherited", "queue"),
+    [
+        (None, None, None, None, "default"),
+        ("default", None, None, "team", "team"),
+        ("mine", None, "other", "team", "mine"),
+        ("mine", "label", "other", "team", "label"),
+        ("", None, "other", "team", "other"),
+    ],
+)
+@pytest.mark.parametrize("fill", [defaulted_job, defaulted_podgroup])
+def test_the_queue_is_the_label_then_the_spec_then_the_annotation_then_the_namespaces(
+    fill, written, label, annotation, inherited, queue
+):
+    document = job(
+        {"queue": written},
+        labels={"muster.dev/queue-name": label} if label else {},
+        annotations={"scheduling.volcano.sh/queue-name": annotation} if annotation else {},
+    )
+    assert fill(document, namespace_queue=inherited)["spec"]["queue"] == queue
+
+
+def test_a_namespace_names_its_queue_by_either_annotation():
+    assert namespace_queue({"scheduling.volcano.sh/queue-name": "a"}) == "a"
+    assert namespace_queue({"muster.dev/queue-name": "b", "scheduling.volcano.sh/queue-name": "a"}) == "b"
+    assert namespace_queue({}) is None
+    assert namespace_queue(None) is None
+
+
+def test_a_queue_gets_weight_reclaimable_and_root_as_parent():
+    spec = {"weight": 1, "reclaimable": True, "parent": "root"}
+    assert defaulted_queue({"metadata": {"name": "a"}})["spec"] == spec
+    assert "parent" not in defaulted_queue({"metadata": {"name": "root"}})["spec"]
+    given_spec = {"weight": 4, "reclaimable": False, "parent": "b"}
+    assert defaulted_queue({"metadata": {"name": "a"}, "spec": given_spec})["spec"] == given_spec
+
+
+@pytest.mark.parametrize("spec", [None, 3, "x", [], {"tasks": "x"}, {"tasks": [3, None]}, {"plugins": 3}])
+def test_what_has_the_wrong_type_is_left_for_validation(spec):
+    for fill in (defaulted_job, defaulted_podgroup, defaulted_queue):
+        fill({"metadata": {}, "spec": spec})
+        fill({"metadata": None, "spec": spec})
+
+
+def applied(document, patch):
+    """RFC 6902, as far as patches here go."""
+    for step in patch:
+        *way, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]] or [
+            None
+        ]
+        if last is None:
+            document = step["value"]
+            continue
+        place = document
+        for part in way:
+            place = place[int(part)] if isinstance(place, list) else place[part]
+        key = int(last) if isinstance(place, list) else last
+        if step["op"] == "remove":
+            del place[key]
+        else:
+            assert (key in place) == (step["op"] == "replace") or isinstance(place, list)
+            place[key] = step["value"]
+    return document
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text("a/~", max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("a/~", max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(before=JSON, after=JSON)
+def test_a_patch_turns_one_document_into_the_other(before, after):
+    assert applied(before, patch_between(before, after)) == after
+
+
+def test_a_patch_touches_only_what_changes():
+    before = job({"tasks": [{"name": "a", "replicas": 1, "minAvailable": 1, "maxRetry": 3, "template": {}}]})
+    paths = {step["path"] for step in patch_between(before, defaulted_job(before))}
+    assert paths == {"/spec/queue", "/spec/schedulerName", "/spec/maxRetry", "/spec/minAvailable"}

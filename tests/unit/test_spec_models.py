@@ -1,0 +1,183 @@
+"""Models are as strict as the API server, and become domain values."""
+
+import pytest
+from pydantic import ValidationError
+
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.quota import Limits
+from queues.resources import MOST, Resources, amount, quantity
+from queues.spec.podgroup import PodGroup
+from queues.spec.queue import Queue
+from queues.spec.unsupported import unsupported, unsupported_in_podgroup, unsupported_in_queue
+from queues.spec.violations import is_extended, is_qualified_name, seconds_of
+from queues.spec.volcano_job import VolcanoJob
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"minAvailable": "2"},
+        {"minAvailable": 2.0},
+        {"minAvailable": True},
+        {"minAvailable": 2**31},
+        {"minAvailable": -1},
+        {"queue": 3},
+        {"queue": "Team"},
+        {"tasks": {}},
+        {"tasks": [{"template": []}]},
+        {"plugins": {"svc": "--x"}},
+        {"plugins": {"svc": [1]}},
+        {"runningEstimate": "soon"},
+        {"minSuccess": 0},
+        {"networkTopology": {"mode": "tight"}},
+    ],
+)
+def test_what_the_api_server_would_refuse_is_refused(spec):
+    with pytest.raises(InvalidDocument, match=r"^spec\."):
+        VolcanoJob.read({"spec": spec})
+
+
+def test_attributes_are_no_keys():
+    assert VolcanoJob.read({"spec": {"min_available": 3}}).spec.min_available == 0
+
+
+def test_documents_do_not_change():
+    with pytest.raises(ValidationError):
+        VolcanoJob.read({}).spec.min_available = 3
+
+
+def test_a_queue_becomes_a_domain_queue():
+    queue = Queue.read(
+        {
+            "metadata": {"name": "team", "generation": 7},
+            "spec": {
+                "weight": 3,
+                "priority": 5,
+                "reclaimable": False,
+                "guarantee": {"resource": {"cpu": 1}},
+                "deserved": {"cpu": "1500m", "nvidia.com/gpu": 0},
+                "capability": {"cpu": 2, "memory": 0},
+                "flavors": [{"name": "b", "deserved": {"nvidia.com/gpu": 8}}, {"name": "a"}],
+                "policy": {"order": "fifo", "ageingPerHour": 10, "placement": "spread", "paused": True},
+                "access": {"maxGang": 4, "maxPending": 5, "maxPendingPerUser": 6},
+            },
+            "status": {"state": "Closing"},
+        }
+    ).to_domain()
+    assert (queue.name, queue.parent, queue.weight, queue.priority) == ("team", "root", 3, 5)
+    assert (queue.reclaimable, queue.paused, queue.closed, queue.broken) == (False, True, True, None)
+    assert queue.limits.guarantee == Resources({"cpu": 1000})
+    # A zero forbids; nothing allows.
+    assert queue.limits.deserved == {"cpu": 1500, "nvidia.com/gpu": 0}
+    assert queue.limits.capability == {"cpu": 2000, "memory": 0}
+    assert list(queue.flavors) == ["b", "a"]
+    assert queue.flavors["b"] == Limits(deserved={"nvidia.com/gpu": 8000})
+    assert (queue.order, queue.ageing_per_hour, queue.placement) == ("fifo", 10, "spread")
+    assert (queue.max_gang, queue.max_pending, queue.max_pending_per_user, queue.generation) == (4, 5, 6, 7)
+
+
+def test_root_has_no_parent():
+    assert Queue.read({"metadata": {"name": "root"}, "spec": {"parent": "root"}}).to_domain().parent is None
+
+
+def test_a_queue_with_an_unreadable_quantity_is_broken_and_stops_nobody():
+    queue = Queue.read({"metadata": {"name": "team"}, "spec": {"capability": {"cpu": "many"}}}).to_domain()
+    assert "'many'" in (queue.broken or "")
+    assert queue.limits == Limits()
+
+
+def test_fields_that_do_nothing_yet_are_told():
+    assert unsupported(VolcanoJob.read({"spec": {"plugins": {"env": [], "svc": [], "ssh": []}}})) == ()
+    job = VolcanoJob.read(
+        {
+            "spec": {
+                "policies": [{"event": "*", "action": "AbortJob"}],
+                "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true"]},
+                "networkTopology": {},
+                "volumes": [{"mountPath": "/a", "volumeClaimName": "b"}],
+                "tasks": [{"dependsOn": {"name": ["b"]}}, {"topologyPolicy": "none"}],
+            }
+        }
+    )
+    assert unsupported(job) == (
+        "spec.volumes",
+        "spec.tasks[0].dependsOn",
+        "spec.policies",
+        "spec.plugins.mpi",
+        "spec.plugins.svc with flags",
+        "spec.networkTopology",
+    )
+    assert unsupported_in_podgroup(PodGroup.read({"spec": {"minMember": 3}})) == ()
+    assert unsupported_in_podgroup(PodGroup.read({"spec": {"networkTopology": {}}})) == (
+        "spec.networkTopology",
+    )
+    assert unsupported_in_queue(Queue.read({"spec": {"dequeueStrategy": "traverse"}})) == ()
+    assert unsupported_in_queue(
+        Queue.read({"spec": {"affinity": {"nodeGroupAffinity": {}}, "type": "x"}})
+    ) == (
+        "spec.affinity",
+        "spec.type",
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "units"),
+    [
+        ("cpu", "500m", 500),
+        ("cpu", 0.1, 100),
+        ("cpu", "1u", 1),
+        ("memory", "1.5Gi", 3 * 2**29),
+        ("memory", "1e3", 1000),
+        ("memory", "1Ei", MOST),
+        ("memory", "129M", 129_000_000),
+        ("nvidia.com/gpu", 8, 8000),
+        ("pods", "110", 110),
+        ("hugepages-2Mi", "4Mi", 4 * 2**20),
+    ],
+)
+def test_quantities_are_exact(resource, text, units):
+    assert amount(resource, text) == units
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1 Gi", "1KI", "1e", "--1", "0x1", "1e999999999", "9" * 30, "2Ei", "inf"]
+)
+def test_what_is_no_quantity_or_beyond_any_cluster_is_refused_at_once(text):
+    with pytest.raises(InvalidQuantity, match="is not a Kubernetes quantity"):
+        amount("memory", text)
+
+
+def test_a_fraction_is_exact():
+    assert str(quantity("0.1")) == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("500ms", 0.5),
+        ("0", 0),
+        ("", None),
+        ("2", None),
+        ("1d", None),
+    ],
+)
+def test_durations_are_gos(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("resource", "extended"), [("nvidia.com/gpu", True), ("cpu", False), ("hugepages-2Mi", False)]
+)
+def test_extended_resources_have_a_domain(resource, extended):
+    assert is_extended(resource) is extended
+
+
+@pytest.mark.parametrize(
+    ("key", "valid"),
+    [("a", True), ("example.org/rack", True), ("A_b.c", True), ("/a", False), ("a/", False), ("Ex/a", False)],
+)
+def test_label_keys_are_qualified_names(key, valid):
+    assert is_qualified_name(key) is valid
