@@ -61,14 +61,14 @@ class PodFact:
     deleting: bool = False
     #: Requests of the pod, ``pods: 1`` included.
     takes: Resources
-    nodes: NodeFilter = NodeFilter()
+    nodes: NodeFilter = EVERYWHERE
     required_topology: str | None = None
     preferred_topology: str | None = None
     priority: int = 0
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
     queue: QueueName | None = None
-    #: The workload the pod belongs to: its controlling Job, its PodGroup (uid unknown until that exists), itself; None: foreign.
+    #: The workload the pod belongs to as far as itself tells: its controlling Job, or itself; None: foreign.
     owner: WorkloadKey | None = None
     #: Has a controller that makes a successor when it is deleted.
     controlled: bool = False

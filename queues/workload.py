@@ -83,6 +83,10 @@ class NodeFilter:
     tolerations: tuple[Toleration, ...] = ()
 
 
+#: No conditions at all.
+EVERYWHERE = NodeFilter()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """Pods of one shape inside a workload: a Volcano task, a Job's template, the equal pods of a PodGroup."""
@@ -96,7 +100,7 @@ class PodSet:
     minimum: int = 0
     #: Requests of one pod, ``pods: 1`` included.
     takes: Resources
-    nodes: NodeFilter = NodeFilter()
+    nodes: NodeFilter = EVERYWHERE
     #: Node label key that is a topology level: all pods of the set in one domain of it.
     required_topology: str | None = None
     #: The lowest domain that holds all of them if there is one, else wider.
