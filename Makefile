@@ -1,4 +1,5 @@
 # Everything a developer runs. Needs Python >= 3.11 with venv, make, and a package registry; nothing else.
+# A recipe that starts servers is one simple command, so that make itself is its parent: they end with it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -32,6 +33,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch $@
 
 venv: $(INSTALLED) ## The virtual environment, from the hash-pinned lock
+	@:
 
 kubernetes: $(INSTALLED) ## The Kubernetes binaries: found, or built once from Go modules
 	@$(BIN)/python -m deploy.local.kubernetes
@@ -62,7 +64,7 @@ types: $(INSTALLED) ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 
 contracts: $(INSTALLED) ## Who may import whom
-	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/lint-imports --no-logo $(addprefix --config ,$(wildcard importlinter.toml))
 
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from queues.quota import Queue
 from queues.resources import Resources
 from queues.workload import (
+    EVERYWHERE,
     AdmissionId,
     NodeFilter,
     NodeName,

@@ -68,8 +68,8 @@ class Sight:
     #: Not before (seconds since the epoch), rollbacks so far.
     backoff: tuple[int, int] = (0, 0)
     dead_nodes: frozenset[NodeName] = frozenset()
-    #: Admissions whose pods are being created right now: a missing pod means nothing yet.
-    in_flight: frozenset[AdmissionId] = frozenset()
+    #: Pods are being created right now: a missing pod means nothing yet.
+    busy: bool = False
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
 
@@ -277,7 +277,7 @@ def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -
 
 def _may_end(sight: Sight, admission: Admission, over: bool) -> bool:
     """Whether a missing pod proves that nobody will come for its seat."""
-    if admission.id in sight.in_flight:
+    if sight.busy:
         return False
     leaving = over or admission.state is AdmissionState.EVICTING
     if leaving and sight.key.kind is WorkloadKind.JOB and sight.fact is not None:

@@ -79,7 +79,15 @@ class Lead:
         self.informers.drain()
         world.begin(rows.queues, rows.node_limits, self.informers.everything())
         release = Release(means.client, world, guard, pause=means.pause)
-        jobs = VolcanoJobs(means.client, guard)
+        jobs = VolcanoJobs(
+            means.client,
+            guard,
+            again=self._look_again,
+            report=lambda report: self._look_again(report.workload),
+            pause=means.pause,
+        )
+        creating = jobs.creating
+        world.is_busy = lambda key: key in creating()
         statuses = Statuses(means.client, guard, means.careers)
         cycle = self.cycle = Cycle(
             means.database,
@@ -111,6 +119,11 @@ class Lead:
         finally:
             await release.stop()
             await jobs.stop()
+
+    def _look_again(self, key: WorkloadKey) -> None:
+        if self.world is not None:
+            self.world.look_again(key)
+            self.informers.changed.set()
 
     def _carry_out(
         self,

@@ -6,7 +6,7 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -90,8 +90,8 @@ class World:
         self.reasons = dict(rows.reasons)
         #: Admission ids seen on pods that the ledger has as closed, with their workload.
         self.closed: dict[AdmissionId, WorkloadKey] = {}
-        #: Admissions for which pods are being created right now: absence of a pod means nothing yet.
-        self.in_flight: set[AdmissionId] = set()
+        #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
+        self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
         self.unsaved = Unsaved()
         #: Something that a decision may see has changed since the last snapshot.
         self.news = True
@@ -347,6 +347,10 @@ class World:
                 rows.pop(key, None)
             self.jobs.pop(key.uid, None)
 
+    def look_again(self, key: WorkloadKey) -> None:
+        """What is to be done for a workload must be worked out anew, though nothing was seen to change."""
+        self._stale.add(key)
+
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
     def admissions_of(self, key: WorkloadKey) -> list[Admission]:
@@ -399,7 +403,7 @@ class World:
             job_over=job is not None and job.is_over(),
             backoff=self.backoffs.get(key, (0, 0)),
             dead_nodes=self.dead_nodes(admissions),
-            in_flight=frozenset(admission.id for admission in admissions if admission.id in self.in_flight),
+            busy=self.is_busy(key),
             closed=frozenset(
                 pod.admission
                 for pod in pods

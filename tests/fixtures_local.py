@@ -13,12 +13,17 @@ import pytest_asyncio
 from deploy.local import kubernetes
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
-from deploy.local.processes import StateDirectory
+from deploy.local.processes import StateDirectory, die_with_parent
 from queues.sql.database import migrate, raw_connection
 from queues.sql.embedded import EmbeddedPostgres
 
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    """A killed ``make test`` ends its tests too."""
+    die_with_parent()
 
 
 @pytest.fixture(scope="session")

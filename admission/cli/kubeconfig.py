@@ -3,11 +3,7 @@
 Standard library and PyYAML only, because a plugin call should take no longer than the answer.
 """
 
-import base64
-import binascii
-import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,6 +175,9 @@ def _referred(merged: Mapping[str, Any], section: str, name: str, context: str) 
 
 
 def _pem(body: Mapping[str, Any], name: str) -> str | None:
+    import base64
+    import binascii
+
     if encoded := body.get(f"{name}-data"):
         try:
             return base64.b64decode(encoded, validate=False).decode("ascii")
@@ -193,6 +192,8 @@ def _pem(body: Mapping[str, Any], name: str) -> str | None:
 
 
 def _headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    import base64
+
     headers: list[tuple[str, str]] = []
     token = user.get("token")
     if not token and user.get("tokenFile"):
@@ -212,6 +213,10 @@ def _from_plugin(
     spec: Mapping[str, Any], cluster: Mapping[str, Any], variables: Mapping[str, str]
 ) -> dict[str, Any]:
     """Runs a credential plugin (client.authentication.k8s.io) and gives what it says as a user's fields."""
+    import base64
+    import json
+    import subprocess
+
     version = spec.get("apiVersion", "client.authentication.k8s.io/v1")
     asked: dict[str, Any] = {"interactive": os.isatty(0) and spec.get("interactiveMode") != "Never"}
     if spec.get("provideClusterInfo"):

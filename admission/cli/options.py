@@ -1,6 +1,5 @@
 """Options that several commands share, spelled as kubectl spells them."""
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -73,6 +72,8 @@ def namespace(command: Command) -> Command:
 def document(body: Any, form: str) -> str | None:
     """The answer itself as JSON or YAML; None when a table is asked for."""
     if form == "json":
+        import json
+
         return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     if form == "yaml":
         import yaml

@@ -1,8 +1,10 @@
 """Tables, trees, ages and amounts as kubectl's users read them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Cell = str | int | None
 
@@ -47,8 +49,10 @@ def branches(parents: Mapping[str, str | None]) -> dict[str, str]:
     return drawn
 
 
-def moment(text: str) -> datetime:
+def moment(text: str) -> "datetime":
     """A time of the read API."""
+    from datetime import datetime
+
     return datetime.fromisoformat(text)
 
 

@@ -30,6 +30,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self._labels)
 
+    def of(self, column: int) -> Mapping[str, str]:
+        """The labels of one node."""
+        return self._labels[column]
+
     def meets(self, requirement: Requirement) -> Mask:
         """(N,) nodes that meet one requirement. An operator that does not exist is met by none."""
         codes, values = self._names_column() if requirement.field else self._column(requirement.key)
@@ -70,6 +74,10 @@ class TaintClasses:
         ids: dict[tuple[Taint, ...], int] = {}
         self._of = np.array([ids.setdefault(each, len(ids)) for each in taints], dtype=np.intp)
         self._classes = tuple(ids)
+
+    def of(self, column: int) -> tuple[Taint, ...]:
+        """The taints of one node."""
+        return self._classes[self._of[column]]
 
     def tolerated(self, tolerations: Sequence[Toleration]) -> Mask:
         """(N,) nodes none of whose taints keeps a pod with these tolerations away."""

@@ -94,4 +94,6 @@ class Plan:
 
     def changes_ledger(self) -> bool:
         """Whether there is anything to commit but reasons."""
-        return bool(self.frees or self.adopts or self.starts or self.evicts or self.claims or self.admits or self.jobs)
+        return bool(
+            self.frees or self.adopts or self.starts or self.evicts or self.claims or self.admits or self.jobs
+        )

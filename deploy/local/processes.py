@@ -33,7 +33,12 @@ class DirectoryNotOurs(MusterError):
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """End this process when the one that started it ends, as make does. For the main thread of a program."""
+    """End this process when the make that started it ends. For the main thread of a program.
+
+    Only under make: who starts a program by hand may well want it to outlive the shell.
+    """
+    if "MAKELEVEL" not in os.environ:
+        return
     parent = os.getppid()
     when_parent_dies(number)
     if os.getppid() != parent:  # it ended before the kernel was told

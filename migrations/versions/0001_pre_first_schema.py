@@ -25,6 +25,7 @@ CREATE TABLE queues (
     generation BIGINT DEFAULT 0 NOT NULL,
     parent TEXT,
     counts_in TEXT,
+    problem TEXT,
     broken BOOLEAN DEFAULT false NOT NULL,
     present BOOLEAN DEFAULT true NOT NULL,
     paused BOOLEAN DEFAULT false NOT NULL,
@@ -51,11 +52,13 @@ CREATE TABLE queue_limits (
     queue TEXT NOT NULL,
     flavor TEXT NOT NULL,
     resource TEXT NOT NULL,
-    guarantee BIGINT DEFAULT 0 NOT NULL,
+    guarantee BIGINT,
     deserved BIGINT,
     capability BIGINT,
+    keeps BIGINT DEFAULT 0 NOT NULL,
+    ceiling BIGINT,
     CONSTRAINT pk_queue_limits PRIMARY KEY (queue, flavor, resource),
-    CONSTRAINT ck_queue_limits_guarantee_not_negative CHECK (guarantee >= 0)
+    CONSTRAINT ck_queue_limits_keeps_not_negative CHECK (keeps >= 0)
 );
 
 CREATE TABLE nodes (
@@ -144,6 +147,7 @@ CREATE TABLE admissions (
     priority BIGINT NOT NULL,
     generation TEXT NOT NULL,
     state TEXT DEFAULT 'open' NOT NULL,
+    started BOOLEAN DEFAULT false NOT NULL,
     opened_at TIMESTAMPTZ NOT NULL,
     closed_at TIMESTAMPTZ,
     term BIGINT NOT NULL,
@@ -279,8 +283,8 @@ INSERT INTO queues (name) VALUES ('root');
 VIEWS = """
 CREATE VIEW muster_queues AS
 SELECT q.name AS queue, q.parent, a.flavor, a.resource,
-       coalesce(l.guarantee, 0) AS guarantee, l.deserved,
-       CASE WHEN q.name = 'root' THEN least(l.capability, coalesce(c.amount, 0)) ELSE l.capability END
+       coalesce(l.keeps, 0) AS guarantee, l.deserved,
+       CASE WHEN q.name = 'root' THEN least(l.ceiling, coalesce(c.amount, 0)) ELSE l.ceiling END
            AS capability,
        coalesce(b.used, 0) AS used, coalesce(b.counted, 0) AS counted,
        q.paused, q.closed, q.broken, q.changed_by
@@ -306,7 +310,7 @@ WHERE NOT w.finished AND (r.code IS NOT NULL OR NOT EXISTS (
 ));
 
 CREATE VIEW muster_admissions AS
-SELECT id, namespace, name, kind, uid, queue, priority, state, opened_at, closed_at,
+SELECT id, namespace, name, kind, uid, queue, priority, state, started, opened_at, closed_at,
        cardinality(nodes) AS seats, cardinality(nodes) - cardinality(ended) AS seats_held,
        ARRAY(SELECT DISTINCT node FROM unnest(nodes) AS node ORDER BY node) AS nodes,
        cardinality(adopted_pods) > 0 AS adopted,

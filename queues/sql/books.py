@@ -234,41 +234,6 @@ def _node_full(account: NodeAccount, balance: NodeBalance, units: int) -> Reject
     )
 
 
-class TreePlace(NamedTuple):
-    """Where a queue counts, once the tree is looked at as a whole."""
-
-    counts_in: QueueName | None
-    broken: bool
-
-
-def places(parents: Mapping[QueueName, QueueName | None]) -> dict[QueueName, TreePlace]:
-    """Where each queue counts. In a broken tree nothing is lost: cycles and orphans count in root directly.
-
-    ``parents``: every queue that exists, as written; root must be among them.
-    """
-    found: dict[QueueName, TreePlace] = {ROOT: TreePlace(None, broken=False)}
-    for start in sorted(parents):
-        trail: list[QueueName] = []
-        here = start
-        while here not in found and here not in trail:
-            trail.append(here)
-            parent = parents[here]
-            if parent is None or parent not in parents:
-                found[here] = TreePlace(ROOT, broken=True)
-                trail.pop()
-                break
-            here = parent
-        if here in trail:
-            cycle = trail[trail.index(here) :]
-            found |= {queue: TreePlace(ROOT, broken=True) for queue in cycle}
-            trail = trail[: trail.index(here)]
-        for queue in reversed(trail):
-            parent = parents[queue]
-            assert parent is not None
-            found[queue] = TreePlace(parent, broken=found[parent].broken)
-    return found
-
-
 def balance_all(
     counts_in: Mapping[QueueName, QueueName | None],
     own: Mapping[QueueAccount, int],

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Text, bindparam, column, func, literal
+from sqlalchemy import BigInteger, BindParameter, Boolean, Text, bindparam, column, func, literal
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql.expression import TableValuedAlias
 from sqlalchemy.types import TypeEngine
@@ -29,3 +29,17 @@ def given_wide(rows: Sequence[Mapping[str, Any]], **types: TypeEngine[Any]) -> T
     names = [column(name, kind) for name, kind in types.items()]
     records = func.jsonb_to_recordset(literal(list(rows), JSONB()))
     return records.table_valued(*names).render_derived(name="given", with_types=True)
+
+
+def names(of: Iterable[str]) -> BindParameter[Any]:
+    """A list of names as one array, for ``= any(…)``."""
+    return bindparam(None, list(of), type_=ARRAY(TEXT))
+
+
+#: A limit beyond this is as good as none; it keeps sums inside a bigint.
+LARGEST = 2**62
+
+
+def bounded(units: int) -> int:
+    """An amount that a bigint holds, sums included."""
+    return max(-LARGEST, min(units, LARGEST))

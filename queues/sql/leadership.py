@@ -1,9 +1,9 @@
 """Who leads: one lease row, renewed by its exact term.
 
 A term is (holder, number). The number grows with every election, so a holder that comes back after a long
-sleep is recognised by it, and so is one that was elected anew under the same name. All times are the database's
-``clock_timestamp()``; the leader itself trusts only its monotonic clock (``Trust``). The rules are those of
-river's leader election: renewals and resignations are scoped to the exact term, and a notification only wakes.
+sleep is recognised, and so is one that was elected anew under the same name. All times are the database's
+``clock_timestamp()``; the leader itself trusts only its monotonic clock (``Trust``). The rules are those
+of river's leader election: renewing and resigning need the exact term, and a notification only wakes.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Interval, and_, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.errors import Fenced
 from queues.sql.tables import leases
 
 #: Name of the lease that the controller holds.
@@ -97,6 +98,17 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
         .returning(leases.c.term)
     )
     return number is not None
+
+
+async def check_term(tx: AsyncConnection, term: Term) -> None:
+    """Hold off elections and ledger writes until this transaction ends. Raises Fenced: the term is over."""
+    alive = await tx.scalar(
+        select(leases.c.expires > func.clock_timestamp()).where(exactly(term)).with_for_update(read=True)
+    )
+    if alive is None:
+        raise Fenced(term=term.number, holder=term.holder, reason="a later term has begun")
+    if not alive:
+        raise Fenced(term=term.number, holder=term.holder, reason="its lease has ended")
 
 
 def exactly(term: Term) -> ColumnElement[bool]:

@@ -104,7 +104,9 @@ queues: Final = Table(
     Column("parent", Text),
     #: The queue that its use counts in: the parent, or root where the tree is broken; null: root itself.
     Column("counts_in", Text),
-    #: In a cycle, or below a parent that does not exist: takes nothing new.
+    #: What is wrong with its own document; null: nothing.
+    Column("problem", Text),
+    #: It, or the way up to root, cannot be used: it takes nothing new.
     _flag("broken", default=False),
     #: False: its object is gone; the row stays while something is held.
     _flag("present", default=True),
@@ -135,10 +137,15 @@ queue_limits: Final = Table(
     #: '' sums over all flavors.
     _text("flavor", primary_key=True),
     _text("resource", primary_key=True),
-    _count("guarantee"),
+    # As written.
+    Column("guarantee", BigInteger),
     Column("deserved", BigInteger),
     Column("capability", BigInteger),
-    CheckConstraint("guarantee >= 0", name="guarantee_not_negative"),
+    # What follows from them and the rest of the tree (queues.quota), and is what counts: kept free for the
+    # queue even while idle, and never exceeded (null: as much as the ancestors allow).
+    _count("keeps"),
+    Column("ceiling", BigInteger),
+    CheckConstraint("keeps >= 0", name="keeps_not_negative"),
 )
 
 # --- OBSERVED: nodes -----------------------------------------------------------------------------------
@@ -258,6 +265,8 @@ admissions: Final = Table(
     _text("generation"),
     #: open | evicting | closed
     _text("state", server_default=text("'open'")),
+    #: Every seat has had a bound pod.
+    _flag("started", default=False),
     _moment("opened_at"),
     Column("closed_at", DateTime(timezone=True)),
     #: Of leadership.

@@ -1,14 +1,43 @@
 """SELECT only: the world at the start of a term, and what people ask."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota import Account
-from queues.sql.observed import NodeLimit, Outcome
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.quota import ROOT, Account
+from queues.resources import Resources
+from queues.sql.leadership import CONTROLLER
+from queues.sql.records import NodeLimit, Outcome
+from queues.sql.seats import SEAT_COLUMNS, from_columns
+from queues.sql.tables import (
+    admissions,
+    backoffs,
+    capacity,
+    decisions,
+    job_states,
+    leases,
+    node_limits,
+    nodes,
+    outcomes,
+    queue_balances,
+    queue_limits,
+    queues,
+    reasons,
+    workloads,
+)
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    AdmissionState,
+    NodeName,
+    QueueName,
+    WorkloadKey,
+    WorkloadKind,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,23 +181,436 @@ class Explanation:
     history: tuple[DecisionLine, ...] = ()
 
 
-async def load_world(tx: AsyncConnection) -> WorldRows:
-    """Everything open, read in one snapshot (``Database.snapshot``)."""
-    raise NotImplementedError
+async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:
+    """Everything open, to be read in one snapshot (``Database.snapshot``)."""
+    held, evictions = await _admissions(tx, admissions.c.state != "closed")
+    return WorldRows(
+        ledger_seq=await tx.scalar(select(leases.c.ledger_seq).where(leases.c.name == lease)) or 0,
+        admissions=held,
+        evictions=evictions,
+        arrivals={
+            _key(kind, uid): arrival
+            for kind, uid, arrival in await tx.execute(
+                select(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
+            )
+        },
+        outcomes=await _outcomes(tx),
+        backoffs={
+            _key(kind, uid): Backoff(not_before=not_before, rollbacks=rollbacks)
+            for kind, uid, not_before, rollbacks in await tx.execute(
+                select(backoffs.c.kind, backoffs.c.uid, backoffs.c.not_before, backoffs.c.rollbacks)
+            )
+        },
+        job_states={
+            _key(kind, uid): state
+            for kind, uid, state in await tx.execute(
+                select(job_states.c.kind, job_states.c.uid, job_states.c.state)
+            )
+        },
+        reasons={
+            _key(row.kind, row.uid): _reason(row)
+            for row in await tx.execute(select(reasons.c.kind, reasons.c.uid, *_REASON))
+        },
+        balances=await _balances(tx),
+        queues={
+            name: (uid, generation)
+            for name, uid, generation in await tx.execute(
+                select(queues.c.name, queues.c.uid, queues.c.generation).where(queues.c.present)
+            )
+        },
+        node_limits=await _node_limits(tx),
+    )
+
+
+_REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
+
+
+def _reason(row: Row[Any]) -> StoredReason:
+    return StoredReason(code=row.code, message=row.message, facts=row.facts, since=_seconds(row.since))
+
+
+async def _admissions(
+    tx: AsyncConnection, which: ColumnElement[bool]
+) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
+    rows = await tx.execute(
+        select(
+            admissions.c.id,
+            admissions.c.kind,
+            admissions.c.uid,
+            admissions.c.namespace,
+            admissions.c.name,
+            admissions.c.queue,
+            admissions.c.priority,
+            admissions.c.generation,
+            admissions.c.state,
+            admissions.c.started,
+            admissions.c.opened_at,
+            admissions.c.ended,
+            admissions.c.adopted_pods,
+            admissions.c.adopted_seats,
+            admissions.c.evicted_at,
+            admissions.c.cause_code,
+            admissions.c.cause_message,
+            admissions.c.beneficiary_kind,
+            admissions.c.beneficiary_uid,
+            *SEAT_COLUMNS,
+        )
+        .where(which)
+        .order_by(admissions.c.id)
+    )
+    found: list[Admission] = []
+    evictions: dict[AdmissionId, Eviction] = {}
+    for row in rows:
+        adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
+        found.append(
+            Admission(
+                id=row.id,
+                workload=_key(row.kind, row.uid),
+                namespace=row.namespace,
+                name=row.name,
+                queue=row.queue,
+                priority=row.priority,
+                seats=from_columns(
+                    row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes
+                ),
+                ended=frozenset(row.ended),
+                state=AdmissionState(row.state),
+                started=row.started,
+                adopted=adopted or None,
+                opened_at=_seconds(row.opened_at),
+                generation=row.generation,
+            )
+        )
+        if row.evicted_at is not None:
+            evictions[row.id] = Eviction(
+                code=row.cause_code,
+                message=row.cause_message,
+                at=_seconds(row.evicted_at),
+                beneficiary=_key_or_none(row.beneficiary_kind, row.beneficiary_uid),
+            )
+    return tuple(found), evictions
+
+
+async def _outcomes(tx: AsyncConnection) -> tuple[Outcome, ...]:
+    rows = await tx.execute(
+        select(
+            outcomes.c.kind,
+            outcomes.c.uid,
+            outcomes.c.pod_set,
+            outcomes.c.ordinal,
+            outcomes.c.pod_uid,
+            outcomes.c.phase,
+            outcomes.c.exit_code,
+            outcomes.c.version,
+        ).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
+    )
+    return tuple(
+        Outcome(
+            workload=_key(row.kind, row.uid),
+            pod_set=row.pod_set,
+            ordinal=row.ordinal,
+            pod_uid=row.pod_uid,
+            phase=row.phase,
+            exit_code=row.exit_code,
+            version=row.version,
+        )
+        for row in rows
+    )
+
+
+async def _balances(tx: AsyncConnection) -> dict[QueueName, dict[Account, Balance]]:
+    balance = queue_balances.c
+    found: dict[QueueName, dict[Account, Balance]] = {}
+    for queue, flavor, resource, own, used, counted in await tx.execute(
+        select(
+            balance.queue, balance.flavor, balance.resource, balance.own, balance.used, balance.counted
+        ).where(or_(balance.used != 0, balance.counted != 0))
+    ):
+        accounts = found.setdefault(queue, {})
+        accounts[Account(flavor, resource)] = Balance(own=own, used=used, counted=counted)
+    return found
+
+
+async def _node_limits(tx: AsyncConnection) -> dict[NodeName, NodeLimit]:
+    amounts: dict[NodeName, dict[str, int]] = {}
+    for node, resource, units in await tx.execute(
+        select(node_limits.c.node, node_limits.c.resource, node_limits.c.amount)
+    ):
+        amounts.setdefault(node, {})[resource] = units
+    rows = await tx.execute(select(nodes.c.name, nodes.c.flavor, nodes.c.usable))
+    return {
+        name: NodeLimit(limits=Resources(amounts.get(name, {})), flavor=flavor, usable=usable)
+        for name, flavor, usable in rows
+    }
 
 
 async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
     """All queues with limits and use, by name."""
-    raise NotImplementedError
+    accounts = await _account_lines(tx)
+    waiting = await _count(
+        tx, select(workloads.c.queue, func.count()).outerjoin(reasons, _SAME_REASON).where(_WAITS)
+    )
+    admitted = await _count(
+        tx,
+        select(
+            admissions.c.queue, func.count(func.distinct(func.concat(admissions.c.kind, admissions.c.uid)))
+        ).where(admissions.c.state != "closed"),
+    )
+    rows = await tx.execute(
+        select(
+            queues.c.name,
+            queues.c.parent,
+            queues.c.paused,
+            queues.c.closed,
+            queues.c.broken,
+            queues.c.changed_by,
+        )
+        .where(queues.c.present)
+        .order_by(queues.c.name)
+    )
+    return tuple(
+        QueueLine(
+            name=row.name,
+            parent=row.parent,
+            paused=row.paused,
+            closed=row.closed,
+            broken=row.broken,
+            changed_by=row.changed_by,
+            accounts=tuple(accounts.get(row.name, ())),
+            pending=waiting.get(row.name, 0),
+            admitted=admitted.get(row.name, 0),
+        )
+        for row in rows
+    )
+
+
+async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLine]]:
+    balance, limit = queue_balances.c, queue_limits.c
+    same = and_(
+        balance.queue == limit.queue, balance.flavor == limit.flavor, balance.resource == limit.resource
+    )
+    offered = {
+        Account(flavor, resource): units
+        for flavor, resource, units in await tx.execute(
+            select(capacity.c.flavor, capacity.c.resource, capacity.c.amount)
+        )
+    }
+    lines: dict[QueueName, list[AccountLine]] = {}
+    told: set[Account] = set()
+    for row in await tx.execute(
+        select(
+            func.coalesce(balance.queue, limit.queue).label("queue"),
+            func.coalesce(balance.flavor, limit.flavor).label("flavor"),
+            func.coalesce(balance.resource, limit.resource).label("resource"),
+            limit.keeps,
+            limit.deserved,
+            limit.ceiling,
+            balance.used,
+            balance.counted,
+        )
+        .select_from(queue_balances.outerjoin(queue_limits, same, full=True))
+        .order_by("queue", "flavor", "resource")
+    ):
+        account = Account(row.flavor, row.resource)
+        ceiling = row.ceiling
+        if row.queue == ROOT:
+            told.add(account)
+            units = offered.get(account, 0)
+            ceiling = units if ceiling is None else min(units, ceiling)
+        lines.setdefault(row.queue, []).append(
+            AccountLine(
+                flavor=row.flavor,
+                resource=row.resource,
+                guarantee=row.keeps or 0,
+                deserved=row.deserved,
+                capability=ceiling,
+                used=row.used or 0,
+                counted=row.counted or 0,
+            )
+        )
+    unused = [
+        AccountLine(flavor=account.flavor, resource=account.resource, capability=offered[account])
+        for account in sorted(offered.keys() - told)
+    ]
+    lines.setdefault(ROOT, []).extend(unused)
+    return lines
+
+
+async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, int]:
+    queue = counting.selected_columns[0]
+    return {row[0]: row[1] for row in await tx.execute(counting.group_by(queue))}
+
+
+_SAME_REASON = and_(reasons.c.kind == workloads.c.kind, reasons.c.uid == workloads.c.uid)
+_HOLDS = exists().where(
+    admissions.c.kind == workloads.c.kind,
+    admissions.c.uid == workloads.c.uid,
+    admissions.c.state != "closed",
+)
+#: Lacks seats: all of them, or (then with a reason) some.
+_WAITS = and_(~workloads.c.finished, or_(~_HOLDS, reasons.c.code.is_not(None)))
+
+
+def _workload_lines() -> Select[Any]:
+    return select(
+        workloads.c.kind,
+        workloads.c.uid,
+        workloads.c.namespace,
+        workloads.c.name,
+        workloads.c.queue,
+        workloads.c.priority,
+        workloads.c.arrival,
+        workloads.c.created,
+        workloads.c.minimum,
+        workloads.c.pods,
+        workloads.c.asks,
+        workloads.c.finished,
+        *_REASON,
+    ).outerjoin(reasons, _SAME_REASON)
+
+
+def _line(row: Row[Any]) -> PendingLine:
+    return PendingLine(
+        key=_key(row.kind, row.uid),
+        namespace=row.namespace,
+        name=row.name,
+        queue=row.queue,
+        priority=row.priority,
+        arrival=row.arrival,
+        created=row.created,
+        minimum=row.minimum,
+        pods=row.pods,
+        asks=row.asks,
+        reason=_reason(row) if row.code is not None else None,
+    )
 
 
 async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[PendingLine, ...]:
     """Who waits, in the order of arrival."""
-    raise NotImplementedError
+    lines = _workload_lines().where(_WAITS).order_by(workloads.c.arrival)
+    if queue is not None:
+        lines = lines.where(workloads.c.queue == queue)
+    return tuple(_line(row) for row in await tx.execute(lines))
 
 
 async def explain(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None = None
 ) -> tuple[Explanation, ...]:
-    """All about the workloads of that name (several kinds may share it); empty: there is none."""
-    raise NotImplementedError
+    """All about the workloads of that name (several kinds may share it); empty: there is none.
+
+    The position is that among those that wait in the same queue, by arrival, or by priority and then arrival where
+    the queue (or the nearest ancestor that says so) orders by it.
+    """
+    named = _workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
+    if kind is not None:
+        named = named.where(workloads.c.kind == kind)
+    rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
+    return tuple([await _explanation(tx, row) for row in rows])
+
+
+async def _explanation(tx: AsyncConnection, row: Row[Any]) -> Explanation:
+    mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
+    held, evictions = await _admissions(tx, mine)
+    state = _state(row, held)
+    by_priority = await _ordered_by_priority(tx, row.queue)
+    position = await _position(tx, row, by_priority=by_priority) if state == "pending" else None
+    backoff = (
+        await tx.execute(
+            select(backoffs.c.not_before, backoffs.c.rollbacks).where(
+                backoffs.c.kind == row.kind, backoffs.c.uid == row.uid
+            )
+        )
+    ).one_or_none()
+    return Explanation(
+        workload=_line(row),
+        state=state,
+        position=position,
+        position_by="priority, then arrival" if by_priority else "arrival",
+        not_before=backoff.not_before if backoff else 0,
+        rollbacks=backoff.rollbacks if backoff else 0,
+        admissions=held,
+        evictions=evictions,
+        history=await _history(tx, row.kind, row.uid),
+    )
+
+
+def _state(row: Row[Any], held: Iterable[Admission]) -> str:
+    states = {admission.state for admission in held}
+    if row.finished:
+        return "finished"
+    if AdmissionState.EVICTING in states:
+        return "evicting"
+    if AdmissionState.OPEN in states:
+        return "admitted"
+    return "pending"
+
+
+async def _ordered_by_priority(tx: AsyncConnection, queue: QueueName) -> bool:
+    first = (
+        select(queues.c.name, queues.c.counts_in, _ORDER.label("way"))
+        .where(queues.c.name == queue)
+        .cte("path", recursive=True)
+    )
+    path = first.union_all(
+        select(queues.c.name, queues.c.counts_in, _ORDER).join(first, queues.c.name == first.c.counts_in)
+    )
+    ways = [way for way in await tx.scalars(select(path.c.way)) if way is not None]
+    return not ways or ways[0] == "priority"
+
+
+#: spec.policy.order of a queue's document.
+_ORDER = queues.c.document["spec"]["policy"]["order"].astext
+
+
+async def _position(tx: AsyncConnection, row: Row[Any], *, by_priority: bool) -> int:
+    earlier: ColumnElement[bool] = workloads.c.arrival < row.arrival
+    if by_priority:
+        same = and_(workloads.c.priority == row.priority, earlier)
+        earlier = or_(workloads.c.priority > row.priority, same)
+    before = await tx.scalar(
+        select(func.count())
+        .select_from(workloads.outerjoin(reasons, _SAME_REASON))
+        .where(_WAITS, workloads.c.queue == row.queue, earlier)
+    )
+    return 1 + (before or 0)
+
+
+async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:
+    rows = await tx.execute(
+        select(
+            decisions.c.decided_at,
+            decisions.c.kind,
+            decisions.c.code,
+            decisions.c.message,
+            decisions.c.admission,
+            decisions.c.beneficiary_kind,
+            decisions.c.beneficiary_uid,
+            decisions.c.numbers,
+        )
+        .where(decisions.c.workload_kind == kind, decisions.c.workload_uid == uid)
+        .order_by(decisions.c.id)
+    )
+    return tuple(
+        DecisionLine(
+            at=_seconds(row.decided_at),
+            kind=row.kind,
+            code=row.code,
+            message=row.message,
+            admission=row.admission,
+            beneficiary=_key_or_none(row.beneficiary_kind, row.beneficiary_uid),
+            numbers=row.numbers,
+        )
+        for row in rows
+    )
+
+
+def _key(kind: str, uid: str) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind(kind), uid)
+
+
+def _key_or_none(kind: str | None, uid: str | None) -> WorkloadKey | None:
+    return None if kind is None or uid is None else _key(kind, uid)
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())

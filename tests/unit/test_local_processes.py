@@ -124,6 +124,7 @@ def test_a_program_ends_with_the_make_that_started_it(tmp_path: Path) -> None:
     inner = """
 from deploy.local.processes import die_with_parent
 import os, time
+os.environ["MAKELEVEL"] = "1"
 die_with_parent()
 print(os.getpid(), flush=True)
 time.sleep(600)

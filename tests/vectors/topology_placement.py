@@ -28,7 +28,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def later(case: Case) -> str | None:
-    """What the case needs that is not built yet (slices, leader groups, preferred affinity); None: nothing."""
+    """What is not built yet and the case needs (slices, leader groups, preferred affinity); None: nothing."""
     for pods in case["pod_sets"]:
         for feature in ("slice_size", "slice_layers", "group"):
             if feature in pods:
