@@ -207,10 +207,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
                 select(job_states.c.kind, job_states.c.uid, job_states.c.state)
             )
         },
-        reasons={
-            _key(row.kind, row.uid): _reason(row)
-            for row in await tx.execute(select(reasons.c.kind, reasons.c.uid, *_REASON))
-        },
+        reasons=await _reasons(tx),
         balances=await _balances(tx),
         queues={
             name: (uid, generation)
@@ -223,6 +220,11 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
 
 
 _REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
+
+
+async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, StoredReason]:
+    rows: Iterable[Row[Any]] = await tx.execute(select(reasons.c.kind, reasons.c.uid, *_REASON))
+    return {_key(row.kind, row.uid): _reason(row) for row in rows}
 
 
 def _reason(row: Row[Any]) -> StoredReason:

@@ -1,0 +1,428 @@
+"""What queues and nodes may give: versions, limits, and the balances that follow from the tree's shape.
+
+Part of ``observed``: only intake writes here, by way of it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from sqlalchemy import and_, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.quota import ROOT, Account, Limits, Queue, QueueTree
+from queues.resources import Resources
+from queues.sql.books import Move, QueueAccount, balance_all
+from queues.sql.given import FLAG, NUMBER, TEXT, bounded, given, given_wide, names
+from queues.sql.leadership import Term, check_term
+from queues.sql.records import NodeLimit, QueueVersion
+from queues.sql.tables import (
+    capacity,
+    node_balances,
+    node_limits,
+    nodes,
+    queue_balances,
+    queue_limits,
+    queue_versions,
+    queues,
+)
+from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
+
+
+async def record_queues(
+    tx: AsyncConnection,
+    term: Term,
+    changed: Sequence[QueueVersion],
+    removed: Collection[QueueName] = (),
+) -> None:
+    """Store versions and limits of queues, and count what they use along their new paths at once.
+
+    A queue that is removed takes nothing new; its row stays while something below it is held. ``root`` cannot
+    be removed. Raises Fenced.
+    """
+    await check_term(tx, term)
+    gone = sorted(set(removed) - {ROOT} - {queue.name for queue in changed})
+    # Locked first and whole, so that balances never move while the tree does.
+    stored = await _lock_balances(tx)
+    await _store_versions(tx, changed)
+    await _store_removals(tx, gone)
+    await _store_limits(tx, changed, gone)
+    await _rebalance(tx, stored)
+
+
+async def _store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -> None:
+    if not changed:
+        return
+    told = given_wide(
+        [
+            {
+                "name": queue.name,
+                "uid": queue.uid,
+                "generation": queue.generation,
+                "parent": None if queue.name == ROOT else queue.parent,
+                "document": queue.document,
+                "changed_by": queue.changed_by,
+                "paused": queue.paused,
+                "closed": queue.closed,
+                "problem": queue.broken,
+                "present": True,
+            }
+            for queue in changed
+        ],
+        name=TEXT,
+        uid=TEXT,
+        generation=NUMBER,
+        parent=TEXT,
+        document=JSONB(),
+        changed_by=TEXT,
+        paused=FLAG,
+        closed=FLAG,
+        problem=TEXT,
+        present=FLAG,
+    )
+    rows = insert(queues).from_select(told.c.keys(), select(*told.c))
+    new = [rows.excluded[column.name] for column in told.c if column.name != "name"]
+    old = [queues.c[column.name] for column in told.c if column.name != "name"]
+    differ = (
+        rows.on_conflict_do_update(
+            index_elements=[queues.c.name],
+            set_={column.key: column for column in new},
+            where=tuple_(*old).is_distinct_from(tuple_(*new)),
+        )
+        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
+        .cte("differ")
+    )
+    await tx.execute(
+        insert(queue_versions).from_select(
+            ["queue", "uid", "generation", "changed_by", "document"], select(*differ.c)
+        )
+    )
+
+
+async def _store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:
+    if not gone:
+        return
+    removed = (
+        update(queues)
+        .where(queues.c.name == func.any(names(gone)), queues.c.present)
+        .values(present=False)
+        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.document)
+        .cte("removed")
+    )
+    await tx.execute(
+        insert(queue_versions).from_select(
+            ["queue", "uid", "generation", "document", "changed_by", "removed"],
+            select(*removed.c, text("''"), text("true")),
+        )
+    )
+
+
+async def _store_limits(
+    tx: AsyncConnection, changed: Sequence[QueueVersion], gone: Sequence[QueueName]
+) -> None:
+    touched = [*gone, *(queue.name for queue in changed)]
+    await tx.execute(delete(queue_limits).where(queue_limits.c.queue == func.any(names(touched))))
+    rows = [row for queue in changed for row in _limit_rows(queue)]
+    if rows:
+        limits = given(
+            rows,
+            queue=TEXT,
+            flavor=TEXT,
+            resource=TEXT,
+            guarantee=NUMBER,
+            deserved=NUMBER,
+            capability=NUMBER,
+        )
+        await tx.execute(insert(queue_limits).from_select(limits.c.keys(), select(*limits.c)))
+
+
+def _limit_rows(queue: QueueVersion) -> Iterable[tuple[str, str, str, int | None, int | None, int | None]]:
+    for flavor, limits in queue.limits.items():
+        for resource in {*limits.guarantee, *limits.deserved, *limits.capability}:
+            yield (
+                queue.name,
+                flavor,
+                resource,
+                bounded(max(0, limits.guarantee.get(resource, 0))),
+                _limit(limits.deserved, resource),
+                _limit(limits.capability, resource),
+            )
+
+
+def _limit(amounts: Mapping[str, int], resource: str) -> int | None:
+    return bounded(amounts[resource]) if resource in amounts else None
+
+
+async def _lock_balances(tx: AsyncConnection) -> dict[QueueAccount, Move]:
+    balances = queue_balances.c
+    rows = await tx.execute(
+        select(
+            balances.queue,
+            balances.flavor,
+            balances.resource,
+            balances.own,
+            balances.used,
+            balances.counted,
+        )
+        .order_by(balances.queue, balances.flavor, balances.resource)
+        .with_for_update()
+    )
+    return {
+        QueueAccount(queue, flavor, resource): Move(own, used, counted)
+        for queue, flavor, resource, own, used, counted in rows
+    }
+
+
+async def _rebalance(tx: AsyncConnection, stored: Mapping[QueueAccount, Move]) -> None:
+    """Store what follows from limits and tree: effective limits, where each queue counts, all balances."""
+    tree, before = await _tree(tx)
+    await _store_places(tx, tree, before)
+    await _store_effective(tx, tree)
+    counts_in = {name: path[1] if name != ROOT else None for name, path in tree.paths.items()}
+    totals = balance_all(
+        counts_in,
+        {account: move.own for account, move in stored.items() if move.own},
+        {
+            QueueAccount(name, account.flavor, account.resource): units
+            for name, guarantees in tree.guarantees.items()
+            for account, units in guarantees.items()
+        },
+    )
+    await _store_balances(tx, stored, totals)
+    needed = {account.queue for account in totals} | set(counts_in.values())
+    idle = queues.c.name != func.all(names(sorted(name for name in needed if name)))
+    await tx.execute(delete(queues).where(~queues.c.present, idle))
+
+
+async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[QueueName | None, bool]]]:
+    """The quota tree of what is stored, and where each queue counted until now."""
+    limits: dict[QueueName, dict[FlavorName, dict[str, dict[str, int]]]] = {}
+    rows = await tx.execute(
+        select(
+            queue_limits.c.queue,
+            queue_limits.c.flavor,
+            queue_limits.c.resource,
+            queue_limits.c.guarantee,
+            queue_limits.c.deserved,
+            queue_limits.c.capability,
+        )
+    )
+    for queue, flavor, resource, *amounts in rows:
+        kinds = limits.setdefault(queue, {}).setdefault(flavor, {})
+        for kind, units in zip(("guarantee", "deserved", "capability"), amounts, strict=True):
+            if units is not None:
+                kinds.setdefault(kind, {})[resource] = units
+    every: dict[QueueName, Queue] = {}
+    before: dict[QueueName, tuple[QueueName | None, bool]] = {}
+    for row in await tx.execute(
+        select(
+            queues.c.name,
+            queues.c.parent,
+            queues.c.problem,
+            queues.c.present,
+            queues.c.counts_in,
+            queues.c.broken,
+        )
+    ):
+        flavors = {flavor: _limits(kinds) for flavor, kinds in limits.get(row.name, {}).items()}
+        every[row.name] = Queue(
+            name=row.name,
+            parent=row.parent,
+            limits=flavors.pop(NO_FLAVOR, Limits()),
+            flavors=flavors,
+            broken=row.problem if row.present else "it was removed",
+        )
+        before[row.name] = (row.counts_in, row.broken)
+    return QueueTree.build(every, None), before
+
+
+def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
+    return Limits(
+        guarantee=Resources(kinds.get("guarantee", {})),
+        deserved=kinds.get("deserved", {}),
+        capability=kinds.get("capability", {}),
+    )
+
+
+async def _store_places(
+    tx: AsyncConnection,
+    tree: QueueTree,
+    before: Mapping[QueueName, tuple[QueueName | None, bool]],
+) -> None:
+    moved = [
+        (name, *place)
+        for name, path in tree.paths.items()
+        if (place := (path[1] if name != ROOT else None, not tree.usable(name))) != before.get(name)
+    ]
+    if moved:
+        new = given(moved, name=TEXT, counts_in=TEXT, broken=FLAG)
+        await tx.execute(
+            update(queues)
+            .where(queues.c.name == new.c.name)
+            .values(counts_in=new.c.counts_in, broken=new.c.broken)
+        )
+
+
+async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
+    effective = [
+        (
+            name,
+            account.flavor,
+            account.resource,
+            tree.guarantee(name, account),
+            tree.capability(name, account),
+        )
+        for name in tree.paths
+        for account in {**tree.guarantees[name], **tree.capabilities[name]}
+    ]
+    new = given(effective, queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
+    limit = queue_limits.c
+    same = and_(limit.queue == new.c.queue, limit.flavor == new.c.flavor, limit.resource == new.c.resource)
+    follows_no_more = and_(~exists().where(same), or_(limit.keeps > 0, limit.ceiling.is_not(None)))
+    await tx.execute(update(queue_limits).where(follows_no_more).values(keeps=0, ceiling=None))
+    rows = insert(queue_limits).from_select(new.c.keys(), select(*new.c))
+    await tx.execute(
+        rows.on_conflict_do_update(
+            index_elements=list(queue_limits.primary_key),
+            set_={"keeps": rows.excluded.keeps, "ceiling": rows.excluded.ceiling},
+            where=or_(
+                limit.keeps != rows.excluded.keeps,
+                limit.ceiling.is_distinct_from(rows.excluded.ceiling),
+            ),
+        )
+    )
+
+
+async def _store_balances(
+    tx: AsyncConnection, stored: Mapping[QueueAccount, Move], totals: Mapping[QueueAccount, Move]
+) -> None:
+    moved = [
+        (*account, total.own, total.used, total.counted)
+        for account in sorted({*stored, *totals})
+        if (total := totals.get(account, Move())) != stored.get(account, Move())
+    ]
+    if not moved:
+        return
+    new = given(moved, queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
+    rows = insert(queue_balances).from_select(new.c.keys(), select(*new.c))
+    await tx.execute(
+        rows.on_conflict_do_update(
+            index_elements=list(queue_balances.primary_key),
+            set_={name: rows.excluded[name] for name in ("own", "used", "counted")},
+        )
+    )
+
+
+# --- nodes ---------------------------------------------------------------------------------------------
+
+
+async def record_node_limits(
+    tx: AsyncConnection,
+    term: Term,
+    changed: Mapping[NodeName, NodeLimit],
+    removed: Collection[NodeName] = (),
+) -> None:
+    """Store what nodes offer; the sum over usable ones bounds ``root``.
+
+    A node that is removed while something is held on it stays, unusable, until nothing is. Raises Fenced.
+    """
+    await check_term(tx, term)
+    gone = sorted(set(removed) - changed.keys())
+    touched = sorted({*changed, *gone})
+    if not touched:
+        return
+    before = await _offered(tx, touched)
+    await _store_nodes(tx, changed)
+    await _forget_nodes(tx, gone)
+    await _store_node_limits(tx, changed, touched)
+    after: Counter[Account] = Counter()
+    for node in changed.values():
+        if node.usable:
+            for resource, units in node.limits.items():
+                for flavor in {NO_FLAVOR, node.flavor}:
+                    after[Account(flavor, resource)] += max(0, units)
+    after.subtract(before)
+    await _add_capacity(tx, after)
+
+
+async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[Account]:
+    rows = await tx.execute(
+        select(nodes.c.flavor, node_limits.c.resource, func.greatest(node_limits.c.amount, 0))
+        .join(node_limits, node_limits.c.node == nodes.c.name)
+        .where(nodes.c.name == func.any(names(touched)), nodes.c.usable)
+    )
+    offered: Counter[Account] = Counter()
+    for own_flavor, resource, units in rows:
+        for flavor in {NO_FLAVOR, own_flavor}:
+            offered[Account(flavor, resource)] += units
+    return offered
+
+
+async def _store_nodes(tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit]) -> None:
+    if not changed:
+        return
+    new = given(
+        [(name, node.flavor, node.usable) for name, node in sorted(changed.items())],
+        name=TEXT,
+        flavor=TEXT,
+        usable=FLAG,
+    )
+    rows = insert(nodes).from_select(new.c.keys(), select(*new.c))
+    await tx.execute(
+        rows.on_conflict_do_update(
+            index_elements=[nodes.c.name],
+            set_={"flavor": rows.excluded.flavor, "usable": rows.excluded.usable},
+        )
+    )
+
+
+async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
+    if not gone:
+        return
+    named = nodes.c.name == func.any(names(gone))
+    held = exists().where(node_balances.c.node == nodes.c.name, node_balances.c.used > 0)
+    await tx.execute(update(nodes).where(named, held).values(usable=False))
+    await tx.execute(delete(nodes).where(named, ~held))
+    await tx.execute(
+        delete(node_balances).where(node_balances.c.node == func.any(names(gone)), node_balances.c.used == 0)
+    )
+
+
+async def _store_node_limits(
+    tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit], touched: Sequence[NodeName]
+) -> None:
+    new = given(
+        [
+            (name, resource, bounded(units))
+            for name, node in sorted(changed.items())
+            for resource, units in sorted(node.limits.items())
+        ],
+        node=TEXT,
+        resource=TEXT,
+        amount=NUMBER,
+    )
+    same = and_(node_limits.c.node == new.c.node, node_limits.c.resource == new.c.resource)
+    await tx.execute(
+        delete(node_limits).where(node_limits.c.node == func.any(names(touched)), ~exists().where(same))
+    )
+    rows = insert(node_limits).from_select(new.c.keys(), select(*new.c))
+    await tx.execute(
+        rows.on_conflict_do_update(
+            index_elements=list(node_limits.primary_key),
+            set_={"amount": rows.excluded.amount},
+            where=node_limits.c.amount != rows.excluded.amount,
+        )
+    )
+
+
+async def _add_capacity(tx: AsyncConnection, difference: Mapping[Account, int]) -> None:
+    moved = [(*account, units) for account, units in sorted(difference.items()) if units]
+    if moved:
+        new = given(moved, flavor=TEXT, resource=TEXT, amount=NUMBER)
+        rows = insert(capacity).from_select(new.c.keys(), select(*new.c))
+        await tx.execute(
+            rows.on_conflict_do_update(
+                index_elements=list(capacity.primary_key),
+                set_={"amount": capacity.c.amount + rows.excluded.amount},
+            )
+        )

@@ -1,0 +1,84 @@
+"""Rows as values: what intake hands in, and what a new leader gets back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from queues.quota import Limits
+from queues.resources import NOTHING, Resources
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A workload seen, perhaps for the first time."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What people ask about a workload, so that any replica can answer."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    priority: int = 0
+    #: Seconds since the epoch, from the object.
+    created: int = 0
+    #: Gang size.
+    minimum: int = 1
+    #: Pods in all.
+    pods: int = 1
+    #: What all pods take together.
+    asks: Resources = NOTHING
+    #: Ended: it waits for nothing any more.
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueVersion:
+    """A queue as its object says, with who changed it."""
+
+    name: QueueName
+    uid: str
+    #: Of the Kubernetes object.
+    generation: int
+    parent: QueueName | None
+    document: Mapping[str, Any] = field(default_factory=dict)
+    changed_by: str = ""
+    #: Plain limits under NO_FLAVOR, the others under their flavor.
+    limits: Mapping[FlavorName, Limits] = field(default_factory=dict)
+    paused: bool = False
+    closed: bool = False
+    #: Why the document cannot be used; None: it can.
+    broken: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLimit:
+    """What admissions may take of a node: allocatable minus other people's pods."""
+
+    limits: Resources
+    flavor: FlavorName = NO_FLAVOR
+    #: Ready and not cordoned. A node that is not takes nothing new, and root counts only what it holds.
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one pod ended for good: it may disappear now."""
+
+    workload: WorkloadKey
+    pod_set: str
+    ordinal: int
+    pod_uid: str
+    #: Succeeded | Failed
+    phase: str
+    exit_code: int | None = None
+    #: volcano.sh/job-version of the pod.
+    version: int = 0

@@ -1,0 +1,70 @@
+"""Seats as columns: one list per attribute, shapes kept once, so that a gang is one row."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, bindparam, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.resources import Resources
+from queues.sql.tables import admissions
+from queues.workload import AdmissionId, FlavorName, NodeName, QueueName, Seat
+
+
+def to_columns(seats: Sequence[Seat]) -> dict[str, Any]:
+    """The lists of columns of ``admissions`` that describe these seats."""
+    shapes: dict[Resources, int] = {}
+    return {
+        "pod_sets": [seat.pod_set for seat in seats],
+        "ordinals": [seat.ordinal for seat in seats],
+        "nodes": [seat.node for seat in seats],
+        "flavors": [seat.flavor for seat in seats],
+        "shape_of": [shapes.setdefault(seat.takes, len(shapes)) for seat in seats],
+        "shapes": [dict(takes) for takes in shapes],
+    }
+
+
+def from_columns(
+    pod_sets: Sequence[str],
+    ordinals: Sequence[int],
+    nodes: Sequence[NodeName],
+    flavors: Sequence[FlavorName],
+    shape_of: Sequence[int],
+    shapes: Sequence[Mapping[str, int]],
+) -> tuple[Seat, ...]:
+    """The seats that ``to_columns`` took apart."""
+    takes = [Resources(shape) for shape in shapes]
+    return tuple(
+        Seat(pod_set=pod_set, ordinal=ordinal, node=node, flavor=flavor, takes=takes[shape])
+        for pod_set, ordinal, node, flavor, shape in zip(
+            pod_sets, ordinals, nodes, flavors, shape_of, strict=True
+        )
+    )
+
+
+#: What ``from_columns`` takes, in its order.
+SEAT_COLUMNS = (
+    admissions.c.pod_sets,
+    admissions.c.ordinals,
+    admissions.c.nodes,
+    admissions.c.flavors,
+    admissions.c.shape_of,
+    admissions.c.shapes,
+)
+
+
+async def held_seats(
+    tx: AsyncConnection, ids: Sequence[AdmissionId]
+) -> list[tuple[AdmissionId, QueueName, frozenset[int], tuple[Seat, ...]]]:
+    """Lock admissions that are not closed: id, queue, indices ended, all seats."""
+    rows = await tx.execute(
+        select(admissions.c.id, admissions.c.queue, admissions.c.ended, *SEAT_COLUMNS)
+        .where(
+            admissions.c.id == func.any(bindparam(None, list(ids), type_=ARRAY(BigInteger))),
+            admissions.c.state != "closed",
+        )
+        .order_by(admissions.c.id)
+        .with_for_update()
+    )
+    return [(id_, queue, frozenset(ended), from_columns(*seats)) for id_, queue, ended, *seats in rows]
