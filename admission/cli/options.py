@@ -1,6 +1,6 @@
 """Options that several commands share, spelled as kubectl spells them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -34,12 +34,17 @@ def route(command: Command) -> Command:
         chosen |= {name: given.pop(name) for name in _ROUTE_NAMES if given.get(name) is not None}
         for name in _ROUTE_NAMES:
             given.pop(name, None)
-        chosen.setdefault("server", None if {"kubeconfig", "context"} & chosen.keys() else default_server())
-        return command(route=Route(**chosen), **given)
+        return command(route=route_from(chosen), **given)
 
     for option in reversed(_ROUTE):
         with_route = option(with_route)
     return with_route
+
+
+def route_from(chosen: Mapping[str, Any]) -> Route:
+    """The way that these flags mean: MUSTER_SERVER counts where no cluster is named."""
+    named = chosen.keys() & {"server", "kubeconfig", "context"}
+    return Route(**{**chosen, **({} if named else {"server": default_server()})})
 
 
 def route_before(command: Command) -> Command:

@@ -1,0 +1,114 @@
+"""``kubectl_complete-muster``: what kubectl runs to complete ``kubectl muster …`` in a shell.
+
+Prints candidates with descriptions, one a line, and last a directive: ``:4`` means no file names.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.failures import CommandFailed
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.options import route_from
+from admission.cli.reading import ask
+
+_NO_FILES: Final = ":4"
+#: A shell waits for this; rather no candidates than a long wait.
+_PATIENCE_SECONDS: Final = 2.0
+
+Candidate = tuple[str, str]
+
+
+def main() -> None:
+    """The script."""
+    for value, description in candidates(sys.argv[1:] or [""]):
+        print(f"{value}\t{description}" if description else value)
+    print(_NO_FILES)
+
+
+def candidates(words: Sequence[str]) -> list[Candidate]:
+    """What may stand in place of the last word. Never raises: a shell has no use for errors."""
+    try:
+        return sorted(_candidates(words[:-1], words[-1]))
+    except (CommandFailed, click.ClickException, OSError, ValueError, KeyError):
+        return []
+
+
+def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
+    found = _subcommand(before)
+    command = kubectl_muster if found is None else kubectl_muster.commands[found]
+    option = _option_waiting(command, before)
+    if option is not None:
+        values = _values_of(option, before)
+    elif start.startswith("-"):
+        values = _flags(command)
+    elif found is None:
+        values = ((name, sub.short_help or "") for name, sub in kubectl_muster.commands.items())
+    else:
+        values = _arguments(found, before)
+    return (candidate for candidate in values if candidate[0].startswith(start))
+
+
+def _subcommand(words: Sequence[str]) -> str | None:
+    return next((word for word in words if word in kubectl_muster.commands), None)
+
+
+def _options(command: click.Command) -> Iterator[click.Option]:
+    yield from (parameter for parameter in command.params if isinstance(parameter, click.Option))
+
+
+def _option_waiting(command: click.Command, before: Sequence[str]) -> click.Option | None:
+    """The option whose value is being typed."""
+    last = before[-1] if before else ""
+    return next((option for option in _options(command) if last in option.opts and not option.is_flag), None)
+
+
+def _flags(command: click.Command) -> Iterator[Candidate]:
+    for option in _options(command):
+        yield option.opts[-1], (option.help or "").partition(" [")[0]
+    yield "--help", "Show help and exit."
+
+
+def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidate]:
+    if isinstance(option.type, click.Choice):
+        yield from ((str(choice), "") for choice in option.type.choices)
+    elif option.name == "queue":
+        yield from _queues(before)
+    elif option.name == "namespace":
+        waiting = _ask(before, "/api/v1/pending", {"limit": "1000"})["items"]
+        yield from ((name, "") for name in {one["namespace"] for one in waiting})
+
+
+def _arguments(command: str, before: Sequence[str]) -> Iterator[Candidate]:
+    if command == "queues":
+        yield from _queues(before)
+    elif command == "explain":
+        namespace = _given(before, "-n", "--namespace")
+        for one in _ask(before, "/api/v1/pending", {"namespace": namespace, "limit": "200"})["items"]:
+            reason = one["reason"] or {"code": ""}
+            yield f"{one['kind']}/{one['name']}", f"queue {one['queue']} {reason['code']}".rstrip()
+
+
+def _queues(before: Sequence[str]) -> Iterator[Candidate]:
+    for queue in _ask(before, "/api/v1/queues", {})["items"]:
+        yield queue["name"], f"{queue['state']}, {queue['pending']} pending, {queue['admitted']} admitted"
+
+
+def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:
+    names = ("server", "kubeconfig", "context", "muster_namespace")
+    given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
+    chosen: dict[str, Any] = {name: text for name, text in given.items() if text is not None}
+    return ask(route_from({**chosen, "timeout": _PATIENCE_SECONDS}), path, query)
+
+
+def _given(words: Sequence[str], *flags: str) -> str | None:
+    """The value that a flag has on the line so far."""
+    for index, word in enumerate(words):
+        if word in flags and index + 1 < len(words):
+            return words[index + 1]
+        for flag in flags:
+            if flag.startswith("--") and word.startswith(f"{flag}="):
+                return word.partition("=")[2]
+    return None
