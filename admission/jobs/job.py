@@ -171,6 +171,7 @@ class _Spec(msgspec.Struct):
     ttlSecondsAfterFinished: int | None = None  # noqa: N815
     networkTopology: dict[str, Any] | None = None  # noqa: N815
     policies: list[msgspec.Raw] = []
+    runningEstimate: msgspec.Raw | None = None  # noqa: N815
 
 
 class _Job(msgspec.Struct):
@@ -222,4 +223,6 @@ def _unsupported(spec: _Spec) -> tuple[str, ...]:
             fields.append(f"{where}.partitionPolicy")
     if spec.networkTopology is not None:
         fields.append("spec.networkTopology")
+    if spec.runningEstimate is not None:
+        fields.append("spec.runningEstimate")
     return tuple(fields)

@@ -1,0 +1,380 @@
+"""Ledger → cluster for Volcano Jobs: makes and removes their pods, and the objects those need.
+
+Level-triggered: ``JobWork`` says what is missing now, and whatever fails is worked out again after a pause.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from admission.engine.plan import Reason
+from admission.jobs.pods import PodMold
+from admission.jobs.work import JobWork, PodUnwanted, PodWanted
+from admission.kube.client import Client
+from admission.kube.companions import Companions, NameTaken
+from admission.kube.keys import KeyPairs
+from queues.errors import ApiError, Conflict, Fenced, InvalidDocument, NotFound, Refused
+from queues.spec import names
+from queues.spec.names import BATCH_VOLCANO
+from queues.workload import AdmissionId, WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+#: A pod that was made is not made again for so long, while the watch has not shown it yet.
+ECHO_SECONDS: Final = 5.0
+#: Pods of one Job that are being written at a time; the client bounds all Jobs together.
+AT_A_TIME: Final = 64
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 30.0
+
+#: Codes of reasons that are shown on the Job.
+POD_REFUSED: Final = "PodRefused"
+OBJECT_REFUSED: Final = "ObjectRefused"
+NAME_TAKEN: Final = "NameTaken"
+INVALID_SPEC: Final = "InvalidSpec"
+
+
+@dataclass(slots=True, kw_only=True)
+class JobReport:
+    """What became of one Job's work."""
+
+    workload: WorkloadKey
+    created: int = 0
+    #: Pods that were there already, made by an attempt whose answer was lost.
+    found: int = 0
+    deleted: int = 0
+    companions: int = 0
+    #: What the user must know; None: nothing.
+    problem: Reason | None = None
+    #: Something is left to do: it is tried again after a pause.
+    unfinished: bool = False
+    #: No pod was tried: the pause after a failure lasts.
+    paused: bool = False
+
+
+class VolcanoJobs:
+    """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain.
+
+    ``again`` is called when a Job's work has to be computed anew; ``pause`` at every point where a test may
+    stop the process.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        guard: Callable[[], None],
+        *,
+        again: Callable[[WorkloadKey], None] = lambda _: None,
+        report: Callable[[JobReport], None] = lambda _: None,
+        pause: Callable[[str], None] = lambda _: None,
+        keys: KeyPairs | None = None,
+    ) -> None:
+        self._client = client
+        self._guard = guard
+        self._again = again
+        self._report = report
+        self._pause = pause
+        self._keys = keys or KeyPairs()
+        self._companions = Companions(client, guard, self._keys)
+        self._under_way: dict[WorkloadKey, asyncio.Task[JobReport]] = {}
+        #: Jobs whose work changed while they were worked on.
+        self._outdated: set[WorkloadKey] = set()
+        self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
+        #: (Job's uid, pod name) → until when the pod counts as made.
+        self._echo: dict[tuple[str, str], float] = {}
+        #: Failures in a row, and no attempt before this time of the loop; a new generation starts afresh.
+        self._pauses: dict[WorkloadKey, tuple[int, int, float]] = {}
+        #: What keeps a Job's pods from being made, for its status.
+        self.problems: dict[WorkloadKey, Reason] = {}
+
+    def look_at(self, works: Iterable[JobWork]) -> None:
+        """Start what these Jobs need; returns at once. One Job is worked on once at a time."""
+        loop = asyncio.get_running_loop()
+        for work in works:
+            if work.key in self._under_way:
+                self._outdated.add(work.key)
+                continue
+            self._under_way[work.key] = loop.create_task(self._carry_out(work), name=f"job {work.spec.name}")
+
+    async def reconcile(self, works: Sequence[JobWork]) -> list[JobReport]:
+        """Carry out and wait."""
+        self.look_at(works)
+        tasks = [task for work in works if (task := self._under_way.get(work.key)) is not None]
+        return list(await asyncio.gather(*tasks))
+
+    def creating(self) -> frozenset[WorkloadKey]:
+        """Jobs that are being worked on now."""
+        return frozenset(self._under_way)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The Job is gone."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        for name in [name for name in self._echo if name[0] == key.uid]:
+            del self._echo[name]
+        self._pauses.pop(key, None)
+        self.problems.pop(key, None)
+        self._companions.forget(key.uid)
+
+    async def stop(self) -> None:
+        """Cancel what is under way."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._companions.stop()
+        await self._keys.stop()
+
+    async def _carry_out(self, work: JobWork) -> JobReport:
+        report = JobReport(workload=work.key)
+        fenced = False
+        try:
+            await self._work(work, report)
+        except* Fenced:
+            fenced = True
+        except* Exception:
+            # A defect in one Job's work must not keep the others waiting.
+            _log.exception("job's work failed", extra={"workload": str(work.key), "job": work.spec.name})
+            report.unfinished = True
+        finally:
+            del self._under_way[work.key]
+        if not fenced:
+            self._settle(work, report)
+            self._report(report)
+        return report
+
+    async def _work(self, work: JobWork, report: JobReport) -> None:
+        if work.remove:
+            await self._remove_job(work, report)
+            return
+        await _all(self._delete(work, unwanted, report) for unwanted in work.deletes)
+        if work.creates:
+            await self._create_all(work, report)
+        if work.lacks_group:
+            self._companions.make_later(work.spec)
+
+    # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _create_all(self, work: JobWork, report: JobReport) -> None:
+        """Companions, then the pods; a task whose pods are refused does not stop the others."""
+        creates = self._due(work, report)
+        if not creates:
+            return
+        try:
+            report.companions += await self._companions.ensure(work.spec, work.companions)
+            molds = _molds(work, creates)
+        except NameTaken as error:
+            _blame(report, NAME_TAKEN, str(error))
+            return
+        except InvalidDocument as error:
+            _blame(report, INVALID_SPEC, str(error))
+            return
+        except ApiError as error:
+            self._failed(report, error, OBJECT_REFUSED)
+            return
+        hopeless: set[str] = set()
+
+        async def writer() -> None:
+            while creates:
+                wanted = creates.popleft()
+                if wanted.task not in hopeless:
+                    await self._create(work, wanted, molds[wanted.task, wanted.admission], report, hopeless)
+
+        with self._companions.waiting():
+            await _all(writer() for _ in range(min(AT_A_TIME, len(creates))))
+
+    def _due(self, work: JobWork, report: JobReport) -> deque[PodWanted]:
+        """Pods to make now: not those just made, none while the Job's pause lasts."""
+        now = asyncio.get_running_loop().time()
+        generation, _, until = self._pauses.get(work.key, (work.spec.generation, 0, 0.0))
+        if generation == work.spec.generation and until > now:
+            report.paused = True
+            self._look_again(work.key, until - now)
+            return deque()
+        creates: deque[PodWanted] = deque()
+        for wanted in work.creates:
+            mark = (work.key.uid, _name(work, wanted))
+            lapses = self._echo.pop(mark, 0.0)
+            if lapses <= now:
+                creates.append(wanted)
+            else:
+                self._echo[mark] = lapses
+                self._look_again(work.key, lapses - now)
+        return creates
+
+    async def _create(
+        self, work: JobWork, wanted: PodWanted, mold: PodMold, report: JobReport, hopeless: set[str]
+    ) -> None:
+        path = f"/api/v1/namespaces/{work.spec.namespace}/pods"
+        name = _name(work, wanted)
+        try:
+            await self._client.create(path, mold.cast(wanted.index, wanted.node), guard=self._guard)
+            report.created += 1
+        except Conflict as error:
+            if error.facts.get("code") != "AlreadyExists":
+                self._failed(report, error)
+                return
+            if not await self._is_ours(work, wanted, report):
+                return
+            report.found += 1
+        except (Refused, NotFound) as error:
+            hopeless.add(wanted.task)
+            self._failed(report, error)
+            return
+        except ApiError as error:
+            self._failed(report, error)
+            return
+        loop = asyncio.get_running_loop()
+        self._echo[work.key.uid, name] = loop.time() + ECHO_SECONDS
+        self._pause("one-released")
+
+    async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
+        """Whether the pod that has the name already is the one we wanted; a stray of ours is removed."""
+        name = _name(work, wanted)
+        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{name}"
+        report.unfinished = True
+        try:
+            meta = msgspec.json.decode(await self._client.get(path), type=_Pod).metadata
+        except ApiError:
+            return False
+        if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references):
+            _blame(
+                report, NAME_TAKEN, f"pod {name} exists and is not this Job's; delete it or rename the Job"
+            )
+            return False
+        if meta.annotations.get(names.ADMISSION_ID) == str(wanted.admission):
+            return meta.deletion_timestamp is None
+        if meta.deletion_timestamp is None and _admission(meta.annotations) not in work.stamps:
+            stray = PodUnwanted(name=name, uid=meta.uid, why="AdmissionClosed")
+            await self._delete(work, stray, report)
+        return False
+
+    # ── removing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
+        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{unwanted.name}"
+        report.deleted += await self._gone(path, unwanted.uid, report)
+
+    async def _remove_job(self, work: JobWork, report: JobReport) -> None:
+        path = f"/apis/{BATCH_VOLCANO}/namespaces/{work.spec.namespace}/jobs/{work.spec.name}"
+        # Foreground, as Volcano does it: the Job is there until its pods are gone.
+        await self._gone(path, work.key.uid, report, propagation="Foreground")
+
+    async def _gone(
+        self, path: str, uid: str, report: JobReport, propagation: Literal["Foreground"] | None = None
+    ) -> bool:
+        try:
+            await self._client.delete(path, uid=uid, propagation=propagation, guard=self._guard)
+        except (NotFound, Conflict):
+            return False  # it is gone, or another one has its name
+        except ApiError as error:
+            self._failed(report, error)
+            return False
+        return True
+
+    # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _failed(self, report: JobReport, error: ApiError, code: str = POD_REFUSED) -> None:
+        """A refusal is for the user to see; anything else passes."""
+        report.unfinished = True
+        if isinstance(error, Refused | NotFound):
+            _blame(report, code, str(error.facts.get("reason", error)))
+
+    def _settle(self, work: JobWork, report: JobReport) -> None:
+        """Note a problem or its end, and see to it that what is left is tried again."""
+        key = work.key
+        if report.problem is not None:
+            self.problems[key] = report.problem
+        elif not report.paused:
+            self.problems.pop(key, None)
+        if report.unfinished:
+            failures = self._pauses.get(key, (0, 0, 0.0))[1] + 1
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
+            self._pauses[key] = (work.spec.generation, failures, asyncio.get_running_loop().time() + pause)
+            self._look_again(key, pause)
+        elif not report.paused:
+            self._pauses.pop(key, None)
+        if key in self._outdated:
+            self._outdated.discard(key)
+            self._look_again(key, 0.0)
+        if report.problem is not None:
+            _log.warning(
+                "job's pods not made",
+                extra={
+                    "workload": str(key),
+                    "job": work.spec.name,
+                    "code": report.problem.code,
+                    "why": report.problem.message,
+                },
+            )
+
+    def _look_again(self, key: WorkloadKey, pause: float) -> None:
+        """Have the Job's work computed anew, at the latest after this pause."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + pause:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(pause, self._ring, key)
+
+    def _ring(self, key: WorkloadKey) -> None:
+        self._timers.pop(key, None)
+        self._again(key)
+
+
+class _Owner(msgspec.Struct):
+    uid: str = ""
+    controller: bool = False
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    annotations: dict[str, str] = {}
+    owner_references: list[_Owner] = []
+    deletion_timestamp: str | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+
+
+def _admission(annotations: dict[str, str]) -> AdmissionId | None:
+    text = annotations.get(names.ADMISSION_ID, "")
+    return AdmissionId(int(text)) if text.isdecimal() else None
+
+
+def _name(work: JobWork, wanted: PodWanted) -> str:
+    return work.spec.pod_name(wanted.task, wanted.index)
+
+
+def _molds(work: JobWork, creates: Iterable[PodWanted]) -> dict[tuple[str, AdmissionId], PodMold]:
+    """A mold per task and admission. Raises InvalidDocument."""
+    kinds = {(wanted.task, wanted.admission) for wanted in creates}
+    tasks = {task.name: task for task in work.spec.tasks}
+    return {
+        (task, admission): PodMold(work.spec, tasks[task], work.stamps[admission])
+        for task, admission in kinds
+    }
+
+
+def _blame(report: JobReport, code: str, message: str) -> None:
+    """The first problem is shown: the others are mostly the same."""
+    report.unfinished = True
+    if report.problem is None:
+        report.problem = Reason(code=code, message=message)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run at the same time; the first to raise stops the others."""
+    async with asyncio.TaskGroup() as tasks:
+        for one in work:
+            tasks.create_task(one)
