@@ -1,0 +1,258 @@
+"""The webhook's own certificates: made, and renewed in time, without anybody's help.
+
+A keyring holds the authorities that the API server shall believe (its ``caBundle``) and one serving certificate.
+``renewed`` says what a keyring becomes as time passes: a new authority joins the bundle well before the old one
+ends, and signs only after the bundle had time to spread, so every certificate served is believed at every
+moment. Nothing here does I/O or reads a clock; keys are random.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from queues.errors import MusterError
+
+
+class UnreadableKeyring(MusterError):
+    """The stored certificates cannot be used: {reason}. New ones are made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """How long certificates live. Each is replaced when two thirds of its life are over."""
+
+    authority: timedelta = timedelta(days=365)
+    serving: timedelta = timedelta(days=60)
+    #: From an authority's joining the bundle to its first signature: every replica and API server has seen it.
+    settling: timedelta = timedelta(hours=1)
+    #: Certificates are valid from a little before they are made: clocks differ.
+    skew: timedelta = timedelta(minutes=5)
+
+
+LIFETIMES: Final = Lifetimes()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def parse(cls, certificate: bytes, key: bytes) -> Self:
+        """From PEM. Raises UnreadableKeyring."""
+        try:
+            parsed = x509.load_pem_x509_certificate(certificate)
+            private = serialization.load_pem_private_key(key, None)
+        except (ValueError, TypeError) as error:
+            raise UnreadableKeyring(reason=error) from error
+        if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != parsed.public_key():
+            raise UnreadableKeyring(reason="a key does not belong to its certificate")
+        return cls(parsed, private)
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key, unencrypted."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    def worn(self, now: datetime) -> bool:
+        """Two thirds of its life are over."""
+        begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
+        return now >= begin + (end - begin) * 2 / 3
+
+    def over(self, now: datetime) -> bool:
+        """Nobody believes it any more."""
+        return now >= self.certificate.not_valid_after_utc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyring:
+    """Everything that replicas share."""
+
+    #: Oldest first.
+    authorities: tuple[Pair, ...]
+    serving: Pair
+
+    @property
+    def bundle(self) -> bytes:
+        """What the API server shall believe, as PEM."""
+        return b"".join(authority.certificate_pem for authority in self.authorities)
+
+    def names(self) -> frozenset[str]:
+        """Host names and addresses that the serving certificate is good for."""
+        extension = self.serving.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        return frozenset(
+            [
+                *extension.value.get_values_for_type(x509.DNSName),
+                *(str(address) for address in extension.value.get_values_for_type(x509.IPAddress)),
+            ]
+        )
+
+
+def renewed(
+    keyring: Keyring | None, names: Iterable[str], now: datetime, lifetimes: Lifetimes = LIFETIMES
+) -> Keyring:
+    """The keyring as it should be now: itself while nothing is due.
+
+    Names of other replicas stay in the certificate, so that replicas with other settings do not take turns.
+    """
+    wanted = frozenset(names)
+    if keyring is None:
+        authority = _authority(now, lifetimes)
+        return Keyring(authorities=(authority,), serving=_serving(authority, wanted, now, lifetimes))
+    authorities = tuple(one for one in keyring.authorities if not one.over(now))
+    if not authorities:
+        return renewed(None, wanted | keyring.names(), now, lifetimes)
+    if authorities[-1].worn(now):
+        authorities = (*authorities, _authority(now, lifetimes))
+    keyring = replace(keyring, authorities=authorities) if authorities != keyring.authorities else keyring
+    signer = _settled(authorities, now, lifetimes)
+    known = keyring.names()
+    serving = keyring.serving
+    due = serving.worn(now) or serving.certificate.issuer != signer.certificate.subject or not wanted <= known
+    return replace(keyring, serving=_serving(signer, wanted | known, now, lifetimes)) if due else keyring
+
+
+def _settled(authorities: Sequence[Pair], now: datetime, lifetimes: Lifetimes) -> Pair:
+    """The newest authority that everybody knows by now; the oldest if none is so old."""
+    for authority in reversed(authorities):
+        if now >= authority.certificate.not_valid_before_utc + lifetimes.skew + lifetimes.settling:
+            return authority
+    return authorities[0]
+
+
+def _authority(now: datetime, lifetimes: Lifetimes) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # A name of its own: who verifies must find the right one of several authorities.
+    name = _name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
+    draft = (
+        _draft(name, name, key, now, lifetimes.authority, lifetimes.skew)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return Pair(draft.sign(key, hashes.SHA256()), key)
+
+
+def _serving(authority: Pair, names: frozenset[str], now: datetime, lifetimes: Lifetimes) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name("muster-webhook")
+    # Never longer than who vouches for it.
+    life = min(lifetimes.serving, authority.certificate.not_valid_after_utc - now)
+    draft = (
+        _draft(subject, authority.certificate.subject, key, now, life, lifetimes.skew)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general(name) for name in sorted(names)]), critical=False
+        )
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
+        )
+    )
+    return Pair(draft.sign(authority.key, hashes.SHA256()), key)
+
+
+def _draft(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    life: timedelta,
+    skew: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - skew)
+        .not_valid_after(now + life)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+# -- as a Secret's fields -------------------------------------------------------------------------------------
+
+_END_OF_PEM: Final = b"-----END"
+
+
+def encoded(keyring: Keyring) -> dict[str, bytes]:
+    """The fields of a Secret."""
+    return {
+        "ca.crt": keyring.bundle,
+        "ca.key": b"".join(authority.key_pem for authority in keyring.authorities),
+        "tls.crt": keyring.serving.certificate_pem,
+        "tls.key": keyring.serving.key_pem,
+    }
+
+
+def decoded(fields: dict[str, bytes]) -> Keyring:
+    """From the fields of a Secret. Raises UnreadableKeyring."""
+    missing = [name for name in ("ca.crt", "ca.key", "tls.crt", "tls.key") if not fields.get(name)]
+    if missing:
+        raise UnreadableKeyring(reason=f"{', '.join(missing)} missing")
+    certificates, keys = _blocks(fields["ca.crt"]), _blocks(fields["ca.key"])
+    if len(certificates) != len(keys):
+        raise UnreadableKeyring(reason=f"{len(certificates)} authorities with {len(keys)} keys")
+    keyring = Keyring(
+        authorities=tuple(Pair.parse(*both) for both in zip(certificates, keys, strict=True)),
+        serving=Pair.parse(fields["tls.crt"], fields["tls.key"]),
+    )
+    try:
+        keyring.names()
+    except (x509.ExtensionNotFound, ValueError) as error:
+        raise UnreadableKeyring(reason=error) from error
+    return keyring
+
+
+def _blocks(pem: bytes) -> list[bytes]:
+    """The single PEM blocks of several in a row."""
+    blocks, block = [], b""
+    for line in pem.splitlines(keepends=True):
+        block += line
+        if line.startswith(_END_OF_PEM):
+            blocks.append(block)
+            block = b""
+    return blocks
