@@ -154,7 +154,7 @@ class _Task(msgspec.Struct):
     template: msgspec.Raw = msgspec.Raw(b"{}")
     partitionPolicy: _Partition | None = None  # noqa: N815
     policies: list[msgspec.Raw] = []
-    dependsOn: msgspec.Raw | None = None  # noqa: N815
+    dependsOn: Any = None  # noqa: N815
     topologyPolicy: str = ""  # noqa: N815
 
 
@@ -171,7 +171,7 @@ class _Spec(msgspec.Struct):
     ttlSecondsAfterFinished: int | None = None  # noqa: N815
     networkTopology: dict[str, Any] | None = None  # noqa: N815
     policies: list[msgspec.Raw] = []
-    runningEstimate: msgspec.Raw | None = None  # noqa: N815
+    runningEstimate: Any = None  # noqa: N815
 
 
 class _Job(msgspec.Struct):

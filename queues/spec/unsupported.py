@@ -6,12 +6,16 @@ from queues.spec.podgroup import PodGroup
 from queues.spec.queue import Queue
 from queues.spec.volcano_job import TaskSpec, VolcanoJob
 
-#: Plugins that act, with default flags only.
-ACTING_PLUGINS = ("env", "svc", "ssh")
+#: Plugins that act, with the flags that do.
+ACTING_FLAGS = {
+    "env": frozenset[str](),
+    "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
+    "ssh": frozenset({"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}),
+}
 
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
-    """Field paths of a Job that do nothing yet, in the order of the document."""
+    """Field paths of a Job that do nothing yet."""
     return tuple(_of_job(job))
 
 
@@ -40,29 +44,33 @@ def unsupported_in_queue(queue: Queue) -> tuple[str, ...]:
 
 def _of_job(job: VolcanoJob) -> Iterator[str]:
     spec = job.spec
-    if spec.volumes:
-        yield "spec.volumes"
-    for index, task in enumerate(spec.tasks):
-        yield from _of_task(task, f"spec.tasks[{index}]")
     if spec.policies:
         yield "spec.policies"
-    for name, flags in spec.plugins.items():
-        if name not in ACTING_PLUGINS:
-            yield f"spec.plugins.{name}"
-        elif any(flags):
-            yield f"spec.plugins.{name} with flags"
+    for index, task in enumerate(spec.tasks):
+        yield from _of_task(task, f"spec.tasks[{index}]")
+    topology = spec.network_topology
+    # One task in one domain of a tier by number is as good as a required topology; more is not yet.
+    if topology is not None and (topology.highest_tier_allowed is None or len(spec.tasks) != 1):
+        yield "spec.networkTopology"
     if spec.running_estimate:
         yield "spec.runningEstimate"
-    if spec.network_topology is not None:
-        yield "spec.networkTopology"
+    for name, arguments in spec.plugins.items():
+        if name not in ACTING_FLAGS:
+            yield f"spec.plugins.{name}"
+            continue
+        flags = {
+            word.strip().lstrip("-").partition("=")[0] for word in arguments if word.strip().startswith("-")
+        }
+        for flag in sorted(flags - ACTING_FLAGS[name]):
+            yield f"spec.plugins.{name} --{flag}"
 
 
 def _of_task(task: TaskSpec, path: str) -> Iterator[str]:
     if task.policies:
         yield f"{path}.policies"
+    if task.depends_on is not None:
+        yield f"{path}.dependsOn"
     if task.topology_policy not in ("", "none"):
         yield f"{path}.topologyPolicy"
-    if task.depends_on is not None and task.depends_on.name:
-        yield f"{path}.dependsOn"
     if task.partition_policy is not None:
         yield f"{path}.partitionPolicy"

@@ -92,20 +92,21 @@ def test_fields_that_do_nothing_yet_are_told():
         {
             "spec": {
                 "policies": [{"event": "*", "action": "AbortJob"}],
-                "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true"]},
-                "networkTopology": {},
+                "plugins": {"mpi": [], "svc": ["--publish-not-ready-addresses=true", "--new-flag"]},
+                "networkTopology": {"highestTierAllowed": 1},
+                "runningEstimate": "2h",
                 "volumes": [{"mountPath": "/a", "volumeClaimName": "b"}],
                 "tasks": [{"dependsOn": {"name": ["b"]}}, {"topologyPolicy": "none"}],
             }
         }
     )
     assert unsupported(job) == (
-        "spec.volumes",
-        "spec.tasks[0].dependsOn",
         "spec.policies",
-        "spec.plugins.mpi",
-        "spec.plugins.svc with flags",
+        "spec.tasks[0].dependsOn",
         "spec.networkTopology",
+        "spec.runningEstimate",
+        "spec.plugins.mpi",
+        "spec.plugins.svc --new-flag",
     )
     assert unsupported_in_podgroup(PodGroup.read({"spec": {"minMember": 3}})) == ()
     assert unsupported_in_podgroup(PodGroup.read({"spec": {"networkTopology": {}}})) == (
