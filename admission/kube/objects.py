@@ -249,28 +249,11 @@ class NetworkTopology(Part):
     highest_tier_name: str | None = None
 
 
-class Task(Part):
-    """A task of a Volcano Job. What Muster only has to know the presence of stays undecoded."""
-
-    name: str | None = None
-    replicas: int | None = None
-    min_available: int | None = None
-    template: msgspec.Raw = msgspec.Raw(b"{}")
-    policies: msgspec.Raw | None = None
-    topology_policy: str | None = None
-    depends_on: msgspec.Raw | None = None
-    partition_policy: msgspec.Raw | None = None
-
-
 class VolcanoJobSpec(Part):
-    """The spec of a Volcano Job."""
+    """The spec of a Volcano Job, but for what admission.jobs reads from the document."""
 
-    min_available: int | None = None
-    tasks: tuple[Task, ...] = ()
     queue: str | None = None
     priority_class_name: str | None = None
-    plugins: dict[str, list[str] | None] | None = None
-    policies: msgspec.Raw | None = None
     network_topology: NetworkTopology | None = None
 
 
@@ -303,7 +286,7 @@ class PodGroupSpec(Part):
     queue: str | None = None
     priority_class_name: str | None = None
     network_topology: NetworkTopology | None = None
-    sub_group_policy: msgspec.Raw | None = None
+    sub_group_policy: list[msgspec.Raw] | None = None
 
 
 class PodGroupStatus(Part):

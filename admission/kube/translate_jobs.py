@@ -149,7 +149,7 @@ def pod_group_fact(group: PodGroup) -> WorkloadFact:
     unsupported = []
     if spec.network_topology is not None:
         unsupported.append("spec.networkTopology")
-    if spec.sub_group_policy is not None:
+    if spec.sub_group_policy:
         unsupported.append("spec.subGroupPolicy")
     task_minimums = spec.min_task_member or {}
     obstacle: _Obstacle = None

@@ -151,11 +151,16 @@ async def test_a_list_that_grew_too_old_between_pages_starts_again_in_one_piece(
     async def first_page(fake: FakeApiServer, request: Any) -> Any:
         return listed(request)
 
+    async def too_late(fake: FakeApiServer, request: Any) -> Any:
+        await fake.remove_unseen(PATH, "a")
+        return await gone(fake, request)
+
     server.once("LIST", first_page)
-    server.once("LIST", gone)
+    server.once("LIST", too_late)
     async with watching(server, tmp_path) as watched:
         await watched.informer.synced.wait()
-        assert sorted(watched.known()) == ["a", "b", "c"]
+        assert sorted(watched.known()) == ["b", "c"]
+        assert watched.replayed().keys() == {"uid-b", "uid-c"}
     assert [seen.query.get("limit") for seen in server.seen("LIST")] == ["2", "2", None]
 
 

@@ -1,0 +1,272 @@
+"""Objects as the API server sends them → what admission knows of them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.facts import NodeFact, PodFact, PodPhase
+from admission.kube.objects import Node, Pod
+from admission.kube.translate import (
+    Context,
+    explained,
+    flavor_fact,
+    in_context,
+    level_of_tier,
+    node_fact,
+    pod_fact,
+    queue_fact,
+    topology_fact,
+)
+from queues.quota import ROOT
+from queues.resources import Resources
+from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
+
+
+def a_node(**status: Any) -> NodeFact:
+    document = {
+        "metadata": {"name": "n1", "labels": {"rack": "r1"}},
+        "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "7900m", "memory": "1Gi", "nvidia.com/gpu": "8", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "images": [{"names": ["x"], "sizeBytes": 1}],
+            **status,
+        },
+    }
+    return node_fact(msgspec.json.decode(msgspec.json.encode(document), type=Node))
+
+
+def a_pod(
+    meta: dict[str, Any] | None = None,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+) -> PodFact:
+    document = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "managedFields": [{}], **(meta or {})},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], **(spec or {})},
+        "status": {"phase": "Pending", **(status or {})},
+    }
+    return pod_fact(msgspec.json.decode(msgspec.json.encode(document), type=Pod))
+
+
+def controlled_by(api_version: str, kind: str = "Job") -> dict[str, Any]:
+    return {
+        "ownerReferences": [
+            {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "owner", "controller": True}
+        ]
+    }
+
+
+PIN = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+
+
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}
+            }
+        }
+    }
+
+
+def test_a_node_offers_what_it_can_allocate() -> None:
+    assert a_node() == NodeFact(
+        name="n1",  # type: ignore[arg-type]
+        allocatable=Resources({"cpu": 7900, "memory": 2**30, "nvidia.com/gpu": 8000, "pods": 110}),
+        labels={"rack": "r1"},
+        taints=(Taint("gpu", "", "NoSchedule"),),
+        ready=True,
+    )
+
+
+@pytest.mark.parametrize("conditions", [[], [{"type": "Ready", "status": "Unknown"}], None])
+def test_a_node_is_ready_only_if_it_says_so(conditions: Any) -> None:
+    assert not a_node(conditions=conditions).ready
+
+
+def test_a_node_with_an_unreadable_amount_does_not_offer_that_resource() -> None:
+    assert a_node(allocatable={"cpu": "1", "x/y": "many"}).allocatable == Resources({"cpu": 1000})
+
+
+def test_a_pod_of_other_people_belongs_to_nobody() -> None:
+    fact = a_pod(controlled_by("apps/v1", "ReplicaSet"), {"nodeName": "n1"}, {"phase": "Running"})
+    assert (fact.owner, fact.queue, fact.group) == (None, None, None)
+    assert (fact.node, fact.phase, fact.controlled) == ("n1", PodPhase.RUNNING, True)
+    assert fact.takes == Resources({"cpu": 1000, "pods": 1})
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [("batch/v1", WorkloadKind.JOB), ("batch.volcano.sh/v1alpha1", WorkloadKind.VOLCANO_JOB)],
+)
+def test_a_pod_belongs_to_the_job_that_controls_it(api_version: str, kind: WorkloadKind) -> None:
+    assert a_pod(controlled_by(api_version)).owner == WorkloadKey(kind, "owner")
+
+
+@pytest.mark.parametrize("name", ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"])
+def test_a_pod_names_its_group(name: str) -> None:
+    fact = a_pod({"annotations": {name: "g"}, "labels": {"muster.dev/queue-name": "q"}})
+    assert (fact.group, fact.owner, fact.queue) == ("g", None, "q")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"labels": {"muster.dev/queue-name": "q"}},
+        {"annotations": {"scheduling.volcano.sh/queue-name": "q"}},
+        {"labels": {"scheduling.volcano.sh/queue-name": "q"}},
+        {"annotations": {"volcano.sh/queue-name": "q"}},
+    ],
+)
+def test_a_pod_that_names_a_queue_is_a_workload_of_its_own(meta: dict[str, Any]) -> None:
+    fact = a_pod(meta)
+    assert (fact.queue, fact.owner) == ("q", WorkloadKey(WorkloadKind.POD, "u"))
+
+
+def test_gates_of_others_are_told_from_ours() -> None:
+    ours, theirs = {"name": "muster.dev/admission"}, {"name": "example.org/wait"}
+    both = a_pod(spec={"schedulingGates": [theirs, ours]})
+    assert (both.gated, both.held_by_others) == (True, True)
+    one = a_pod(spec={"schedulingGates": [ours]})
+    assert (one.gated, one.held_by_others) == (True, False)
+    other = a_pod(spec={"schedulingGates": [theirs]})
+    assert (other.gated, other.held_by_others, other.owner) == (False, True, None)
+
+
+def test_a_gated_pod_without_a_queue_takes_its_namespaces_default() -> None:
+    context = Context(queues={"ns": QueueName("team")})
+    gated = a_pod(spec={"schedulingGates": [{"name": "muster.dev/admission"}]})
+    assert in_context(gated, context).queue == "team"  # type: ignore[union-attr]
+    assert in_context(a_pod(), context).queue is None  # type: ignore[union-attr]
+
+
+def test_what_muster_wrote_on_a_pod_is_read_back() -> None:
+    written = {"muster.dev/admission-id": "42", "muster.dev/seat": "a/b/7"}
+    fact = a_pod({"annotations": written})
+    assert (fact.admission, fact.seat) == (AdmissionId(42), ("a/b", 7))
+
+
+@pytest.mark.parametrize("seat", ["", "x", "x/", "x/-1", "x/1.5", "x/٣x"])
+def test_a_seat_that_muster_cannot_have_written_is_no_seat(seat: str) -> None:
+    assert a_pod({"annotations": {"muster.dev/seat": seat}}).seat is None
+
+
+def test_the_pin_of_a_released_pod_is_not_part_of_its_shape() -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    released = {"annotations": {"muster.dev/admission-id": "1"}}
+    assert a_pod(released, required(PIN)).nodes == a_pod().nodes
+    asked = a_pod(spec=required({"matchExpressions": [zone]})).nodes
+    assert a_pod(released, required({**PIN, "matchExpressions": [zone]})).nodes == asked
+    assert asked.affinity == ((Requirement("zone", "In", ("a",)),),)
+
+
+def test_a_pin_that_is_not_musters_counts() -> None:
+    assert a_pod(spec=required(PIN)).nodes.affinity == (
+        (Requirement("metadata.name", "In", ("n1",), field=True),),
+    )
+
+
+def test_the_index_comes_from_the_job_that_made_the_pod() -> None:
+    indexed = a_pod({"annotations": {"batch.kubernetes.io/job-completion-index": "3"}})
+    assert indexed.index == 3
+    volcano = a_pod(
+        {
+            "annotations": {"volcano.sh/task-spec": "worker", "volcano.sh/job-version": "2"},
+            "labels": {"volcano.sh/task-index": "0"},
+        }
+    )
+    assert (volcano.task, volcano.index, volcano.version) == ("worker", 0, 2)
+
+
+def test_a_refusal_by_the_scheduler_has_a_time_and_a_message() -> None:
+    def scheduled(**fields: str) -> PodFact:
+        return a_pod(status={"conditions": [{"type": "PodScheduled", **fields}]})
+
+    refused = scheduled(
+        status="False",
+        reason="Unschedulable",
+        message="0/4 nodes",
+        lastTransitionTime="2026-11-21T02:43:08Z",
+    )
+    assert refused.refused == (1795228988, "0/4 nodes")
+    assert scheduled(status="False", reason="SchedulingGated").refused is None
+    assert scheduled(status="True").refused is None
+
+
+def test_a_failed_pod_tells_the_first_exit_code_that_is_a_failure() -> None:
+    def ended(code: int) -> dict[str, Any]:
+        return {"restartCount": 2, "state": {"terminated": {"exitCode": code}}}
+
+    status = {"containerStatuses": [ended(0), ended(137), ended(1)]}
+    failed = a_pod(status={"phase": "Failed", **status})
+    assert (failed.exit_code, failed.restarts) == (137, 6)
+    assert a_pod(status={"phase": "Running", **status}).exit_code is None
+    assert a_pod(status={"phase": "Failed", "reason": "Evicted"}).exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "known"), [("", PodPhase.PENDING), ("Unknown", PodPhase.RUNNING), ("Failed", PodPhase.FAILED)]
+)
+def test_a_pod_of_unknown_phase_may_still_run(phase: str, known: PodPhase) -> None:
+    assert a_pod(status={"phase": phase}).phase is known
+
+
+def test_a_pod_with_an_unreadable_request_still_takes_its_place() -> None:
+    resources = {"requests": {"cpu": "lots"}}
+    fact = a_pod(spec={"containers": [{"name": "c", "resources": resources}]})
+    assert fact.takes == Resources({"pods": 1})
+
+
+def queue(**fields: Any) -> bytes:
+    document = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {
+            "name": "a",
+            "uid": "q1",
+            "generation": 3,
+            "annotations": {"muster.dev/changed-by": "root@example.org"},
+        },
+        **fields,
+    }
+    return msgspec.json.encode(document)
+
+
+def test_a_queue_knows_who_changed_it() -> None:
+    fact = queue_fact(queue(spec={"weight": 2, "deserved": {"cpu": "4"}}, status={"pending": 1}))
+    assert (fact.queue.name, fact.queue.weight, fact.queue.limits.deserved) == ("a", 2, {"cpu": 4000})
+    assert (fact.uid, fact.changed_by, fact.queue.generation) == ("q1", "root@example.org", 3)
+    assert fact.document == {"spec": {"weight": 2, "deserved": {"cpu": "4"}}}
+
+
+@pytest.mark.parametrize("spec", [{"weight": "heavy"}, {"deserved": {"cpu": "lots"}}, {"parent": 7}])
+def test_a_queue_that_cannot_be_used_is_broken_under_its_own_name(spec: dict[str, Any]) -> None:
+    fact = queue_fact(queue(spec=spec))
+    assert fact.queue.name == "a"
+    assert fact.queue.parent == ROOT
+    assert fact.queue.broken
+
+
+def test_flavors_and_topologies_are_read() -> None:
+    flavor = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
+    assert flavor_fact(msgspec.json.encode(flavor)).node_labels == {"gpu": "h100"}  # type: ignore[union-attr]
+    topology = {
+        "metadata": {"name": "t"},
+        "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "host"}]},
+    }
+    assert topology_fact(msgspec.json.encode(topology)).levels == ("block", "host")  # type: ignore[union-attr]
+    assert topology_fact(b'{"metadata":{"name":"t"},"spec":{"levels":[]}}') is None
+
+
+def test_tier_1_is_the_innermost_level_above_the_host() -> None:
+    levels = ("block", "rack", "host")
+    assert [level_of_tier(levels, tier) for tier in range(4)] == [None, "rack", "block", None]
+    assert level_of_tier((), 1) is None
+
+
+def test_a_complaint_names_field_found_and_expected() -> None:
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(b'{"metadata":{"name":1}}', type=Node)
+    assert explained(raised.value) == "metadata.name: found int, expected str"
