@@ -27,13 +27,12 @@ from admission.kube.certificates import (
 )
 from admission.kube.client import Client
 from admission.kube.policies import PART_OF
+from admission.kube.webhook_configuration import CONFIGURATION
 from queues.errors import ApiError, Conflict, NotFound, Refused
 
 _log = logging.getLogger(__name__)
 
 SECRET: Final = "muster-webhook"
-#: Name of the mutating and of the validating configuration.
-CONFIGURATION: Final = "muster"
 CONFIGURATIONS: Final = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/{CONFIGURATION}"
     for half in ("mutating", "validating")

@@ -9,7 +9,7 @@ server's CPU; one that selectors or conditions leave out takes no measurable tim
 never match the same object do the work:
 
 - *named*: the object has the label ``muster.dev/queue-name``;
-- *namespace*: it has not, but its namespace is labelled ``muster.dev/gated``;
+- *namespace*: it has not, but its namespace is labelled ``muster.dev/gated: "true"``;
 - *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation.
   Selectors see labels only, so here a condition looks at every remaining object outside ``kube-system``.
 
@@ -124,8 +124,8 @@ def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
-    gated = {"key": GATED_NAMESPACE, "operator": "Exists"}
-    ungated = {"key": GATED_NAMESPACE, "operator": "DoesNotExist"}
+    gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
+    ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
     ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
     selectors: dict[str, Document] = {
         f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, unreleased]}},

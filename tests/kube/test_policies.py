@@ -99,7 +99,7 @@ async def place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
 
 @pytest_asyncio.fixture
 async def gated_place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
-    async for one in _place(guarded_cluster, {"labels": {"muster.dev/gated": ""}}):
+    async for one in _place(guarded_cluster, {"labels": {"muster.dev/gated": "true"}}):
         yield one
 
 
@@ -179,7 +179,7 @@ async def test_another_scheduler_keeps_its_pods(place: Place) -> None:
 
 @pytest.mark.parametrize("key", ["muster.dev/queue-name", "scheduling.volcano.sh/queue-name"])
 async def test_a_namespace_names_the_queue_of_its_pods(guarded_cluster: LocalCluster, key: str) -> None:
-    metadata = {"labels": {"muster.dev/gated": ""}, "annotations": {key: "team-c"}}
+    metadata = {"labels": {"muster.dev/gated": "true"}, "annotations": {key: "team-c"}}
     async for place in _place(guarded_cluster, metadata):
         made = await place.create("pods", pod("a"))
         assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-c"
