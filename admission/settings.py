@@ -32,8 +32,11 @@ from queues.errors import InvalidSettings
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
 _PREFIX: Final = "MUSTER_"
-#: Variables of ours that are no settings: the file's path and what only the command line reads.
-_NOT_SETTINGS: Final = frozenset({"MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_TRACEBACK"})
+#: Variables of ours that are no settings: the file's path, what only the command line reads, where Postgres'
+#: programs are, and what tests set.
+_NOT_SETTINGS: Final = frozenset(
+    {"MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_TRACEBACK", "MUSTER_PG_BIN", "MUSTER_FAULT"}
+)
 #: What Kubernetes puts into every container of a namespace with a Service called muster or muster-….
 _SERVICE_LINK: Final = re.compile(
     r"MUSTER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"

@@ -112,3 +112,7 @@ def _given(words: Sequence[str], *flags: str) -> str | None:
             if flag.startswith("--") and word.startswith(f"{flag}="):
                 return word.partition("=")[2]
     return None
+
+
+if __name__ == "__main__":
+    main()

@@ -29,3 +29,7 @@ for command in (queues, pending, explain):
 def main() -> None:
     """The script ``kubectl-muster``; kubectl runs it as ``kubectl muster``."""
     sys.exit(finish(kubectl_muster, "kubectl muster"))
+
+
+if __name__ == "__main__":
+    main()

@@ -105,7 +105,8 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
         401: "Your credentials are not known to the API server; log in again.",
         403: "You need the right to get services/proxy there; "
         "an administrator can bind the ClusterRole muster-reader to you.",
-        404: f"There is no {name}. Is Muster installed there? Name another with --muster-namespace.",
+        404: f"There is no {name}. Is Muster installed there? "
+        "Name another with --muster-namespace, or ask a replica directly with --server URL.",
         502: "A replica of Muster broke off; ask again.",
         503: f"No replica of Muster is ready behind {name}. "
         f"`kubectl -n {route.muster_namespace} get pods` shows why; or ask one directly with --server URL.",

@@ -22,16 +22,21 @@ class SettingsCommand(click.Command):
 
 
 class ConnectionCommand(SettingsCommand):
-    """The same with the settings that say where the cluster is and who Muster is there."""
+    """The same with the settings that say which cluster is meant."""
+
+    only = ("kubeconfig", "context")
+
+
+class InstallCommand(SettingsCommand):
+    """The same with the settings that what is installed depends on."""
 
     only = (
-        "kubeconfig",
-        "context",
+        *ConnectionCommand.only,
         "namespace",
         "username",
         "webhook_url",
-        "webhook_listen",
-        "http_listen",
+        "scheduler_name",
+        "scheduler_aliases",
     )
 
 

@@ -1,0 +1,36 @@
+"""``muster``: what administrators do. Commands import what they need when called, so help is instant."""
+
+import sys
+
+import click
+
+from admission.cli.check import check
+from admission.cli.crds import crds
+from admission.cli.failures import finish
+from admission.cli.install import install, uninstall
+from admission.cli.migrate import migrate
+from admission.cli.pause import pause, resume
+from admission.cli.run import run
+from admission.cli.snapshot import snapshot
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="muster")
+def muster() -> None:
+    """Batch queues and gang admission for Kubernetes: nobody marches until the whole gang is mustered.
+
+    Questions about queues and jobs: `kubectl muster --help`.
+    """
+
+
+for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot):
+    muster.add_command(command)
+
+
+def main() -> None:
+    """The script ``muster``."""
+    sys.exit(finish(muster, "muster"))
+
+
+if __name__ == "__main__":
+    main()

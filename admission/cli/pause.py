@@ -1,0 +1,34 @@
+"""``muster pause`` and ``muster resume``: stop and start admissions, of one queue or of all."""
+
+import asyncio
+from typing import Any, Final
+
+import click
+
+from admission.cli.run import ConnectionCommand, settings_from
+
+_ALL: Final = "root"
+
+
+@click.command(cls=ConnectionCommand, short_help="Stop admissions, of a queue or of all.")
+@click.argument("queue", default=_ALL)
+def pause(queue: str, **flags: Any) -> None:
+    """Stop admissions of QUEUE and everything below it; without a name, of all queues. What runs goes on."""
+    _set(queue, True, flags)
+    click.echo(f"queue {queue} is paused")
+
+
+@click.command(cls=ConnectionCommand, short_help="Start them again.")
+@click.argument("queue", default=_ALL)
+def resume(queue: str, **flags: Any) -> None:
+    """Start admissions of QUEUE again; without a name, of root. Queues below that are paused themselves stay so."""
+    _set(queue, False, flags)
+    click.echo(f"queue {queue} is not paused any more")
+
+
+def _set(queue: str, paused: bool, flags: dict[str, Any]) -> None:
+    settings = settings_from(flags)
+
+    from admission.kube.install import set_paused
+
+    asyncio.run(set_paused(settings, queue, paused=paused))
