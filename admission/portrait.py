@@ -126,7 +126,7 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
         namespace=workload.namespace,
         name=workload.name,
         workload=workload,
-        lacking=not over and unbooked is None and _wanted(pod_sets) > held,
+        lacking=not over and unbooked is None and (_wanted(pod_sets) > held or _is_hollow(workload, held)),
         over=over,
         pods=tuple(sight.pods),
         occupancies=occupancies,
@@ -208,6 +208,11 @@ def _by_number(pods: PodSet, occupancies: Sequence[Occupancy]) -> PodSet:
 
 def _wanted(pod_sets: Sequence[PodSet]) -> int:
     return sum(pods.count - len(pods.done) for pods in pod_sets)
+
+
+def _is_hollow(workload: Workload, held: int) -> bool:
+    """A group that waits for its pods, or an object that cannot be used: it has a reason but asks for nothing."""
+    return held == 0 and workload.obstacle is not None
 
 
 def _workload(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[Occupancy]) -> Workload:
