@@ -149,10 +149,12 @@ class TaskState(Model):
 
 
 class JobCondition(Model):
-    """A phase that the Job entered."""
+    """A phase that the Job entered, or (Muster's) something to know about it, with reason and message."""
 
     status: Text
     last_transition_time: Time | None = None
+    reason: Text = ""
+    message: Text = ""
 
 
 class JobStatus(Model):

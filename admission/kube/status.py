@@ -1,0 +1,339 @@
+"""World → statuses and events: told after the fact, together, and never in the way of an admission.
+
+A status that changes again before its turn comes is written once. What failed is written later.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import time, time_ns
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from admission.kube.client import Client
+from admission.status import (
+    Document,
+    Note,
+    ObjectRef,
+    StatusWanted,
+    merge_patch,
+    only_numbers,
+    rfc3339,
+    settled,
+)
+from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between a change and its writing, and between two writings of one object.
+COALESCE: Final = 0.5
+BETWEEN_WRITES: Final = 1.0
+BETWEEN_NUMBERS: Final = 3.0
+#: What the watch shows differs from what was written: after so long somebody else must have changed it.
+_WATCH_LAG: Final = 10.0
+#: Writes at a time, and per second; fewer while pods are being let go.
+AT_A_TIME: Final = 8
+PER_SECOND: Final = 100.0
+PER_SECOND_BUSY: Final = 20.0
+_AFTER_FAILURE: Final = 2.0
+#: Events beyond this backlog are dropped, the oldest first.
+BACKLOG: Final = 2000
+
+
+class Pace:
+    """Spaces writes evenly, at the rate that the moment allows."""
+
+    def __init__(self, busy: Callable[[], bool], normal: float, when_busy: float) -> None:
+        self._busy = busy
+        self._normal = normal
+        self._when_busy = when_busy
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Return when the next write may go."""
+        now = asyncio.get_running_loop().time()
+        rate = self._when_busy if self._busy() else self._normal
+        turn = max(now, self._next)
+        self._next = turn + 1.0 / rate
+        if turn > now:
+            await asyncio.sleep(turn - now)
+
+
+@dataclass(slots=True)
+class _Known:
+    """One object and what we know of its status."""
+
+    wanted: StatusWanted
+    #: As last written or read; None: not known.
+    status: Document | None = None
+    #: Time of the loop at which it was written last, and at which it is due; None: nothing to do.
+    written_at: float = float("-inf")
+    due: float | None = None
+    busy: bool = False
+
+
+@dataclass(slots=True)
+class StatusCounts:
+    """For metrics."""
+
+    written: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    events: int = 0
+    events_dropped: int = 0
+
+
+class Status:
+    """Writes statuses. ``guard`` raises Fenced once the lease is no longer certain; ``busy``: admissions first."""
+
+    def __init__(
+        self, client: Client, guard: Callable[[], None], *, busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._client = client
+        self._guard = guard
+        self._known: dict[str, _Known] = {}
+        self._pace = Pace(busy, PER_SECOND, PER_SECOND_BUSY)
+        self._news = asyncio.Event()
+        self.counts = StatusCounts()
+
+    def submit(self, wanted: Iterable[StatusWanted]) -> None:
+        """What statuses should say from now on; returns at once. The same again costs nothing."""
+        now = asyncio.get_running_loop().time()
+        for one in wanted:
+            known = self._known.get(one.ref.uid)
+            if known is None:
+                known = self._known[one.ref.uid] = _Known(one, {} if one.seen == "" else None)
+            elif known.wanted == one:
+                continue
+            elif _meddled(known, one, now):
+                known.status = None
+            known.wanted = one
+            if known.due is None and not known.busy:
+                self._plan(known, now)
+
+    def _plan(self, known: _Known, now: float) -> None:
+        """When to write it; not at all if it says so already."""
+        pause = BETWEEN_WRITES
+        if known.status is not None:
+            after = settled(known.wanted, known.status, 0)
+            if not merge_patch(_ours(known.wanted, known.status), after):
+                self.counts.unchanged += 1
+                return
+            if only_numbers(known.status, after):
+                pause = BETWEEN_NUMBERS
+        known.due = max(now + COALESCE, known.written_at + pause)
+        self._news.set()
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These objects are gone."""
+        for uid in uids:
+            self._known.pop(uid, None)
+
+    async def run(self) -> NoReturn:
+        """Write what is due. Raises Fenced."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            slots = asyncio.Semaphore(AT_A_TIME)
+            while True:
+                self._news.clear()
+                now = loop.time()
+                due = [known for known in self._known.values() if known.due is not None and known.due <= now]
+                for known in sorted(due, key=lambda known: known.due or 0.0):
+                    known.due, known.busy = None, True
+                    await slots.acquire()
+                    await self._pace.wait()
+                    tasks.create_task(self._write_in(slots, known), name=f"status {known.wanted.ref.name}")
+                await self._until(
+                    min((k.due for k in self._known.values() if k.due is not None), default=None)
+                )
+
+    async def _until(self, due: float | None) -> None:
+        """Wait for news, at most until a time of the loop."""
+        try:
+            async with asyncio.timeout_at(due):
+                await self._news.wait()
+                if due is None:
+                    return
+                # News is due a while later than what is due next: do not look again for each.
+                await asyncio.sleep(COALESCE / 5)
+        except TimeoutError:
+            return
+
+    async def _write_in(self, slots: asyncio.Semaphore, known: _Known) -> None:
+        try:
+            await self._write(known)
+        except Fenced:
+            raise
+        except Exception:
+            # A status is not worth the term: one that cannot be written must not stop the others.
+            _log.exception("status not written", extra={"object": known.wanted.ref.path})
+        finally:
+            slots.release()
+
+    async def _write(self, known: _Known) -> None:
+        loop = asyncio.get_running_loop()
+        wanted = known.wanted
+        try:
+            if known.status is None:
+                known.status = await self._read(wanted.ref)
+            after = settled(wanted, known.status, int(time()))
+            patch = merge_patch(_ours(wanted, known.status), after)
+            if patch:
+                body = {"metadata": {"uid": wanted.ref.uid}, "status": patch}
+                await self._client.patch(
+                    f"{wanted.ref.path}/status",
+                    body,
+                    # Merges conditions by type; only the built-in kinds know it.
+                    kind="strategic" if wanted.shared else "merge",
+                    guard=self._guard,
+                )
+                known.written_at = loop.time()
+                self.counts.written += 1
+            known.status = _merged(known.status, after, shared=wanted.shared)
+        except (NotFound, Conflict):
+            self._known.pop(wanted.ref.uid, None)  # gone; a Conflict is another object of that name
+            return
+        except Refused as error:
+            self.counts.failed += 1
+            _log.warning("status refused", extra={"object": wanted.ref.path, "why": str(error)})
+            return
+        except ApiError as error:
+            self.counts.failed += 1
+            _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
+            known.due = loop.time() + _AFTER_FAILURE
+            self._news.set()
+            return
+        finally:
+            known.busy = False
+        if known.wanted != wanted:
+            self._plan(known, loop.time())
+
+    async def _read(self, ref: ObjectRef) -> Document:
+        found = msgspec.json.decode(await self._client.get(ref.path), type=_Object)
+        if found.metadata.uid != ref.uid:
+            raise NotFound(method="GET", path=ref.path, status=404, reason="another object has its name")
+        return found.status or {}
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+    status: dict[str, Any] | None = None
+
+
+def _ours(wanted: StatusWanted, status: Document) -> Document:
+    """The part of a status that we compare with: of a shared one our conditions only."""
+    if not wanted.shared:
+        return status
+    ours = {one.type for one in wanted.conditions}
+    conditions = [one for one in status.get("conditions") or () if one.get("type") in ours]
+    return {"conditions": conditions} if conditions else {}
+
+
+def _merged(before: Document, after: Document, *, shared: bool) -> Document:
+    if not shared:
+        return after
+    new = {one["type"]: one for one in after.get("conditions") or ()}
+    others = [one for one in before.get("conditions") or () if one.get("type") not in new]
+    return {**before, "conditions": [*others, *new.values()]}
+
+
+def _meddled(known: _Known, wanted: StatusWanted, now: float) -> bool:
+    """Whether somebody else has written a phase of their own, long after our last write."""
+    if wanted.seen is None or known.status is None or known.busy or now < known.written_at + _WATCH_LAG:
+        return False
+    state = known.status.get("state")
+    phase = known.status.get("phase") or (state.get("phase") if isinstance(state, dict) else state) or ""
+    return phase != wanted.seen
+
+
+class Events:
+    """Tells what happened to an object, each thing once until something else happens to it."""
+
+    def __init__(
+        self,
+        client: Client,
+        guard: Callable[[], None],
+        counts: StatusCounts,
+        *,
+        instance: str,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._client = client
+        self._guard = guard
+        self._counts = counts
+        self._instance = instance
+        self._pace = Pace(busy, 40.0, 10.0)
+        self._told: OrderedDict[str, str] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], tuple[Note, int]] = OrderedDict()
+        self._news = asyncio.Event()
+
+    def tell(self, note: Note) -> None:
+        """Have it told; returns at once. The same reason again and again is told once."""
+        uid = note.ref.uid
+        if self._told.get(uid) == note.reason:
+            return
+        self._told[uid] = note.reason
+        self._told.move_to_end(uid)
+        if len(self._told) > 10 * BACKLOG:
+            self._told.popitem(last=False)
+        self._waiting[uid, note.reason] = (note, time_ns())
+        if len(self._waiting) > BACKLOG:
+            self._waiting.popitem(last=False)
+            self._counts.events_dropped += 1
+        self._news.set()
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These objects are gone."""
+        for uid in uids:
+            self._told.pop(uid, None)
+
+    async def run(self) -> NoReturn:
+        """Write what is to be told. Raises Fenced."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                await self._pace.wait()
+                _, (note, at) = self._waiting.popitem(last=False)
+                try:
+                    await self._write(note, at)
+                    self._counts.events += 1
+                except ApiError as error:
+                    self._counts.events_dropped += 1
+                    _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
+
+    async def _write(self, note: Note, at: int) -> None:
+        namespace = note.ref.namespace or "default"
+        body = event(note, at, self._instance)
+        await self._client.create(
+            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, guard=self._guard
+        )
+
+
+def event(note: Note, at: int, instance: str) -> Document:
+    """An events.k8s.io/v1 Event. ``at``: nanoseconds since the epoch."""
+    seconds, rest = divmod(at, 10**9)
+    return {
+        "metadata": {"name": f"{note.ref.name[:200]}.{at:x}", "namespace": note.ref.namespace or "default"},
+        "eventTime": rfc3339(seconds).replace("Z", f".{rest // 1000:06d}Z"),
+        "reportingController": "muster.dev/controller",
+        "reportingInstance": instance[:128],
+        "action": note.action,
+        "reason": note.reason,
+        "regarding": {
+            "apiVersion": note.ref.api_version,
+            "kind": note.ref.kind,
+            "namespace": note.ref.namespace,
+            "name": note.ref.name,
+            "uid": note.ref.uid,
+        },
+        "note": note.message[:1024],
+        "type": "Warning" if note.warning else "Normal",
+    }
