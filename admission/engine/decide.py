@@ -10,6 +10,8 @@ from admission.engine.trial import Trial
 from queues.ordering import Line
 from queues.workload import WorkloadKey
 
+__all__ = ["Memo", "decide"]
+
 
 def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     """The plan of one turn, and what the next turn may remember.

@@ -1,0 +1,84 @@
+"""What the world is after a plan, told by the plain rules and by none of the engine's own bookkeeping."""
+
+from dataclasses import replace
+
+from admission.engine.plan import Plan
+from admission.engine.snapshot import Snapshot
+from queues.resources import NOTHING, Resources, total
+from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+
+
+def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]:
+    """Seats of open admissions by workload: frees and evictions taken off, admits and adopts put on."""
+    freed = {free.admission: free.seats for free in plan.frees}
+    evicted = {evict.admission for evict in plan.evicts}
+    seats: dict[WorkloadKey, list[Seat]] = {}
+    for number, admission in snapshot.admissions.items():
+        if admission.state is not AdmissionState.OPEN or number in evicted:
+            continue
+        gone = admission.ended | freed.get(number, frozenset())
+        left = [seat for index, seat in enumerate(admission.seats) if index not in gone]
+        seats.setdefault(admission.workload, []).extend(left)
+    for admit in (*(adopt.admit for adopt in plan.adopts), *plan.admits):
+        seats.setdefault(admit.workload, []).extend(admit.seats)
+    return seats
+
+
+def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot of the next turn, if nothing else happens."""
+    admissions = dict(snapshot.admissions)
+    deltas: dict[NodeName, Resources] = {}
+    for free in plan.frees:
+        admission = admissions[free.admission]
+        for index in free.seats:
+            seat = admission.seats[index]
+            deltas[seat.node] = deltas.get(seat.node, NOTHING) - seat.takes
+        if free.closes:
+            del admissions[free.admission]
+        else:
+            admissions[free.admission] = replace(admission, ended=admission.ended | free.seats)
+    for evict in plan.evicts:
+        admissions[evict.admission] = replace(admissions[evict.admission], state=AdmissionState.EVICTING)
+    number = max([*snapshot.admissions, 1000])
+    adopted = [adopt.admit for adopt in plan.adopts]
+    for admit in (*adopted, *plan.admits):
+        number += 1
+        admissions[AdmissionId(number)] = Admission(
+            id=AdmissionId(number),
+            workload=admit.workload,
+            namespace=admit.namespace,
+            name=admit.name,
+            queue=admit.queue,
+            priority=admit.priority,
+            seats=admit.seats,
+            opened_at=plan.now,
+            generation=admit.generation,
+        )
+        if admit not in adopted:  # adopted pods are on their nodes already
+            for seat in admit.seats:
+                deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes
+    held = seats_after(snapshot, plan)
+    pending = {
+        key: workload
+        for key, workload in snapshot.pending.items()
+        if len(held.get(key, ())) < sum(len(pods.wanted()) for pods in workload.pod_sets)
+    }
+    return replace(
+        snapshot,
+        admissions=admissions,
+        nodes=snapshot.nodes.with_used(deltas),
+        pending=pending,
+        ended={},
+        evictable={},
+        unbooked=(),
+        started=(),
+    )
+
+
+def given(plan: Plan) -> dict[NodeName, Resources]:
+    """What the plan's admits put on each node."""
+    sums: dict[NodeName, list[Resources]] = {}
+    for admit in plan.admits:
+        for seat in admit.seats:
+            sums.setdefault(seat.node, []).append(seat.takes)
+    return {node: total(takes) for node, takes in sums.items()}

@@ -1,0 +1,113 @@
+"""Planted bugs: each breaks one thing in the engine, and the law it names has to notice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from admission.engine import decide, flavors, gangs, memo, settlement, topology, trial
+from admission.engine.plan import Admit
+from queues import ordering, quota, usage
+from tests.laws import laws
+
+Law = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Replace one attribute; the law must fail."""
+
+    bug: str
+    owner: Any
+    attribute: str
+    wrong: Any
+    law: Law
+
+
+def _ignore_required(ask: Any) -> Any:
+    return _place(replace(ask, required=False))
+
+
+def _only_the_head(line: Any) -> Any:
+    refused = _refused(line)
+    return refused._replace(alike=refused.alike[:1])
+
+
+def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
+    return gangs._one_by_one(workload, lacks, tried) or _together(workload, lacks, ordinals, tried)
+
+
+def _blind_need(workload: Any, seats: Any) -> Any:
+    return _need(workload, ())
+
+
+def _take_nodes_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any) -> None:
+    self.usage.add(queue, accounts)
+    self.steps.append(trial.Step(columns, 0, queue, accounts))
+
+
+def _take_quota_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any) -> None:
+    taken = self.request(takes)[:, None] * counts
+    self.free[:, columns] -= taken
+    self.steps.append(trial.Step(columns, taken, queue, {}))
+
+
+def _same_rank(self: Any, candidate: Any) -> Any:
+    return ordering._Rank(False, 0, 0, "")
+
+
+def _stale_answer(self: Any, snapshot: Any) -> Any:
+    return self.plan
+
+
+def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
+    answer = _admit(workload, lacks, tried)
+    return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
+
+
+_place, _refused, _together = flavors.place, ordering.Line.refused, gangs._together
+_need, _admit = gangs.need, gangs.admit
+
+MUTATIONS = (
+    Mutation("quota is never refused", usage.Usage, "refusal", lambda *_: None, laws.no_queue_above_a_limit),
+    Mutation("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
+             if self.tree.capability(queue, account) is None
+             or self.counted(queue, account) + units <= self.tree.capability(queue, account)
+             else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
+             laws.no_queue_above_a_limit),
+    Mutation("quota is not taken", trial.Trial, "take", _take_quota_for_free, laws.no_queue_above_a_limit),
+    Mutation("node space is not taken", trial.Trial, "take", _take_nodes_for_free, laws.no_node_above_what_it_has),
+    Mutation("free is what nodes have", trial.Trial, "open", classmethod(
+        lambda cls, table, books: cls(table, table.allocatable.copy(), books,
+                                      _rows={name: row for row, name in enumerate(table.resources)})),
+             laws.no_node_above_what_it_has),
+    Mutation("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
+    Mutation("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
+    Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
+    Mutation("the like of a refused head vanish", ordering.Line, "refused", _only_the_head,
+             laws.in_the_plan_or_one_reason),
+    Mutation("required topology is a wish", flavors, "place", _ignore_required, laws.required_topology_kept),
+    Mutation("seated pods do not bind the others", flavors, "_with_the_others",
+             lambda ask, columns, key: ask, laws.required_topology_kept),
+    Mutation("selectors and taints are ignored", topology.Layout, "allowed",
+             lambda self, nodes: self.usable, laws.only_allowed_nodes),
+    Mutation("dead nodes take pods", topology.Layout, "allowed",
+             lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
+    Mutation("paused queues go on", quota.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
+    Mutation("broken queues go on", quota.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
+    Mutation("backoff is ignored", decide, "sort_out",
+             lambda snapshot, *rest: _sort_out(replace(snapshot, now=snapshot.now + 3600), *rest),
+             laws.stopped_queues_admit_nothing),
+    Mutation("ties go by chance", ordering.Line, "_rank", _same_rank, laws.independent_of_order),
+    Mutation("a refused gang keeps what it tried", trial.Trial, "undo", lambda self: self.steps.clear(),
+             laws.refusals_leave_no_trace),
+    Mutation("an ended seat is freed again and again", settlement, "frees",
+             lambda snapshot, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+                                      for number in snapshot.admissions), laws.reaches_a_fixed_point),
+    Mutation("the memo answers for another world", memo.Memo, "answer", _stale_answer, laws.memo_decides_nothing),
+    Mutation("the memo keeps old books", memo.Memo, "usage_for",
+             lambda self, snapshot, tree: self.usage.copy() if self.usage else _usage_for(self, snapshot, tree),
+             laws.memo_decides_nothing),
+)  # fmt: skip
+
+_sort_out = decide.sort_out
+_usage_for = memo.Memo.usage_for
