@@ -1,6 +1,5 @@
 """``muster install`` and ``muster uninstall``: what Muster needs in a cluster, and taking it back."""
 
-import asyncio
 from typing import Any
 
 import click
@@ -14,6 +13,8 @@ def install(**flags: Any) -> None:
 
     Doing it again changes nothing, or brings an older installation up to date.
     """
+    import asyncio
+
     settings = settings_from(flags)
 
     from admission.kube.install import install as install_into
@@ -32,6 +33,8 @@ def install(**flags: Any) -> None:
 )
 def uninstall(waiting: str, **flags: Any) -> None:
     """Take back everything that `muster install` applied; first free what waits, or leave it."""
+    import asyncio
+
     settings = settings_from(flags)
 
     from admission.kube.install import uninstall as uninstall_from

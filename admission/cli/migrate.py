@@ -1,6 +1,5 @@
 """``muster migrate``: bring the database's schema to what this version needs."""
 
-import asyncio
 from typing import Any
 
 import click
@@ -15,6 +14,8 @@ from admission.cli.run import DatabaseCommand, settings_from
 )
 def migrate(to: str, **flags: Any) -> None:
     """Bring the database's schema to what this version needs. Doing it twice, or two at once, is fine."""
+    import asyncio
+
     settings = settings_from(flags)
     if settings.dsn is None:
         raise CommandFailed(

@@ -1,6 +1,5 @@
 """``muster pause`` and ``muster resume``: stop and start admissions, of one queue or of all."""
 
-import asyncio
 from typing import Any, Final
 
 import click
@@ -27,6 +26,8 @@ def resume(queue: str, **flags: Any) -> None:
 
 
 def _set(queue: str, paused: bool, flags: dict[str, Any]) -> None:
+    import asyncio
+
     settings = settings_from(flags)
 
     from admission.kube.install import set_paused

@@ -1,6 +1,5 @@
 """``muster run``: the controller itself, and how settings become flags."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -107,6 +106,8 @@ def run(**flags: Any) -> int:
     Every flag can be set in the environment (MUSTER_LEASE_SECONDS) or a YAML file (leaseSeconds) as well;
     flags count more than the environment, and that more than the file.
     """
+    import asyncio
+
     settings = settings_from(flags)
 
     from admission import logs

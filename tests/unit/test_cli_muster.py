@@ -1,0 +1,212 @@
+"""The ``muster`` command: instant help, offline checks, and errors without tracebacks."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from admission.cli.failures import finish
+from admission.cli.muster import muster
+from admission.cli.run import run
+from admission.settings import Settings
+from queues.errors import MusterError
+
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata:
+  name: team-a
+spec:
+  weight: {weight}
+"""
+
+
+def call(*words: str | Path) -> int:
+    return finish(muster, "muster", [str(word) for word in words])
+
+
+@pytest.mark.parametrize("module", ["muster", "kubectl_muster", "completion"])
+def test_help_and_completion_import_nothing_that_is_slow(module: str) -> None:
+    slow = {
+        "pydantic",
+        "yaml",
+        "sqlalchemy",
+        "aiohttp",
+        "kubernetes_asyncio",
+        "msgspec",
+        "numpy",
+        "ssl",
+        "asyncio",
+    }
+    code = f"import sys, admission.cli.{module}; print(*sorted({slow!r} & sys.modules.keys()))"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.split() == []
+
+
+def test_the_module_is_the_script() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "admission.cli.muster", "no-such-command"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such command 'no-such-command'" in done.stderr
+
+
+def test_every_setting_is_a_flag_of_run() -> None:
+    flags = {flag for parameter in run.get_params(click.Context(run)) for flag in parameter.opts}
+
+    assert {f"--{name.replace('_', '-')}" for name in Settings.model_fields} <= flags
+
+
+def test_check_accepts_good_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text(QUEUE.format(weight=1), encoding="utf-8")
+
+    assert call("check", file) == 0
+    assert capsys.readouterr() == ("", "1 file: 0 errors, 0 warnings\n")
+
+
+def test_check_names_file_line_document_path_found_and_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text(
+        QUEUE.format(weight=1).replace("team-a", "b") + "---\n" + QUEUE.format(weight="heavy"),
+        encoding="utf-8",
+    )
+
+    assert call("check", file) == 1
+    out, err = capsys.readouterr()
+    assert (
+        out
+        == f"{file}:13: document 2: error: Queue team-a spec.weight: found 'heavy', expected a whole number\n"
+    )
+    assert err == "1 file: 1 error, 0 warnings\n"
+
+
+def test_check_gives_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "queue.yaml"
+    file.write_text(QUEUE.format(weight="heavy"), encoding="utf-8")
+
+    assert call("check", "-o", "json", file) == 1
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert (finding["path"], finding["line"], finding["severity"]) == ("spec.weight", 6, "error")
+
+
+def test_check_reads_directories_and_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("not a document", encoding="utf-8")
+    bad = QUEUE.format(weight=-1).replace("team-a", "team-b").encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bad)))
+
+    assert call("check", tmp_path, "-") == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("<stdin>:6: document 1: error: Queue team-b spec.weight")
+    assert err == "2 files: 1 error, 0 warnings\n"
+
+
+def test_check_tells_bytes_that_are_not_text_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"kind: Queue\nname: \xff\n")
+    (tmp_path / "b.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
+
+    assert call("check", tmp_path) == 1
+    assert (
+        capsys.readouterr().out
+        == f"{tmp_path}/a.yaml:2: document 1: error: found byte 0xff, expected UTF-8 text\n"
+    )
+
+
+def test_check_of_a_missing_file_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("check", "/nowhere/x.yaml") == 1
+    assert capsys.readouterr().err == "Error: Reading /nowhere/x.yaml: No such file or directory.\n"
+
+
+def test_crds_are_printed_as_documents_and_written_as_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("crds") == 0
+    printed = [document["metadata"]["name"] for document in yaml.safe_load_all(capsys.readouterr().out)]
+    assert call("crds", "--out", tmp_path) == 0
+
+    assert "queues.scheduling.volcano.sh" in printed
+    assert len(list(tmp_path.iterdir())) == len(printed)
+
+
+def test_wrong_settings_are_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MUSTER_LEASE_SECOND", "3")
+
+    assert call("run") == 1
+    assert "did you mean MUSTER_LEASE_SECONDS?" in capsys.readouterr().err
+
+
+def test_migrate_wants_a_dsn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("MUSTER_DSN", raising=False)
+
+    assert call("migrate") == 1
+    assert "Give one with --dsn or MUSTER_DSN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (MusterError("the lease is gone"), 1, "Error: the lease is gone\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (ZeroDivisionError("division by zero"), 1, "Error: ZeroDivisionError: division by zero\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.pem"),
+            1,
+            "Error: x.pem: No such file or directory\n",
+        ),
+    ],
+)
+def test_no_error_is_a_traceback(
+    error: BaseException, code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def fails() -> None:
+        raise error
+
+    assert finish(fails, "fails", []) == code
+    err = capsys.readouterr().err
+    assert err.startswith(told)
+    assert "Traceback" not in err
+
+
+def test_an_unforeseen_error_says_how_to_see_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    finish(fails, "fails", [])
+    assert "MUSTER_TRACEBACK=1" in capsys.readouterr().err
+
+    monkeypatch.setenv("MUSTER_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        finish(fails, "fails", [])
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m admission.cli.muster crds | head -1; echo ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
