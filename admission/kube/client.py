@@ -95,8 +95,8 @@ class Client:
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",
             },
+            cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=2**20,
-            auto_decompress=True,
         )
 
     @classmethod

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -74,7 +75,8 @@ def node_fact(node: Node) -> NodeFact:
     return NodeFact(
         name=NodeName(node.metadata.name),
         allocatable=one(_allocatable(node.status.allocatable or {})),
-        labels=node.metadata.labels or {},
+        # Thousands of nodes repeat the same few hundred texts.
+        labels={intern(key): intern(value) for key, value in (node.metadata.labels or {}).items()},
         taints=tuple(
             one(Taint(key=taint.key, value=taint.value or "", effect=taint.effect))
             for taint in node.spec.taints or ()
