@@ -248,14 +248,12 @@ def _with_init_containers(sums: dict[str, int], init_containers: Sequence[_Conta
     for container in init_containers:
         amounts = _container(container)
         if container.restart_policy == "Always":
-            _add(sums, amounts)
             _add(sidecars, amounts)
-            during = sidecars
-        else:
-            during = dict(sidecars)
-            _add(during, amounts)
-        for name, units in during.items():
-            highest[name] = max(highest.get(name, 0), units)
+            continue
+        for name in amounts.keys() | sidecars.keys():
+            during = amounts.get(name, 0) + sidecars.get(name, 0)
+            highest[name] = max(highest.get(name, 0), during)
+    _add(sums, sidecars)
     return {name: max(sums.get(name, 0), highest.get(name, 0)) for name in sums.keys() | highest.keys()}
 
 
