@@ -1,6 +1,6 @@
 """Seats for pods of one pod set: the queue's flavors in order, in each the quota first, then nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +11,9 @@ from admission.engine.placement import Ask, Place, best_domain, place
 from admission.engine.plan import Reason
 from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Trial
-from queues.quota import Account
+from queues.quota import ROOT, Account
 from queues.resources import Resources
-from queues.usage import accounts
+from queues.usage import LimitHit, accounts
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, PodSet, QueueName, Seat
 
 
@@ -36,6 +36,15 @@ def seat(
     return (placed or refusals)[0]
 
 
+def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
+    """A limit that is broken wherever the pods go.
+
+    That the cluster as a whole is full is not told here: the search for nodes says it better.
+    """
+    hit = trial.usage.refusal(queue, amounts)
+    return None if hit is not None and hit.queue == ROOT and not hit.kept else hit
+
+
 def _in_flavor(
     trial: Trial,
     queue: QueueName,
@@ -47,7 +56,7 @@ def _in_flavor(
     layout = trial.layout
     mask = layout.allowed(pods.nodes)
     if flavor is not None:
-        hit = trial.usage.refusal(queue, accounts({flavor: pods.takes * len(ordinals)}))
+        hit = quota_hit(trial, queue, accounts({flavor: pods.takes * len(ordinals)}))
         if hit is not None:
             return reasons.queue_limit(hit)
         mask = mask & layout.of_flavor(flavor)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from admission.engine import reasons
-from admission.engine.flavors import seat
+from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Reason
 from admission.engine.trial import Trial
 from queues.quota import Account
@@ -104,7 +104,7 @@ def _together(
     workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, ...]], trial: Trial
 ) -> list[Seat] | Reason:
     """All of them or none."""
-    hit = trial.usage.refusal(workload.queue, asked(workload, ordinals))
+    hit = quota_hit(trial, workload.queue, asked(workload, ordinals))
     if hit is not None:
         return reasons.queue_limit(hit)
     seats: list[Seat] = []

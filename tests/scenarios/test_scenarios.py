@@ -1,0 +1,170 @@
+"""Every scenario file is played through ``decide``, turn by turn.
+
+Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead]``), ``queues``
+(deserved, guarantee, capability in GPUs, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name:
+PODS × N GPUs [minimum M] [required rack | preferred rack] [priority P] [tolerates KEY]``), ``expect`` of the first
+turn and ``then``, a list of further turns that may change ``queues``, let work end (``ends``) or arrive.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.plan import Plan
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import HOST, Node, NodeTable
+from queues.quota import ROOT, Limits, Queue
+from queues.resources import GPU, Resources
+from queues.workload import (
+    NodeFilter,
+    NodeName,
+    PodSet,
+    QueueName,
+    Taint,
+    Toleration,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+from tests.laws.after import apply, seats_after
+
+FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead)?")
+WORK = re.compile(
+    r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: priority (\d+))?(?: tolerates (\S+))?"
+)
+LIMITS = ("guarantee", "deserved", "capability")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_story_holds(path: Path) -> None:
+    story = yaml.safe_load(path.read_text())
+    assert story["about"].endswith(".")
+    snapshot = started(story)
+    memo = Memo()
+    for turn in [story, *story.get("then", [])]:
+        snapshot = changed(snapshot, turn)
+        plan, memo = decide(snapshot, memo)
+        assert told(turn["expect"], snapshot, plan) == turn["expect"]
+        snapshot = apply(snapshot, plan)
+
+
+def test_there_are_stories() -> None:
+    assert len(FILES) >= 12
+
+
+def started(story: dict[str, Any]) -> Snapshot:
+    """The world before anything of the story arrives: what runs was admitted in turns of its own."""
+    snapshot = Snapshot(
+        now=1000,
+        queues={},
+        nodes=NodeTable.build(nodes(story["nodes"]), [("rack", HOST)]),
+        pending={},
+        admissions={},
+    )
+    # What runs came when nothing was limited yet.
+    snapshot = changed(snapshot, {"queues": {name.split("/")[0]: {} for name in story.get("running", {})}})
+    for name, text in story.get("running", {}).items():
+        snapshot = changed(snapshot, {"arrives": {name: text}})
+        plan, _ = decide(snapshot, Memo())
+        assert [admit.workload.uid for admit in plan.admits] == [name]
+        snapshot = apply(snapshot, plan)
+    return snapshot
+
+
+def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
+    arrived = len(snapshot.pending) + len(snapshot.admissions)
+    new = [
+        workload(name, text, arrived + i) for i, (name, text) in enumerate(turn.get("arrives", {}).items())
+    ]
+    over = {
+        number: frozenset(range(len(admission.seats)))
+        for number, admission in snapshot.admissions.items()
+        if admission.workload.uid in turn.get("ends", [])
+    }
+    return replace(
+        snapshot,
+        queues=queues(turn["queues"]) if "queues" in turn else snapshot.queues,
+        pending={**snapshot.pending, **{each.key: each for each in new}},
+        ended=over,
+    )
+
+
+def told(wanted: dict[str, Any], snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
+    """What the plan says about the things that are expected."""
+    held = {key.uid: seats for key, seats in seats_after(snapshot, plan).items()}
+    reasons = {key.uid: reason for key, reason in plan.reasons.items()}
+    layout = snapshot.nodes.layout
+    rack = {name: layout.labels.of(layout.position[name])["rack"] for name in layout.names}
+    found = {
+        "admits": sorted(admit.workload.uid for admit in plan.admits),
+        "evicts": sorted(snapshot.admissions[evict.admission].workload.uid for evict in plan.evicts),
+        "waits": {name: str(reason.code) for name, reason in reasons.items()},
+        "says": {name: reasons[name].message for name in wanted.get("says", {}) if name in reasons},
+        "seats": {name: len(held.get(name, ())) for name in wanted.get("seats", {})},
+        "racks": {name: len({rack[seat.node] for seat in held[name]}) for name in wanted.get("racks", {})},
+    }
+    return {question: found[question] for question in wanted}
+
+
+def nodes(lines: list[str]) -> list[Node]:
+    made = []
+    for line in lines:
+        match = NODES.fullmatch(line)
+        assert match is not None, line
+        count, gpus, rack, taint, dead = match.groups()
+        for _ in range(int(count)):
+            name = NodeName(f"n{len(made)}")
+            made.append(
+                Node(
+                    name=name,
+                    allocatable=Resources({GPU: int(gpus) * 1000, "pods": 110}),
+                    labels={"rack": rack, HOST: name},
+                    taints=(Taint(taint, "", "NoSchedule"),) if taint else (),
+                    usable=not dead,
+                )
+            )
+    return made
+
+
+def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
+    made = {}
+    for name, fields in written.items():
+        amounts = {kind: {GPU: fields[kind] * 1000} for kind in LIMITS if kind in fields}
+        rest = {field: value for field, value in fields.items() if field not in LIMITS}
+        limits = Limits(**{**amounts, "guarantee": Resources(amounts.get("guarantee", {}))})
+        made[QueueName(name)] = Queue(**{"name": QueueName(name), "parent": ROOT, "limits": limits, **rest})
+    return made
+
+
+def workload(name: str, text: str, arrival: int) -> Workload:
+    match = WORK.fullmatch(text)
+    assert match is not None, text
+    pods, amount, what, minimum, rack, priority, tolerates = match.groups()
+    takes = Resources({GPU if what == "GPUs" else what: int(amount) * 1000, "pods": 1})
+    tolerations = (Toleration(key=tolerates, operator="Exists"),) if tolerates else ()
+    return Workload(
+        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
+        namespace="team",
+        name=name.split("/")[1],
+        queue=QueueName(name.split("/", maxsplit=1)[0]),
+        priority=int(priority or 0),
+        arrival=arrival,
+        minimum=int(minimum or pods),
+        pod_sets=(
+            PodSet(
+                name="main",
+                count=int(pods),
+                takes=takes,
+                nodes=NodeFilter(tolerations=tolerations),
+                required_topology="rack" if rack == "required" else None,
+                preferred_topology="rack" if rack == "preferred" else None,
+            ),
+        ),
+    )
