@@ -53,6 +53,8 @@ class Credentials:
                 config.load_incluster_config(client_configuration=configuration)
                 return cls(configuration, None)
             where = str(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
+            if not any(Path(part).expanduser().exists() for part in where.split(os.pathsep)):
+                raise FileNotFoundError("no such file")
             loader = await config.load_kube_config(
                 config_file=where, context=context, client_configuration=configuration, persist_config=False
             )
@@ -75,7 +77,7 @@ class Credentials:
             async with self._lock:
                 await self._refresh(rejected)
         token: str | None = self._configuration.api_key.get("BearerToken")
-        return token
+        return token.strip() if token else None  # files tend to end with a newline
 
     async def _refresh(self, rejected: bool) -> None:
         now = time.monotonic()

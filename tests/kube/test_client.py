@@ -3,12 +3,19 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from admission.kube import credentials
 from admission.kube.client import Client, resource_of
 from queues.errors import (
     ApiError,
@@ -216,6 +223,32 @@ async def test_a_rotated_token_is_read_anew_when_the_old_one_is_refused(
     ]
 
 
+async def test_a_pods_service_account_serves_and_its_rotated_token_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration, config = credentials._library()
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first\n")
+    authority.write_bytes(_certificate())
+    mounted = partial(config.load_incluster_config, token_filename=str(token), cert_filename=str(authority))
+    library = (configuration, SimpleNamespace(load_incluster_config=mounted))
+    monkeypatch.setattr(credentials, "_library", lambda: library)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
+    found = await credentials.Credentials.load()
+    assert (found.server, await found.authorization()) == ("https://[fd00::1]:6443", "Bearer first")
+    token.write_text("second\n")
+    assert await found.authorization(rejected=True) == "Bearer second"
+
+
+def _certificate() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + timedelta(days=9999))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
 async def test_credentials_may_come_from_a_plugin(server: FakeApiServer, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     credential = (
@@ -240,6 +273,8 @@ async def test_credentials_may_come_from_a_plugin(server: FakeApiServer, tmp_pat
 
 async def test_an_unusable_kubeconfig_says_which_and_why(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
+    with pytest.raises(ApiUnavailable, match=f"cannot use {path}: no such file"):
+        await Client.connect(path)
     path.write_text("apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n")
     with pytest.raises(ApiUnavailable, match=f"{path}.*current-context"):
         await Client.connect(path)
