@@ -40,6 +40,8 @@ class Stock:
         self.flavors.pop(name, None)
         if fact is not None:
             self.flavors[name] = fact
+        # The ledger bounds root per flavor, so it must learn each node's flavor again.
+        self.unsaved.update(self.nodes)
         self._table = None
 
     def put_topology(self, name: str, fact: TopologyFact | None) -> None:

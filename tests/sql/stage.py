@@ -70,7 +70,7 @@ class Away:
     beneficiary: WorkloadKey | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Why:
     code: str
     message: str = ""

@@ -1,0 +1,163 @@
+"""Transactions and what their errors mean."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from sqlalchemy import text
+
+from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from queues.sql.database import Database
+
+KILL = text("SELECT pg_terminate_backend(:pid)")
+PID = text("SELECT pg_backend_pid()")
+
+
+async def test_what_a_block_wrote_is_there_unless_it_raised(muster: Database) -> None:
+    async with muster.transaction() as tx:
+        await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+
+    async def write_and_fail() -> None:
+        async with muster.transaction() as tx:
+            await tx.execute(text("INSERT INTO queues (name) VALUES ('b')"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await write_and_fail()
+    async with muster.transaction() as tx:
+        assert (await tx.scalars(text("SELECT name FROM queues ORDER BY 1"))).all() == ["a", "root"]
+
+
+async def test_a_snapshot_sees_one_moment_and_writes_nothing(muster: Database) -> None:
+    async with muster.snapshot() as tx:
+        before = await tx.scalar(text("SELECT count(*) FROM queues"))
+        async with muster.transaction() as other:
+            await other.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+        assert await tx.scalar(text("SELECT count(*) FROM queues")) == before
+    with pytest.raises(DatabaseError, match="read-only"):
+        async with muster.snapshot() as tx:
+            await tx.execute(text("INSERT INTO queues (name) VALUES ('b')"))
+    async with muster.transaction() as tx:
+        await tx.execute(text("INSERT INTO queues (name) VALUES ('c')"))
+
+
+async def test_a_mistake_is_not_an_outage(muster: Database) -> None:
+    with pytest.raises(DatabaseError, match="does not exist") as caught:
+        async with muster.transaction() as tx:
+            await tx.execute(text("SELECT * FROM nowhere"))
+    assert not isinstance(caught.value, DatabaseUnavailable)
+
+
+async def test_an_address_without_a_server_says_so() -> None:
+    with pytest.raises(DatabaseUnavailable):
+        await Database.connect("postgresql://nobody@/nothing?host=/nowhere")
+
+
+async def test_a_lost_connection_is_an_outage_and_the_next_transaction_gets_a_new_one(
+    muster: Database,
+) -> None:
+    async def lose_it() -> None:
+        async with muster.transaction() as tx:
+            pid = await tx.scalar(PID)
+            async with muster.transaction() as other:
+                await other.execute(KILL, {"pid": pid})
+            await tx.execute(text("SELECT 1"))
+
+    with pytest.raises(DatabaseUnavailable):
+        await lose_it()
+    async with muster.transaction() as tx:
+        assert await tx.scalar(text("SELECT 1")) == 1
+
+
+async def test_a_statement_that_takes_too_long_is_ended(database: str) -> None:
+    hasty = await Database.connect(database, statement_timeout=0.05)
+    with pytest.raises(DatabaseError, match="statement timeout"):
+        async with hasty.transaction() as tx:
+            await tx.execute(text("SELECT pg_sleep(5)"))
+    await hasty.close()
+
+
+async def test_a_holder_that_stops_gives_its_locks_back(database: str, muster: Database) -> None:
+    sleepy = await Database.connect(database, idle_timeout=0.05)
+
+    async def hold_and_stop() -> None:
+        async with sleepy.transaction() as tx:
+            await tx.execute(text("SELECT * FROM queues FOR UPDATE"))
+            async with muster.transaction() as other:
+                await other.execute(text("UPDATE queues SET paused = true"))
+            await tx.execute(text("SELECT 1"))
+
+    with pytest.raises(DatabaseError):
+        await hold_and_stop()
+    await sleepy.close()
+
+
+class Wire:
+    """A proxy that hands COMMIT on and then loses the answer."""
+
+    def __init__(self) -> None:
+        self.cut_after_commit = False
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, target: str, here: Path) -> asyncio.Server:
+        async def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there_reader, there_writer = await asyncio.open_unix_connection(target)
+            self._writers += [writer, there_writer]
+            lost = asyncio.Event()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._requests(reader, there_writer, lost))
+                tasks.create_task(self._answers(there_reader, writer, lost))
+
+        return await asyncio.start_unix_server(on_connect, here)
+
+    async def _requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65536):
+            if self.cut_after_commit and b"COMMIT" in data:
+                lost.set()
+            writer.write(data)
+        writer.close()
+
+    async def _answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event
+    ) -> None:
+        while data := await reader.read(65536):
+            if lost.is_set():
+                break
+            writer.write(data)
+        writer.close()
+
+
+@asynccontextmanager
+async def behind_a_wire(database: str) -> AsyncIterator[tuple[Database, Wire]]:
+    address = urlsplit(database)
+    target = parse_qs(address.query)["host"][0]
+    wire = Wire()
+    with TemporaryDirectory() as here:
+        server = await wire.serve(f"{target}/.s.PGSQL.5432", Path(here) / ".s.PGSQL.5432")
+        muster = await Database.connect(database.replace(address.query, f"host={here}"))
+        yield muster, wire
+        await muster.close()
+        server.close()
+
+
+async def test_an_answer_to_commit_that_never_came_is_an_unknown_outcome(
+    database: str, muster: Database
+) -> None:
+    async with behind_a_wire(database) as (far, wire):
+
+        async def commit_into_the_dark() -> None:
+            async with far.transaction() as tx:
+                await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+                wire.cut_after_commit = True
+
+        with pytest.raises(OutcomeUnknown):
+            await commit_into_the_dark()
+        wire.cut_after_commit = False
+    async with muster.transaction() as tx:
+        assert await tx.scalar(text("SELECT count(*) FROM queues WHERE name = 'a'")) == 1
