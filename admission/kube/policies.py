@@ -65,11 +65,12 @@ class PolicyOptions:
 def mutating_policies(options: PolicyOptions) -> list[Document]:
     """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
     documents = [
-        *_waiting(POD, _pod_patches(options), _of_volcano("object", options)),
+        *_waiting(POD, _pod_patches(options), _of_volcano("object", options), options),
         *_waiting(
             JOB,
             _job_patches(options),
             f"{_of_volcano('object.spec.template', options)} || {annotation(QUEUE_ANNOTATION)} != ''",
+            options,
         ),
     ]
     for name, kind in (("muster-requester-vcjobs", VCJOB), ("muster-requester-podgroups", POD_GROUP)):
@@ -118,7 +119,7 @@ POD_GROUP: Final = kind_at(SCHEDULING_VOLCANO, "podgroups")
 QUEUE: Final = kind_at(SCHEDULING_VOLCANO, "queues")
 
 
-def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
+def _waiting(kind: Kind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
     """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
     noun = {"pods": "gate", "jobs": "suspend"}[kind.resource]
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
@@ -140,7 +141,9 @@ def _waiting(kind: Kind, patches: str, of_volcano: str) -> list[Document]:
     }
     # Static pods are shown to the API server by their kubelet; they run already and cannot be gated.
     static = {"name": "not-by-a-node", "expression": "!('system:nodes' in request.userInfo.groups)"}
-    conditions = [static] if kind is POD else []
+    # A Job's template has all of it already, unless it was written before the policies were.
+    complete = {"name": "not-complete-by-its-template", "expression": f"!({_complete(options)})"}
+    conditions = [static, complete] if kind is POD else []
     volcano = {"name": "meant-for-volcano", "expression": of_volcano}
     by_selector, by_condition = f"muster-{noun}", f"muster-{noun}-volcano"
     return [
@@ -284,11 +287,23 @@ def _job_patches(options: PolicyOptions) -> str:
         _add(f"/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
         _map_exists(template, at, "labels"),
         _add(f"{at}/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
+        # Anything else in its place is refused by the guard.
+        _only_if(
+            f"{label(RELEASED, template)} == ''",
+            _add(f"{at}/metadata/labels/{_escaped(RELEASED)}", "'false'"),
+        ),
         _scheduler(f"{template}.spec", f"{at}/spec", options),
         _note_requester(options),
         _map_exists(template, at, "annotations"),
         _add(f"{at}/metadata/annotations/{_escaped(USER)}", "request.userInfo.username"),
     )
+
+
+def _complete(options: PolicyOptions) -> str:
+    """Whether the job controller copied gate, mark and requester, so that nothing is left to be changed."""
+    gated = f"object.spec.?schedulingGates.orValue([]).exists(g, g.name == {text(GATE)})"
+    marked = f"{label(RELEASED)} == 'false' && {annotation(USER)} != ''"
+    return f"{by_job_controller(options)} && {gated} && {marked}"
 
 
 def _scheduler(of: str, at: str, options: PolicyOptions) -> str:

@@ -217,6 +217,20 @@ async def test_nobody_signs_with_the_name_of_another(place: Place) -> None:
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
+async def test_a_pod_that_looks_complete_is_signed_nevertheless_unless_a_job_made_it(place: Place) -> None:
+    complete = pod(
+        "a",
+        labels={**QUEUED, "muster.dev/released": "false"},
+        annotations={"muster.dev/user": "bob"},
+        schedulingGates=GATE,
+    )
+    made = await place.create("pods", complete)
+    assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
+    complete["metadata"]["name"] = "b"
+    made = await place.create("pods", complete, by=JOB_CONTROLLER)
+    assert made["metadata"]["annotations"]["muster.dev/user"] == "bob"
+
+
 # -- who may end the waiting --------------------------------------------------------------------------------
 
 
