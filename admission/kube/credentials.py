@@ -52,9 +52,7 @@ class Credentials:
             if in_cluster:
                 config.load_incluster_config(client_configuration=configuration)
                 return cls(configuration, None)
-            where = str(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
-            if not any(Path(part).expanduser().exists() for part in where.split(os.pathsep)):
-                raise FileNotFoundError("no such file")
+            where = _existing(str(kubeconfig) if kubeconfig is not None else _default_kubeconfig())
             loader = await config.load_kube_config(
                 config_file=where, context=context, client_configuration=configuration, persist_config=False
             )
@@ -110,6 +108,12 @@ class Credentials:
 
 def _default_kubeconfig() -> str:
     return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _existing(where: str) -> str:
+    if not any(Path(part).expanduser().exists() for part in where.split(os.pathsep)):
+        raise FileNotFoundError("no such file")
+    return where
 
 
 def _proxy_of(server: str) -> str | None:
