@@ -8,7 +8,8 @@ domains that hold all, the one with least room is taken, so that large holes sta
 hole in an empty domain comes last. 3. Inside, level by level: the roomiest domains first, so that there are
 few, and for the rest the tightest.
 
-``spread`` placement turns 2 and 3 round: the roomiest domain, and pods evenly over its nodes.
+``spread`` placement turns 2 and 3 round: the roomiest domain, and pods evenly over its nodes; over all nodes
+where no level is asked for.
 """
 
 from collections.abc import Sequence
@@ -54,7 +55,8 @@ class Place:
 
 def place(ask: Ask) -> Place | None:
     """Nodes for all pods; None: they do not fit, or not in one domain of the required level."""
-    for at in range(ask.at, -1, -1):
+    anywhere = ask.spread and not ask.required and ask.at == len(ask.chain) - 1
+    for at in range(-1 if anywhere else ask.at, -1, -1):
         sums = ask.chain[at].sums(ask.room)
         fitting = np.flatnonzero(sums >= ask.pods)
         if len(fitting):

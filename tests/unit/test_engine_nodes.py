@@ -1,0 +1,163 @@
+"""Nodes as arrays, which of them a pod may use, and where pods of one shape go."""
+
+import numpy as np
+import pytest
+
+from admission.engine.placement import Ask, place
+from admission.engine.topology import HOST, Node, NodeTable
+from queues.resources import Resources
+from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
+
+NODES = [
+    Node(name=NodeName("a"), allocatable=Resources({"cpu": 4000}), labels={"zone": "x", "cores": "8"}),
+    Node(name=NodeName("b"), allocatable=Resources({"cpu": 4000}), labels={"zone": "y", "cores": "16"}),
+    Node(name=NodeName("c"), allocatable=Resources({"cpu": 4000}), labels={"cores": "many"}),
+]
+
+
+def chosen(*requirements: Requirement) -> set[str]:
+    layout = NodeTable.build(NODES).layout
+    mask = layout.allowed(NodeFilter(affinity=(requirements,)))
+    return {name for name, allowed in zip(layout.names, mask, strict=True) if allowed}
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "expected"),
+    [
+        ("In", ("x", "z"), {"a"}),
+        ("NotIn", ("x",), {"b", "c"}),
+        ("Exists", (), {"a", "b"}),
+        ("DoesNotExist", (), {"c"}),
+        ("Nonsense", (), set()),
+    ],
+)
+def test_operators_over_labels(operator: str, values: tuple[str, ...], expected: set[str]) -> None:
+    assert chosen(Requirement("zone", operator, values)) == expected
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("Gt", {"b"}), ("Lt", set())])
+def test_greater_and_less_compare_integers_only(operator: str, expected: set[str]) -> None:
+    assert chosen(Requirement("cores", operator, ("8",))) == expected
+
+
+def test_requirements_of_a_term_are_all_met_and_an_empty_term_matches_nothing() -> None:
+    assert chosen(Requirement("zone", "Exists"), Requirement("cores", "In", ("16",))) == {"b"}
+    assert chosen() == set()
+
+
+def test_match_fields_choose_by_name() -> None:
+    assert chosen(Requirement("metadata.name", "In", ("c",), field=True)) == {"c"}
+
+
+def test_terms_are_alternatives() -> None:
+    layout = NodeTable.build(NODES).layout
+    terms = ((Requirement("zone", "In", ("x",)),), (Requirement("zone", "In", ("y",)),))
+    assert layout.allowed(NodeFilter(affinity=terms)).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration(key="gpu", value="yes"), True),
+        (Toleration(key="gpu", value="no"), False),
+        (Toleration(key="gpu", operator="Exists"), True),
+        (Toleration(operator="Exists"), True),
+        (Toleration(key="gpu", operator="Exists", effect="NoExecute"), False),
+        (Toleration(value="yes"), False),
+    ],
+)
+def test_tolerations_match_taints_as_in_the_core_api(toleration: Toleration, tolerated: bool) -> None:
+    node = Node(name=NodeName("a"), allocatable=Resources(), taints=(Taint("gpu", "yes", "NoSchedule"),))
+    layout = NodeTable.build([node]).layout
+    assert layout.allowed(NodeFilter(tolerations=(toleration,))).tolist() == [tolerated]
+
+
+def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
+    node = Node(name=NodeName("a"), allocatable=Resources(), taints=(Taint("gpu", "", "PreferNoSchedule"),))
+    assert NodeTable.build([node]).layout.allowed(NodeFilter()).tolist() == [True]
+
+
+def test_used_amounts_change_in_a_new_table_and_new_resources_get_a_row() -> None:
+    table = NodeTable.build(NODES)
+    changed = table.with_used(
+        {NodeName("a"): Resources({"cpu": 500, "x/y": 1}), NodeName("gone"): Resources()}
+    )
+    assert changed[NodeName("a")] == (Resources({"cpu": 4000}), Resources({"cpu": 500, "x/y": 1}))
+    assert table[NodeName("a")] == (Resources({"cpu": 4000}), Resources())
+    assert changed.layout is table.layout
+    back = changed.with_used({NodeName("a"): Resources({"cpu": -500, "x/y": -1})})
+    assert back[NodeName("a")] == table[NodeName("a")]
+
+
+def test_domains_of_one_name_in_two_blocks_are_two_domains() -> None:
+    nodes = [
+        Node(name=NodeName(f"n{i}"), allocatable=Resources(), labels={"block": block, "rack": "r1"})
+        for i, block in enumerate(["b1", "b2", "b1"])
+    ]
+    table = NodeTable.build(nodes, [("block", "rack")])
+    block, rack, host = table.layout.chains[0]
+    assert rack.domains == ("b1/r1", "b2/r1")
+    assert table.layout.names == ("n0", "n2", "n1")
+    assert rack.sums(np.array([1, 2, 4])).tolist() == [3, 4]
+    assert (block.key, host.key) == ("block", HOST)
+
+
+def test_levels_of_a_second_topology_need_no_order_of_the_nodes() -> None:
+    nodes = [
+        Node(name=NodeName(f"n{i}"), allocatable=Resources(), labels={"rack": f"r{i}", "power": f"p{i % 2}"})
+        for i in range(4)
+    ]
+    table = NodeTable.build(nodes, [("rack",), ("power",)])
+    found = table.layout.chain("power")
+    assert found is not None
+    power = found[0][found[1]]
+    assert power.sums(np.array([1, 2, 4, 8])).tolist() == [5, 10]
+    assert power.members(1).tolist() == [1, 3]
+    assert table.layout.chain("moon") is None
+
+
+def racks(*sizes: int) -> NodeTable:
+    """Racks of nodes named by their rack, sizes in nodes."""
+    return NodeTable.build(
+        [
+            Node(name=NodeName(f"r{rack}-{i}"), allocatable=Resources(), labels={"rack": f"r{rack}"})
+            for rack, size in enumerate(sizes)
+            for i in range(size)
+        ],
+        [("rack",)],
+    )
+
+
+def placed(table: NodeTable, room: list[int], pods: int, **rest: bool) -> dict[str, int] | None:
+    chain = table.layout.chains[0]
+    at = 0 if rest.get("required") else 1
+    found = place(Ask(pods=pods, room=np.array(room), chain=chain, at=at, **rest))
+    if found is None:
+        return None
+    assert found.counts.sum() == pods
+    assert len(found.each()) == pods
+    return dict(zip([table.layout.names[c] for c in found.columns], found.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("room", "pods", "expected"),
+    [
+        ([8, 4, 8, 2], 3, {"r0-1": 3}),  # the tightest node that holds all
+        ([8, 4, 8, 2], 9, {"r1-0": 8, "r1-1": 1}),  # no node: the tightest rack, few nodes in it
+        ([4, 4, 8, 2], 14, {"r0-0": 4, "r1-0": 8, "r1-1": 2}),  # no rack: few racks
+        ([4, 4, 8, 2], 19, None),
+    ],
+)
+def test_the_tightest_place_that_holds_all(
+    room: list[int], pods: int, expected: dict[str, int] | None
+) -> None:
+    assert placed(racks(2, 2), room, pods) == expected
+
+
+def test_a_required_level_is_never_left() -> None:
+    assert placed(racks(2, 2), [4, 4, 8, 2], 10, required=True) == {"r1-0": 8, "r1-1": 2}
+    assert placed(racks(2, 2), [4, 4, 8, 2], 11, required=True) is None
+
+
+def test_spread_puts_pods_evenly_onto_nodes() -> None:
+    assert placed(racks(2, 2), [1, 8, 8, 8], 7, spread=True) == {"r0-0": 1, "r0-1": 2, "r1-0": 2, "r1-1": 2}
