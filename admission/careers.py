@@ -68,13 +68,12 @@ class Careers:
     def work(self, world: World, keys: Iterable[WorkloadKey], now: int) -> list[JobWork]:
         """What these Jobs need done in the cluster."""
         found = []
-        groups = set(world.job_groups.values())
         for key in keys:
             view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
             if view is None:
                 continue
             state = world.jobs.get(key.uid) or JobState(uid=key.uid)
-            has_group = (view.spec.namespace, view.spec.group_name) in groups
+            has_group = (view.spec.namespace, view.spec.group_name) in world.job_groups
             try:
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
             except InvalidDocument as error:

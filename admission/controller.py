@@ -13,6 +13,8 @@ from admission.cycle import TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
 from admission.kube.client import Client
+from admission.kube.door import Door
+from admission.kube.webhook_configuration import Callee
 from admission.leader import Leadership, Mandate, Patience
 from admission.metrics import Metrics, Watching
 from admission.portrait import Patience as WorldPatience
@@ -66,13 +68,26 @@ class Controller:
             )
             await stack.enter_async_context(web.serving(application, settings.http_address))
             async with asyncio.TaskGroup() as tasks:
+                door = self._door(self._client)
+                opened = tasks.create_task(door.run(), name="webhook") if door is not None else None
                 work = tasks.create_task(
                     leadership.run(lambda mandate: self._serve(means, mandate)), name="lead"
                 )
                 await stop.wait()
                 _log.info("stopping")
                 work.cancel()
+                if opened is not None:
+                    opened.cancel()
         return 0
+
+    def _door(self, client: Client) -> Door | None:
+        """The webhook, where the API server can reach this process: at a URL, or by its Service."""
+        settings = self._settings
+        if settings.webhook_url is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
+            return None
+        callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
+        address = settings.webhook_address
+        return Door(client, callee=callee, host=address.host, port=address.port)
 
     async def _database(self, stack: AsyncExitStack) -> Database:
         settings = self._settings

@@ -1,21 +1,230 @@
-"""What objects should say about themselves, from the world; written by ``admission.kube.status``."""
+"""What objects should say about themselves: from the world to ``admission.kube.status``, which writes it in time."""
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final
 
 from admission.careers import Careers
+from admission.compose import is_live
 from admission.cycle import TurnReport
+from admission.engine.plan import Reason
+from admission.facts import PodPhase
+from admission.jobs.lifecycle import JobState
+from admission.jobs.work import companions_of
 from admission.kube.client import Client
+from admission.kube.status import Events, Status
+from admission.portrait import Portrait
+from admission.status import (
+    JobStatusFacts,
+    Note,
+    ObjectRef,
+    QueueStatusFacts,
+    StatusWanted,
+    WorkloadStatus,
+    admitted_condition,
+    bare_pod,
+    batch_job,
+    job_status,
+    pod_group,
+    pod_group_status,
+    queue_object,
+    queue_status,
+    volcano_job,
+)
 from admission.world import World
-from queues.workload import WorkloadKey
-import asyncio
+from queues.errors import InvalidDocument
+from queues.resources import NOTHING, Resources
+from queues.workload import AdmissionState, QueueName, WorkloadKey, WorkloadKind
+
+#: Seconds between two countings of all queues.
+QUEUES_EVERY: Final = 2.0
 
 
 class Statuses:
-    def __init__(self, client: Client, guard: Callable[[], None], careers: Careers) -> None:
-        pass
+    """Tells objects and their owners what happened, one term long."""
+
+    def __init__(
+        self,
+        client: Client,
+        guard: Callable[[], None],
+        careers: Careers,
+        *,
+        problems: Mapping[WorkloadKey, Reason],
+        busy: Callable[[], bool],
+        instance: str,
+    ) -> None:
+        """``problems``: what keeps a Volcano Job's pods from being made; ``busy``: pods are being let go now."""
+        self._status = Status(client, guard, busy=busy)
+        self._events = Events(client, guard, self._status.counts, instance=instance, busy=busy)
+        self._careers = careers
+        self._problems = problems
+        self._queues_due = 0.0
+        self._queues_stale = True
 
     async def run(self) -> None:
-        await asyncio.Event().wait()
+        """Write what is due, until cancelled. Raises Fenced."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._status.run(), name="statuses")
+            tasks.create_task(self._events.run(), name="events")
 
     def look_at(self, world: World, touched: Collection[WorkloadKey], report: TurnReport) -> None:
-        pass
+        """Note what these workloads should say from now on; returns at once."""
+        self._status.submit(wanted for key in touched for wanted in self._wanted(world, key))
+        self._tell(world, touched, report)
+        gone = [key for key in touched if key not in world.portraits]
+        self._status.forget(key.uid for key in gone)
+        self._events.forget(key.uid for key in gone)
+        self._queues_stale = self._queues_stale or bool(touched) or report.applied is not None
+        now = asyncio.get_running_loop().time()
+        if self._queues_stale and now >= self._queues_due:
+            self._queues_due, self._queues_stale = now + QUEUES_EVERY, False
+            self._status.submit(queue_statuses(world))
+
+    def _wanted(self, world: World, key: WorkloadKey) -> Iterator[StatusWanted]:
+        portrait = world.portraits.get(key)
+        if portrait is None:
+            return
+        match key.kind:
+            case WorkloadKind.VOLCANO_JOB:
+                yield from self._of_volcano_job(world, portrait)
+            case WorkloadKind.POD_GROUP if key in world.facts:
+                ref = pod_group(portrait.namespace, portrait.name, key.uid)
+                yield pod_group_status(_workload_status(world, portrait, ref, world.facts[key].phase))
+            case WorkloadKind.JOB if key in world.facts and not portrait.over:
+                ref = batch_job(portrait.namespace, portrait.name, key.uid)
+                yield admitted_condition(_workload_status(world, portrait, ref))
+            case WorkloadKind.POD if not portrait.over:
+                ref = bare_pod(portrait.namespace, portrait.name, key.uid)
+                yield admitted_condition(_workload_status(world, portrait, ref))
+            case _:
+                return
+
+    def _of_volcano_job(self, world: World, portrait: Portrait) -> Iterator[StatusWanted]:
+        key = portrait.key
+        fact, view = world.facts.get(key), self._careers.view(world, key)
+        if fact is None or fact.deleting:
+            return
+        if view is None:
+            message = self._careers.problems.get(key, "its document cannot be read")
+            ref = volcano_job(portrait.namespace, portrait.name, key.uid)
+            state = {"phase": "Pending", "reason": "InvalidSpec", "message": message}
+            yield StatusWanted(ref=ref, fields={"state": state}, seen=fact.phase)
+            return
+        state_ = world.jobs.get(key.uid) or JobState(uid=key.uid)
+        try:
+            companions = companions_of(view.spec)
+        except InvalidDocument:
+            companions = ()
+        yield job_status(
+            JobStatusFacts(
+                spec=view.spec,
+                state=state_,
+                counts=view.counts(state_),
+                companions=companions if world.admissions_of(key) else (),
+                reason=self._problems.get(key) or _reason(world, portrait),
+                unsupported=fact.unsupported,
+                seen=fact.phase,
+            )
+        )
+        group = world.job_groups.get((portrait.namespace, view.spec.group_name))
+        if group is not None:
+            ref = pod_group(portrait.namespace, view.spec.group_name, group)
+            yield pod_group_status(_workload_status(world, portrait, ref))
+
+    def _tell(self, world: World, touched: Collection[WorkloadKey], report: TurnReport) -> None:
+        applied = report.applied
+        for id_, admit in applied.admitted if applied is not None else ():
+            nodes = len({seat.node for seat in admit.seats})
+            message = f"{len(admit.seats)} seats on {nodes} nodes, admission {id_}, queue {admit.queue}"
+            self._note(world, admit.workload, reason="Admitted", message=message, action="Admit")
+        for evict in applied.evicted if applied is not None else ():
+            admission = world.admissions.get(evict.admission)
+            if admission is not None:
+                self._note(
+                    world,
+                    admission.workload,
+                    reason="Evicted",
+                    message=evict.message,
+                    action="Evict",
+                    warning=True,
+                )
+        for key in touched:
+            portrait = world.portraits.get(key)
+            reason = None if portrait is None else self._problems.get(key) or _reason(world, portrait)
+            if reason is not None:
+                self._note(world, key, reason=reason.code, message=reason.message, action="Wait")
+
+    def _note(
+        self, world: World, key: WorkloadKey, *, reason: str, message: str, action: str, warning: bool = False
+    ) -> None:
+        portrait = world.portraits.get(key)
+        if portrait is not None:
+            ref = _REFS[key.kind](portrait.namespace, portrait.name, key.uid)
+            self._events.tell(Note(ref=ref, reason=reason, message=message, action=action, warning=warning))
+
+
+_REFS: Final[Mapping[WorkloadKind, Callable[[str, str, str], ObjectRef]]] = {
+    WorkloadKind.VOLCANO_JOB: volcano_job,
+    WorkloadKind.JOB: batch_job,
+    WorkloadKind.POD_GROUP: pod_group,
+    WorkloadKind.POD: bare_pod,
+}
+
+
+def _reason(world: World, portrait: Portrait) -> Reason | None:
+    return world.reasons.get(portrait.key) if portrait.lacking else None
+
+
+def _workload_status(
+    world: World, portrait: Portrait, ref: ObjectRef, seen: str | None = None
+) -> WorkloadStatus:
+    phases = Counter(pod.phase for pod in portrait.pods)
+    open_ = any(place.admission.state is AdmissionState.OPEN for place in portrait.occupancies)
+    return WorkloadStatus(
+        ref=ref,
+        minimum=portrait.workload.minimum,
+        admitted=open_,
+        reason=_reason(world, portrait) if not open_ else None,
+        pending=phases[PodPhase.PENDING],
+        running=phases[PodPhase.RUNNING],
+        bound=sum(pod.node is not None and is_live(pod) for pod in portrait.pods),
+        succeeded=phases[PodPhase.SUCCEEDED],
+        failed=phases[PodPhase.FAILED],
+        seen=seen,
+    )
+
+
+def queue_statuses(world: World) -> Iterator[StatusWanted]:
+    """The status of every queue, counted from all workloads."""
+    allocated: dict[QueueName, Resources] = {}
+    for admission in world.admissions.values():
+        allocated[admission.queue] = allocated.get(admission.queue, NOTHING) + admission.holds()
+    counts: Counter[tuple[QueueName, str]] = Counter()
+    for portrait in world.portraits.values():
+        counts[portrait.workload.queue, _standing(portrait)] += 1
+    problems = world.queue_problems()
+    for name, fact in sorted(world.queues.items()):
+        yield queue_status(
+            QueueStatusFacts(
+                ref=queue_object(name, fact.uid),
+                closed=fact.queue.closed,
+                broken=problems.get(name),
+                allocated=allocated.get(name, NOTHING),
+                pending=counts[name, "pending"],
+                inqueue=counts[name, "inqueue"],
+                running=counts[name, "running"],
+                completed=counts[name, "completed"],
+            )
+        )
+
+
+def _standing(portrait: Portrait) -> str:
+    if portrait.over:
+        return "completed"
+    open_ = [
+        place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
+    ]
+    if not open_:
+        return "pending"
+    return "running" if any(admission.started for admission in open_) else "inqueue"

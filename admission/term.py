@@ -88,7 +88,14 @@ class Lead:
         )
         creating = jobs.creating
         world.is_busy = lambda key: key in creating()
-        statuses = Statuses(means.client, guard, means.careers)
+        statuses = Statuses(
+            means.client,
+            guard,
+            means.careers,
+            problems=jobs.problems,
+            busy=lambda: bool(creating() or release.is_busy()),
+            instance=self._mandate.term.holder,
+        )
         cycle = self.cycle = Cycle(
             means.database,
             self._mandate.term,

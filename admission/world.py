@@ -27,6 +27,7 @@ from admission.facts import (
 from admission.jobs.lifecycle import JobState
 from admission.portrait import Patience, Portrait, Sight, portray
 from admission.stock import Stock
+from queues.quota import QueueTree
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -101,8 +102,9 @@ class World:
         self._pods_of: dict[WorkloadKey, set[str]] = {}
         self._owner: dict[str, WorkloadKey] = {}
         self._groups: dict[tuple[str, str], WorkloadKey] = {}
-        #: PodGroups that stand for Volcano Jobs: uid → (namespace, name).
-        self.job_groups: dict[str, tuple[str, str]] = {}
+        #: PodGroups that stand for Volcano Jobs: (namespace, name) → uid.
+        self.job_groups: dict[tuple[str, str], str] = {}
+        self._job_group_places: dict[str, tuple[str, str]] = {}
         self._members: dict[tuple[str, str], set[str]] = {}
         self._controlled: dict[WorkloadKey, set[str]] = {}
         self._admissions_of: dict[WorkloadKey, set[AdmissionId]] = {}
@@ -232,9 +234,14 @@ class World:
         key = WorkloadKey(change.workload_kind, change.key)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         if fact is not None and fact.owned_by_job:
-            self.job_groups[change.key] = (fact.namespace, fact.name)
+            place = (fact.namespace, fact.name)
+            self.job_groups[place] = change.key
+            self._job_group_places[change.key] = place
+            # Its name ends with the uid of its Job, whose status is told on it.
+            self._stale.add(WorkloadKey(WorkloadKind.VOLCANO_JOB, fact.name[-36:]))
             return
-        if self.job_groups.pop(change.key, None) is not None:
+        if change.key in self._job_group_places:
+            self.job_groups.pop(self._job_group_places.pop(change.key), None)
             return
         before = self.facts.pop(key, None)
         if fact is not None:
@@ -451,6 +458,12 @@ class World:
             evictable=dict(self._evictable),
             unbooked=tuple(self._unbooked.values()),
         )
+
+    def queue_problems(self) -> dict[QueueName, str]:
+        """Queues that cannot be used, with all that is wrong with them."""
+        queues = {name: fact.queue for name, fact in self.queues.items()}
+        tree = QueueTree.build(queues, self.stock.table().capacity())
+        return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
 
 
 def _discard(sets: dict[_Key, set[str]], key: _Key, member: str) -> None:

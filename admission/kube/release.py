@@ -113,6 +113,10 @@ class Release:
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
         asyncio.get_running_loop().call_later(pause, self.look_at, (key,))
 
+    def is_busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._under_way)
+
     async def stop(self) -> None:
         """Cancel what is under way."""
         tasks = list(self._under_way.values())
