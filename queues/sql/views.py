@@ -126,6 +126,8 @@ class QueueLine:
     #: Part of a cycle or below a parent that does not exist.
     broken: bool
     changed_by: str
+    #: ``spec.policy.order`` of its document; None: that of the parent, at the top ``priority``.
+    order: str | None = None
     accounts: tuple[AccountLine, ...] = ()
     #: Workloads of the queue itself.
     pending: int = 0
@@ -366,6 +368,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             queues.c.closed,
             queues.c.broken,
             queues.c.changed_by,
+            _ORDER.label("way"),
         )
         .where(queues.c.present)
         .order_by(queues.c.name)
@@ -378,6 +381,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             closed=row.closed,
             broken=row.broken,
             changed_by=row.changed_by,
+            order=row.way,
             accounts=tuple(accounts.get(row.name, ())),
             pending=waiting.get(row.name, 0),
             admitted=admitted.get(row.name, 0),

@@ -1,7 +1,11 @@
 """Rows of the SQL views become the documents that people read."""
 
+from dataclasses import replace
+
 from admission.web import bodies
-from admission.web.reader import explanation, in_line, ranges, tree
+from admission.web.reader import explanation, in_line
+from admission.web.tree import by_arrival, tree
+from admission.web.wording import facts_for_people, ranges
 from queues.resources import Resources
 from queues.sql import views
 from queues.workload import (
@@ -26,6 +30,7 @@ def line(
     closed: bool = False,
     broken: bool = False,
     pending: int = 0,
+    order: str | None = None,
     accounts: tuple[views.AccountLine, ...] = (),
 ) -> views.QueueLine:
     return views.QueueLine(
@@ -35,6 +40,7 @@ def line(
         closed=closed,
         broken=broken,
         changed_by="",
+        order=order,
         accounts=accounts,
         pending=pending,
     )
@@ -117,7 +123,7 @@ def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
 
 
 def test_places_are_counted_in_each_queue_by_itself() -> None:
-    found = in_line([waiting("one", "b"), waiting("two", "a"), waiting("three", "b")])
+    found = in_line([waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)])
 
     assert [(one.queue, one.position, one.name) for one in found] == [
         ("a", 1, "two"),
@@ -126,6 +132,25 @@ def test_places_are_counted_in_each_queue_by_itself() -> None:
     ]
     assert found[0].asks == {"memory": "1Gi", GPU: "8"}
     assert found[0].created == "2026-11-18T11:06:40Z"
+
+
+def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_otherwise() -> None:
+    queues = [
+        line("root", None),
+        line("a"),
+        line("f", order="fifo"),
+        line("f1", "f"),
+        line("f2", "f", order="priority"),
+    ]
+    pending = [
+        replace(waiting(f"{queue}-{priority}", queue, arrival), priority=priority)
+        for queue in ("a", "f", "f1", "f2")
+        for arrival, priority in ((1, 0), (2, 10))
+    ]
+
+    found = in_line(pending, by_arrival(queues))
+
+    assert [one.name for one in found] == ["a-10", "a-0", "f-0", "f-10", "f1-0", "f1-10", "f2-10", "f2-0"]
 
 
 def test_seats_are_gathered_by_node() -> None:
@@ -151,7 +176,7 @@ def test_seats_are_gathered_by_node() -> None:
         opened_at=1_795_000_000,
     )
     one = views.Explanation(
-        workload=waiting("one"),
+        workload=replace(waiting("one"), reason=None),
         state="admitted",
         position=None,
         position_by="",
@@ -185,3 +210,15 @@ def test_those_right_before_a_workload_are_told() -> None:
 
 def test_ranges_of_ordinals_are_short() -> None:
     assert [ranges([]), ranges([3]), ranges([2, 0, 1, 7, 9, 8])] == ["", "3", "0-2,7-9"]
+
+
+def test_numbers_of_a_reason_are_amounts_as_people_write_them() -> None:
+    assert facts_for_people(
+        {"resource": GPU, "limit": 32000, "asked": 8000, "fit": 3, "takes": {"memory": 2**30}}
+    ) == {
+        "resource": GPU,
+        "limit": "32",
+        "asked": "8",
+        "fit": 3,
+        "takes": {"memory": "1Gi"},
+    }

@@ -1,0 +1,131 @@
+"""The tree of queues as people see it: state, numbers of the subtree, order of those who wait."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from admission.web import bodies
+from admission.web.reading import UnknownName
+from queues.quota import ROOT
+from queues.resources import show
+from queues.sql import views
+from queues.workload import QueueName
+
+_BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
+
+
+def tree(lines: Iterable[views.QueueLine]) -> tuple[bodies.Queue, ...]:
+    """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
+    by_name = {line.name: line for line in lines}
+    children: dict[QueueName | None, list[QueueName]] = defaultdict(list)
+    for name in sorted(by_name):
+        parent = by_name[name].parent
+        children[parent if parent in by_name else None].append(name)
+    order: list[QueueName] = []
+    paused: dict[QueueName, QueueName] = {}
+    _walk(None, children, order)
+    order += sorted(by_name.keys() - set(order))  # members of a cycle hang below nothing
+    for name in order:
+        line = by_name[name]
+        if line.paused:
+            paused[name] = name
+        elif line.parent in paused:
+            paused[name] = paused[line.parent]
+    counts = {name: (by_name[name].pending, by_name[name].admitted) for name in order}
+    for name in reversed(order):
+        parent = by_name[name].parent
+        if parent in counts and not by_name[name].broken:
+            counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
+    return tuple(_queue(by_name[name], paused.get(name), *counts[name]) for name in order)
+
+
+def _walk(
+    top: QueueName | None, children: Mapping[QueueName | None, list[QueueName]], order: list[QueueName]
+) -> None:
+    stack = list(reversed(children[top]))
+    while stack:
+        name = stack.pop()
+        order.append(name)
+        stack.extend(reversed(children.get(name, [])))
+
+
+def _queue(line: views.QueueLine, paused_at: QueueName | None, pending: int, admitted: int) -> bodies.Queue:
+    state, message = "open", ""
+    if line.broken:
+        state, message = "broken", _BROKEN
+    elif line.closed:
+        state, message = "closed", "takes and admits nothing new"
+    elif paused_at is not None:
+        state, message = "paused", "" if paused_at == line.name else f"by way of {paused_at}"
+    accounts = tuple(
+        _account(account) for account in sorted(line.accounts, key=lambda a: (a.flavor, a.resource))
+    )
+    shares = [account.share for account in accounts if account.share is not None]
+    return bodies.Queue(
+        name=line.name,
+        parent=line.parent,
+        state=state,
+        message=message,
+        changed_by=line.changed_by,
+        share=max(shares, default=None),
+        pending=pending,
+        admitted=admitted,
+        accounts=accounts,
+    )
+
+
+def _account(line: views.AccountLine) -> bodies.Account:
+    def told(units: int | None) -> str | None:
+        return None if units is None else show(line.resource, units)
+
+    return bodies.Account(
+        flavor=line.flavor,
+        resource=line.resource,
+        used=show(line.resource, line.used),
+        counted=show(line.resource, line.counted),
+        guarantee=show(line.resource, line.guarantee),
+        deserved=told(line.deserved),
+        capability=told(line.capability),
+        share=round(line.used / line.deserved, 4) if line.deserved else None,
+    )
+
+
+def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
+    """That queue and everything below it. Raises UnknownName."""
+    children: dict[str, list[QueueName]] = defaultdict(list)
+    names = {line.name for line in lines}
+    for line in lines:
+        children[line.parent or ""].append(line.name)
+    if top not in names and top != ROOT:
+        near = get_close_matches(top, sorted(names), n=3)
+        raise UnknownName(what="queue", name=top, near=tuple(near))
+    found = [QueueName(top)]
+    for name in found:
+        found.extend(child for child in children[name] if child not in found)
+    return found
+
+
+def by_arrival(lines: Iterable[views.QueueLine]) -> frozenset[QueueName]:
+    """Queues in which priority does not come first, by their own order or that of the nearest ancestor with one."""
+    by_name = {line.name: line for line in lines}
+    found = set()
+    for name in by_name:
+        line, seen = by_name.get(name), set[QueueName]()
+        while line is not None and line.order is None and line.name not in seen:
+            seen.add(line.name)
+            line = by_name.get(line.parent) if line.parent is not None else None
+        if line is not None and line.order not in (None, "priority"):
+            found.add(name)
+    return frozenset(found)
+
+
+def path_to_root(queues: tuple[bodies.Queue, ...], start: str) -> tuple[bodies.Queue, ...]:
+    """The queue of that name and those above it."""
+    by_name = {queue.name: queue for queue in queues}
+    path: list[bodies.Queue] = []
+    name: str | None = start
+    while name in by_name and by_name[name] not in path:
+        path.append(by_name[name])
+        name = by_name[name].parent
+    return tuple(path)
