@@ -25,10 +25,11 @@ from queues.workload import AdmissionId, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: A pod that was made is not made again for so long, while the watch has not shown it yet.
+#: What was done is not done again for so long, while the watch has not shown it yet.
 ECHO_SECONDS: Final = 5.0
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
+_MANY_ECHOES: Final = 20_000
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
 
@@ -53,8 +54,6 @@ class JobReport:
     problem: Reason | None = None
     #: Something is left to do: it is tried again after a pause.
     unfinished: bool = False
-    #: No pod was tried: the pause after a failure lasts.
-    paused: bool = False
 
 
 class VolcanoJobs:
@@ -85,7 +84,7 @@ class VolcanoJobs:
         #: Jobs whose work changed while they were worked on.
         self._outdated: set[WorkloadKey] = set()
         self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
-        #: (Job's uid, pod name) → until when the pod counts as made.
+        #: (Job's uid, name of a pod made or uid of one removed) → until when that counts as seen.
         self._echo: dict[tuple[str, str], float] = {}
         #: Failures in a row, and no attempt before this time of the loop; a new generation starts afresh.
         self._pauses: dict[WorkloadKey, tuple[int, int, float]] = {}
@@ -93,19 +92,35 @@ class VolcanoJobs:
         self.problems: dict[WorkloadKey, Reason] = {}
 
     def look_at(self, works: Iterable[JobWork]) -> None:
-        """Start what these Jobs need; returns at once. One Job is worked on once at a time."""
+        """Start what these Jobs need; returns at once. One Job is worked on once at a time.
+
+        What was just done, or lately failed, is left out; ``again`` is called when its time has come.
+        """
         loop = asyncio.get_running_loop()
+        if len(self._echo) > _MANY_ECHOES:
+            now = loop.time()
+            self._echo = {what: lapses for what, lapses in self._echo.items() if lapses > now}
         for work in works:
             if work.key in self._under_way:
                 self._outdated.add(work.key)
                 continue
-            self._under_way[work.key] = loop.create_task(self._carry_out(work), name=f"job {work.spec.name}")
+            if work.lacks_group:
+                self._companions.make_later(work.spec)
+            due = self._due(work, loop.time())
+            if due.creates or due.deletes or due.remove:
+                self._under_way[work.key] = loop.create_task(
+                    self._carry_out(work, due), name=f"job {work.spec.name}"
+                )
 
     async def reconcile(self, works: Sequence[JobWork]) -> list[JobReport]:
-        """Carry out and wait."""
+        """Carry out and wait. A Job with nothing to do now has an empty report."""
         self.look_at(works)
-        tasks = [task for work in works if (task := self._under_way.get(work.key)) is not None]
-        return list(await asyncio.gather(*tasks))
+        tasks = [self._under_way.get(work.key) for work in works]
+        await asyncio.gather(*(task for task in tasks if task is not None))
+        return [
+            task.result() if task is not None else JobReport(workload=work.key)
+            for work, task in zip(works, tasks, strict=True)
+        ]
 
     def creating(self) -> frozenset[WorkloadKey]:
         """Jobs that are being worked on now."""
@@ -133,11 +148,42 @@ class VolcanoJobs:
         await self._companions.stop()
         await self._keys.stop()
 
-    async def _carry_out(self, work: JobWork) -> JobReport:
+    def _due(self, work: JobWork, now: float) -> "_Due":
+        """What of the work is to be done now: not what was just done, no pods while the Job's pause lasts."""
+        generation, _, until = self._pauses.get(work.key, (work.spec.generation, 0, 0.0))
+        paused = bool(work.creates) and generation == work.spec.generation and until > now
+        if paused:
+            self._look_again(work.key, until - now)
+        creates = () if paused else work.creates
+        return _Due(
+            creates=deque(
+                wanted for wanted in creates if not self._just_done(work, _name(work, wanted), now)
+            ),
+            deletes=tuple(
+                unwanted for unwanted in work.deletes if not self._just_done(work, unwanted.uid, now)
+            ),
+            remove=work.remove and not self._just_done(work, work.key.uid, now),
+            paused=paused,
+        )
+
+    def _just_done(self, work: JobWork, what: str, now: float) -> bool:
+        lapses = self._echo.get((work.key.uid, what))
+        if lapses is None:
+            return False
+        if lapses <= now:
+            del self._echo[work.key.uid, what]
+            return False
+        self._look_again(work.key, lapses - now)
+        return True
+
+    def _done(self, work: JobWork, what: str) -> None:
+        self._echo[work.key.uid, what] = asyncio.get_running_loop().time() + ECHO_SECONDS
+
+    async def _carry_out(self, work: JobWork, due: "_Due") -> JobReport:
         report = JobReport(workload=work.key)
         fenced = False
         try:
-            await self._work(work, report)
+            await self._work(work, due, report)
         except* Fenced:
             fenced = True
         except* Exception:
@@ -147,27 +193,22 @@ class VolcanoJobs:
         finally:
             del self._under_way[work.key]
         if not fenced:
-            self._settle(work, report)
+            self._settle(work, due, report)
             self._report(report)
         return report
 
-    async def _work(self, work: JobWork, report: JobReport) -> None:
-        if work.remove:
+    async def _work(self, work: JobWork, due: "_Due", report: JobReport) -> None:
+        if due.remove:
             await self._remove_job(work, report)
             return
-        await _all(self._delete(work, unwanted, report) for unwanted in work.deletes)
-        if work.creates:
-            await self._create_all(work, report)
-        if work.lacks_group:
-            self._companions.make_later(work.spec)
+        await _all(self._delete(work, unwanted, report) for unwanted in due.deletes)
+        if due.creates:
+            await self._create_all(work, due.creates, report)
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _create_all(self, work: JobWork, report: JobReport) -> None:
+    async def _create_all(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
         """Companions, then the pods; a task whose pods are refused does not stop the others."""
-        creates = self._due(work, report)
-        if not creates:
-            return
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
             molds = _molds(work, creates)
@@ -191,25 +232,6 @@ class VolcanoJobs:
         with self._companions.waiting():
             await _all(writer() for _ in range(min(AT_A_TIME, len(creates))))
 
-    def _due(self, work: JobWork, report: JobReport) -> deque[PodWanted]:
-        """Pods to make now: not those just made, none while the Job's pause lasts."""
-        now = asyncio.get_running_loop().time()
-        generation, _, until = self._pauses.get(work.key, (work.spec.generation, 0, 0.0))
-        if generation == work.spec.generation and until > now:
-            report.paused = True
-            self._look_again(work.key, until - now)
-            return deque()
-        creates: deque[PodWanted] = deque()
-        for wanted in work.creates:
-            mark = (work.key.uid, _name(work, wanted))
-            lapses = self._echo.pop(mark, 0.0)
-            if lapses <= now:
-                creates.append(wanted)
-            else:
-                self._echo[mark] = lapses
-                self._look_again(work.key, lapses - now)
-        return creates
-
     async def _create(
         self, work: JobWork, wanted: PodWanted, mold: PodMold, report: JobReport, hopeless: set[str]
     ) -> None:
@@ -232,8 +254,7 @@ class VolcanoJobs:
         except ApiError as error:
             self._failed(report, error)
             return
-        loop = asyncio.get_running_loop()
-        self._echo[work.key.uid, name] = loop.time() + ECHO_SECONDS
+        self._done(work, name)
         self._pause("one-released")
 
     async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
@@ -261,12 +282,15 @@ class VolcanoJobs:
 
     async def _delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
         path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{unwanted.name}"
-        report.deleted += await self._gone(path, unwanted.uid, report)
+        if await self._gone(path, unwanted.uid, report):
+            report.deleted += 1
+            self._done(work, unwanted.uid)
 
     async def _remove_job(self, work: JobWork, report: JobReport) -> None:
         path = f"/apis/{BATCH_VOLCANO}/namespaces/{work.spec.namespace}/jobs/{work.spec.name}"
         # Foreground, as Volcano does it: the Job is there until its pods are gone.
-        await self._gone(path, work.key.uid, report, propagation="Foreground")
+        if await self._gone(path, work.key.uid, report, propagation="Foreground"):
+            self._done(work, work.key.uid)
 
     async def _gone(
         self, path: str, uid: str, report: JobReport, propagation: Literal["Foreground"] | None = None
@@ -288,19 +312,19 @@ class VolcanoJobs:
         if isinstance(error, Refused | NotFound):
             _blame(report, code, str(error.facts.get("reason", error)))
 
-    def _settle(self, work: JobWork, report: JobReport) -> None:
+    def _settle(self, work: JobWork, due: "_Due", report: JobReport) -> None:
         """Note a problem or its end, and see to it that what is left is tried again."""
         key = work.key
         if report.problem is not None:
             self.problems[key] = report.problem
-        elif not report.paused:
+        elif not due.paused:
             self.problems.pop(key, None)
         if report.unfinished:
             failures = self._pauses.get(key, (0, 0, 0.0))[1] + 1
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
             self._pauses[key] = (work.spec.generation, failures, asyncio.get_running_loop().time() + pause)
             self._look_again(key, pause)
-        elif not report.paused:
+        elif not due.paused:
             self._pauses.pop(key, None)
         if key in self._outdated:
             self._outdated.discard(key)
@@ -329,6 +353,17 @@ class VolcanoJobs:
     def _ring(self, key: WorkloadKey) -> None:
         self._timers.pop(key, None)
         self._again(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The part of a Job's work to be done now."""
+
+    creates: deque[PodWanted]
+    deletes: tuple[PodUnwanted, ...]
+    remove: bool
+    #: Pods are left out because of an earlier failure.
+    paused: bool
 
 
 class _Owner(msgspec.Struct):

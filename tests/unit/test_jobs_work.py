@@ -102,6 +102,10 @@ def test_a_restart_removes_every_old_pod_before_new_ones_are_made() -> None:
     assert work(phase=Phase.RESTARTING, version=1).creates == ()
 
 
+def test_a_pod_of_the_version_before_a_restart_is_stale_though_its_admission_is_open() -> None:
+    assert removed(work(pod(0), pod(1, version=1), version=1)) == {"pod-0": "Stale"}
+
+
 def test_a_job_that_is_being_deleted_needs_nothing() -> None:
     assert not work(pod(0, admission=AdmissionId(3)), deleting=True)
 
