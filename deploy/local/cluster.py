@@ -269,7 +269,7 @@ class LocalCluster:
                 log=self._log(name),
                 cwd=self.directory,
                 lock=self._state.lock,
-                grace=5.0 if name == "etcd" else 2.0,
+                grace=3.0,
             )
         )
 

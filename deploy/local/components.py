@@ -123,7 +123,9 @@ def api_server(places: Places, options: ClusterOptions) -> Argv:
                 }
             )
         )
+        # One file, never rotated (the size is in MiB): it is counted from its beginning.
         argv += [f"--audit-policy-file={policy}", f"--audit-log-path={places.audit_log}"]
+        argv += ["--audit-log-maxsize=1000000"]
     return [*argv, *options.api_server_flags]
 
 

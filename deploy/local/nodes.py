@@ -4,10 +4,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.local.components import ALIVE
+from deploy.local.kubernetes import KUBERNETES
 
 HOST = "kubernetes.io/hostname"
 RACK = "topology.muster.dev/rack"
 BLOCK = "topology.muster.dev/block"
+
+#: What the API wants said of a node's system, true or not.
+_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "simulated",
+    "kernelVersion": "simulated",
+    "kubeProxyVersion": "",
+    "kubeletVersion": f"v{KUBERNETES}",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+    "systemUUID": "",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +76,6 @@ def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
                 {"type": "Hostname", "address": name},
                 {"type": "InternalIP", "address": "127.0.0.1"},
             ],
-            "nodeInfo": dict.fromkeys(
-                (
-                    "architecture",
-                    "bootID",
-                    "containerRuntimeVersion",
-                    "kernelVersion",
-                    "kubeProxyVersion",
-                    "kubeletVersion",
-                    "machineID",
-                    "operatingSystem",
-                    "osImage",
-                    "systemUUID",
-                ),
-                "simulated",
-            ),
+            "nodeInfo": _INFO,
         },
     }

@@ -184,6 +184,7 @@ class EmbeddedPostgres:
             # Fast shutdown: Postgres ends the connections itself, and leaves nothing to recover.
             stop_signal=signal.SIGINT,
             orphan_signal=signal.SIGINT,
+            grace=30.0,
             lock=self._lock,
         )
         deadline = time.monotonic() + self._patience

@@ -35,7 +35,7 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     #: Sent by the kernel should the guardian itself be killed.
     orphan_signal: signal.Signals = signal.SIGKILL
-    #: Seconds between the stop signal and SIGKILL.
+    #: Seconds between the stop signal and SIGKILL. Fewer when we have died: ``guardian.ORPHAN_GRACE``.
     grace: float = 10.0
     #: A lock that stays held until the program has ended, even if we end first.
     lock: int | None = None

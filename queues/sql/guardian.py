@@ -21,6 +21,8 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 #: A missed wake-up costs at most this long.
 LOOK_EVERY = 1.0
+#: Seconds that the child of a dead parent has left at most; nobody waits for it, others want its place.
+ORPHAN_GRACE = 3.0
 
 
 def when_parent_dies(number: int) -> None:
@@ -110,7 +112,9 @@ def main() -> int:
         os.write(1, f"pid {child.pid}\n".encode())
     while child.poll() is None:
         if watch.time_to_stop():
-            stop(child, order["stop_signal"], order["grace"])
+            orphaned = os.getppid() != order["parent"]
+            grace = min(order["grace"], ORPHAN_GRACE) if orphaned else order["grace"]
+            stop(child, order["stop_signal"], grace)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

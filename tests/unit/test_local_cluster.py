@@ -100,6 +100,20 @@ def test_a_pod_fails_with_its_exit_code(api: Client, namespace: str, nodes: list
     assert status["state"]["terminated"]["exitCode"] == 7
 
 
+def test_a_pod_with_helpers_runs(api: Client, namespace: str, nodes: list[str]) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    document = pod("helped")
+    document["spec"]["initContainers"] = [
+        {"name": "1", "image": "none"},
+        {"name": "sidecar", "image": "none", "restartPolicy": "Always"},
+    ]
+    api.create(pods, document)
+    until(lambda: condition(api, f"{pods}/helped", "Ready") == "True", "the pod to run")
+    first, sidecar = api.get(f"{pods}/helped")["status"]["initContainerStatuses"]
+    assert first["state"]["terminated"]["reason"] == "Completed"
+    assert "running" in sidecar["state"]
+
+
 def test_a_deleted_pod_goes(
     local_cluster: LocalCluster, api: Client, namespace: str, nodes: list[str]
 ) -> None:

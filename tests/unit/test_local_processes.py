@@ -39,8 +39,8 @@ def parent(script: str, folder: Path) -> "subprocess.Popen[str]":
         from deploy.local.processes import StateDirectory, die_with_parent
         from queues.sql.guarded import Guarded, Program
         folder = Path({str(folder)!r})
-        def start(lock=None):
-            child = Guarded.start(Program(argv={SLEEPS!r}, log=folder / "log", cwd=folder, lock=lock))
+        def start(lock=None, argv={SLEEPS!r}):
+            child = Guarded.start(Program(argv=argv, log=folder / "log", cwd=folder, lock=lock, grace=60))
             print(child.pid, flush=True)
             return child
     """
@@ -65,6 +65,14 @@ def test_children_end_with_their_parent(tmp_path: Path, number: signal.Signals) 
     assert all(alive(pid) for pid in children)
     end(process, number)
     until(lambda: not any(alive(pid) for pid in children), "the children to end", seconds=5)
+
+
+def test_even_deaf_children_end_soon_after_their_parent(tmp_path: Path) -> None:
+    process = parent(f"start(argv={DEAF!r})\ntime.sleep(600)", tmp_path)
+    child = int(said(process))
+    until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to close its ears")
+    end(process, signal.SIGKILL)
+    until(lambda: not alive(child), "the child to end", seconds=5)
 
 
 def test_a_child_does_not_end_with_the_thread_that_started_it(start: Callable[..., Guarded]) -> None:
