@@ -98,7 +98,10 @@ def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Or
 
 
 def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stock: Stock) -> Order:
-    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod."""
+    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
+
+    By its queue's label a template's pods are gated, unless it says that they are released.
+    """
     template: dict[str, Any]
     if len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock):
         admission = open_[0]
@@ -108,7 +111,7 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
                 "labels": {names.RELEASED: "true"},
                 "annotations": {names.ADMISSION_ID: str(admission.id)},
             },
-            "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes), "schedulingGates": None},
+            "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes)},
         }
         return _patch_job(fact, f"resume {admission.id}", {"suspend": False, "template": template})
     template = {
@@ -116,7 +119,7 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
             "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: None},
             "annotations": {names.ADMISSION_ID: None},
         },
-        "spec": {"schedulingGates": [{"name": names.GATE}]},
+        "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
     }
     return _patch_job(fact, "resume gated", {"suspend": False, "template": template})
 

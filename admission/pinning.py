@@ -17,6 +17,13 @@ def pinned_affinity(nodes: Sequence[NodeName], own: NodeFilter) -> dict[str, Any
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
+def own_affinity(own: NodeFilter) -> dict[str, Any]:
+    """The same for a pod that is to be tied to no node (any more): its own terms only."""
+    terms = [_written(term) for term in own.affinity]
+    required = {"nodeSelectorTerms": terms} if terms else None
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
 def _pinned(term: Sequence[Requirement], node: NodeName) -> dict[str, Any]:
     expressions = [_expression(requirement) for requirement in term if not requirement.field]
     fields = [_expression(requirement) for requirement in term if requirement.field]
