@@ -12,7 +12,7 @@ from typing import Any
 
 from admission.compose import BARE, Occupancy, is_live, shape_name
 from admission.facts import PodFact, WorkloadFact
-from admission.pinning import pinned_affinity
+from admission.pinning import own_affinity, pinned_affinity
 from admission.portrait import Portrait
 from admission.stock import Stock
 from queues.spec import names

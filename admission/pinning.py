@@ -25,12 +25,16 @@ def own_affinity(own: NodeFilter) -> dict[str, Any]:
 
 
 def _pinned(term: Sequence[Requirement], node: NodeName) -> dict[str, Any]:
+    pin = {"key": "metadata.name", "operator": "In", "values": [node]}
+    written = _written(term)
+    return {**written, "matchFields": [*written.get("matchFields", ()), pin]}
+
+
+def _written(term: Sequence[Requirement]) -> dict[str, list[dict[str, Any]]]:
     expressions = [_expression(requirement) for requirement in term if not requirement.field]
     fields = [_expression(requirement) for requirement in term if requirement.field]
-    fields.append({"key": "metadata.name", "operator": "In", "values": [node]})
-    return (
-        {"matchExpressions": expressions, "matchFields": fields} if expressions else {"matchFields": fields}
-    )
+    parts = (("matchExpressions", expressions), ("matchFields", fields))
+    return {name: requirements for name, requirements in parts if requirements}
 
 
 def _expression(requirement: Requirement) -> dict[str, Any]:
