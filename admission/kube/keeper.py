@@ -27,12 +27,11 @@ from admission.kube.certificates import (
 )
 from admission.kube.client import Client
 from admission.kube.policies import PART_OF
-from admission.kube.webhook_configuration import CONFIGURATION
+from admission.kube.webhook_configuration import CONFIGURATION, SECRET
 from queues.errors import ApiError, Conflict, NotFound, Refused
 
 _log = logging.getLogger(__name__)
 
-SECRET: Final = "muster-webhook"
 CONFIGURATIONS: Final = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/{CONFIGURATION}"
     for half in ("mutating", "validating")

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.kube.policies import PART_OF, Document
-from admission.kube.webhook_configuration import CONFIGURATION
+from admission.kube.webhook_configuration import CONFIGURATION, SECRET
 
 ACCOUNT: Final = "muster"
-SECRET: Final = "muster-webhook"
 _VOLCANO_BATCH: Final = "batch.volcano.sh"
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
 _OWN: Final = "muster.dev"
@@ -145,8 +144,8 @@ def people(namespace: str) -> list[Document]:
     submitted = [_rule(group, resource, _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, resource, (*_READ, *_WRITE)) for group, resource in _SHOWN]
     return [
-        _role("ClusterRole", "muster-viewer", seen, aggregates=("view", "edit", "admin")),
-        _role("ClusterRole", "muster-submitter", submitted, aggregates=("edit", "admin")),
+        _role("ClusterRole", "muster-viewer", seen, aggregates=("view",)),
+        _role("ClusterRole", "muster-submitter", submitted, aggregates=("edit",)),
         _role("ClusterRole", "muster-queue-admin", kept),
         # The read API through the API server's proxy, which `kubectl muster` uses.
         _role(

@@ -16,6 +16,8 @@ from admission.kube.policies import PART_OF, POD_GROUP, QUEUE, VCJOB, Document, 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
 SERVICE: Final = "muster-webhook"
+#: Where the replicas share the certificates.
+SECRET: Final = "muster-webhook"
 #: What an unreachable webhook may cost each request.
 TIMEOUT_SECONDS: Final = 3
 
