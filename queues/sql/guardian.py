@@ -86,16 +86,19 @@ class Watch:
         return gone or self.asked or os.getppid() != self.parent
 
 
-def stop(child: "subprocess.Popen[bytes]", number: int, grace: float) -> None:
-    """End the child: its stop signal first, SIGKILL to its whole group after ``grace`` seconds."""
-    child.send_signal(number)
+def stop(child: "subprocess.Popen[bytes]", order: dict[str, Any]) -> None:
+    """End the child: its stop signal first, SIGKILL to its whole group when its grace is over."""
+    child.send_signal(order["stop_signal"])
     child.send_signal(signal.SIGCONT)  # a paused process hears nothing else
-    deadline = time.monotonic() + grace
-    while child.poll() is None and time.monotonic() < deadline:
+    began = time.monotonic()
+    while child.poll() is None:
+        # Looked at every time: a dying parent closes our input before it stops being our parent.
+        orphaned = os.getppid() != order["parent"]
+        grace = min(order["grace"], ORPHAN_GRACE) if orphaned else order["grace"]
+        if time.monotonic() - began > grace:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
         time.sleep(0.01)
-    if child.poll() is None:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def main() -> int:
@@ -112,9 +115,7 @@ def main() -> int:
         os.write(1, f"pid {child.pid}\n".encode())
     while child.poll() is None:
         if watch.time_to_stop():
-            orphaned = os.getppid() != order["parent"]
-            grace = min(order["grace"], ORPHAN_GRACE) if orphaned else order["grace"]
-            stop(child, order["stop_signal"], grace)
+            stop(child, order)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
