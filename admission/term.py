@@ -78,6 +78,8 @@ class Lead:
         world = self.world = World(ledger_rows(rows), means.patience)
         self.informers.drain()
         world.begin(rows.queues, rows.node_limits, self.informers.everything())
+        async with means.database.transaction() as tx:
+            world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
         release = Release(means.client, world, guard, pause=means.pause)
         jobs = VolcanoJobs(
             means.client,

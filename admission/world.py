@@ -133,6 +133,11 @@ class World:
                 self.unsaved.queues[name] = None
         self.stock.unsaved.update(name for name in nodes if name not in self.stock.nodes)
 
+    def unknown_admissions(self) -> set[AdmissionId]:
+        """Admissions named on pods that are not open: closed earlier, or of another ledger."""
+        named = {pod.admission for pod in self.pods.values() if pod.admission is not None}
+        return named - self.admissions.keys()
+
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
     def observe(self, changes: Iterable[Change]) -> None:

@@ -1,6 +1,6 @@
 """SELECT only: the world at the start of a term, and what people ask."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -346,6 +346,19 @@ async def _node_limits(tx: AsyncConnection) -> dict[NodeName, NodeLimit]:
         name: NodeLimit(limits=Resources(amounts.get(name, {})), flavor=flavor, usable=usable)
         for name, flavor, usable in rows
     }
+
+
+async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
+    """Those of the admissions that are closed, with their workload: their pods are leftovers.
+
+    An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
+    """
+    rows = await tx.execute(
+        select(admissions.c.id, admissions.c.kind, admissions.c.uid).where(
+            admissions.c.id.in_(sorted(ids)), admissions.c.state == "closed"
+        )
+    )
+    return {AdmissionId(row.id): _key(row.kind, row.uid) for row in rows}
 
 
 async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
