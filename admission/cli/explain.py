@@ -234,9 +234,13 @@ def _history(one: Story, wide: bool, headers: bool) -> str:
 
 
 def _event(event: Mapping[str, Any], wide: bool) -> str:
+    seats = event["numbers"].get("seats")
+    message = one_line(event["message"]) or (
+        "" if seats is None else f"{seats} seat" + ("" if seats == 1 else "s")
+    )
     words: Iterable[str] = (
-        f"{event['code']}:" if event["code"] and event["message"] else event["code"],
-        one_line(event["message"]),
+        f"{event['code']}:" if event["code"] and message else event["code"],
+        message,
         f"for {event['beneficiary']}" if event["beneficiary"] else "",
         f"({numbers_of(event['numbers'])})" if wide and event["numbers"] else "",
     )

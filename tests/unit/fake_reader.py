@@ -172,11 +172,11 @@ STORY = bodies.Explanation(
         bodies.Event(
             at="2026-11-21T09:48:01Z",
             what="admit",
-            code="",
+            code="gang",
             message="",
             admission=7,
             beneficiary=None,
-            numbers={},
+            numbers={"seats": 8},
         ),
         bodies.Event(
             at="2026-11-21T09:50:00Z",
