@@ -1,6 +1,6 @@
 """Which pending workloads are tried in a turn, and why the others are not."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine import gangs, reasons
@@ -10,9 +10,26 @@ from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.ordering import Candidate
-from queues.quota import QueueTree
+from queues.quota import Account, QueueTree
 from queues.resources import Resources
-from queues.workload import PodSet, QueueName, Workload, WorkloadKey
+from queues.workload import QueueName, Seat, Workload, WorkloadKey
+
+
+@dataclass(slots=True, eq=False)
+class Wants:
+    """What a workload lacks and asks for: the same for all of one shape that hold no seat."""
+
+    need: Need
+    asked: Resources
+    accounts: tuple[Account, ...]
+
+    @classmethod
+    def of(cls, workload: Workload, held: Sequence[Seat]) -> "Wants":
+        """Beyond the seats that are held."""
+        need = gangs.need(workload, held)
+        asked = gangs.asked(workload, need.missing)
+        takes = Resources({account.resource: units for account, units in asked.items()})
+        return cls(need, takes, tuple(asked))
 
 
 @dataclass(slots=True, eq=False)
@@ -20,8 +37,7 @@ class Prepared:
     """A workload made ready for the line; as long as it holds no seat this depends on nothing else."""
 
     candidate: Candidate
-    need: Need
-    asked: Resources
+    wants: Wants
     #: Held seats when it was prepared, so it is good for that turn only.
     seated: bool
 
@@ -38,33 +54,37 @@ class Field:
 
     def need(self, candidate: Candidate) -> Need:
         """What a candidate lacks."""
-        return self.prepared[candidate.workload.key].need
+        return self.prepared[candidate.workload.key].wants.need
 
 
 def sort_out(snapshot: Snapshot, seats: Seats, trial: Trial, known: Mapping[WorkloadKey, Prepared]) -> Field:
     """Every pending workload becomes a candidate or gets its reason. ``known``: prepared in earlier turns."""
     field_ = Field()
     verdicts: dict[QueueName, Reason | None] = {}
-    unknown: dict[Resources, str | None] = {}
+    missing: dict[Resources, Reason | None] = {}
+    shapes: dict[Hashable, Wants] = {}
     for key, workload in snapshot.pending.items():
-        held = seats.held.get(key, ())
         prepared = known.get(key)
+        held = seats.held.get(key, ())
         if prepared is None or held or prepared.seated or prepared.candidate.workload is not workload:
-            prepared = _prepare(workload, gangs.need(workload, held), seated=bool(held))
+            prepared = _prepare(workload, held, shapes)
         field_.prepared[key] = prepared
         if workload.queue not in verdicts:
             verdicts[workload.queue] = _queue_refuses(trial.tree, workload.queue)
-        if prepared.asked not in unknown:
-            unknown[prepared.asked] = trial.unknown(prepared.asked)
+        asked = prepared.wants.asked
+        if asked not in missing:
+            missing[asked] = _nobody_has(asked, trial)
         reason = _obstacle(workload, snapshot.now)
         if reason is not None and reason.code == reasons.Code.BACKOFF:
             field_.until = min(workload.not_before, field_.until or workload.not_before)
         if reason is None and key in seats.leaving:
             reason = reasons.draining(seats.leaving[key])
-        reason = reason or verdicts[workload.queue]
-        if reason is None and unknown[prepared.asked] is not None and len(snapshot.nodes):
-            reason = reasons.unknown_resource(str(unknown[prepared.asked]), _offered(trial))
-        reason = reason or _gang_refused(workload, prepared.need, trial.tree)
+        reason = (
+            reason
+            or verdicts[workload.queue]
+            or missing[asked]
+            or _gang_refused(workload, prepared.wants.need, trial.tree)
+        )
         if reason is None:
             field_.candidates.append(prepared.candidate)
         else:
@@ -73,18 +93,23 @@ def sort_out(snapshot: Snapshot, seats: Seats, trial: Trial, known: Mapping[Work
     return field_
 
 
-def _prepare(workload: Workload, need: Need, *, seated: bool) -> Prepared:
+def _prepare(workload: Workload, held: Sequence[Seat], shapes: dict[Hashable, Wants]) -> Prepared:
     # Without seats the answer depends on the shape only; with seats also on where they are.
-    shape: tuple[int, tuple[PodSet, ...]] | WorkloadKey = (workload.minimum, workload.pod_sets)
-    asked = gangs.asked(workload, need.missing)
-    candidate = Candidate(
-        workload=workload,
-        shape=workload.key if seated else shape,
-        joins=need.complete,
-        accounts=tuple(asked),
-    )
-    takes = Resources({account.resource: units for account, units in asked.items()})
-    return Prepared(candidate, need, takes, seated)
+    shape: Hashable = workload.key if held else (workload.minimum, workload.pod_sets)
+    if (wants := shapes.get(shape)) is None:
+        wants = shapes[shape] = Wants.of(workload, held)
+    candidate = Candidate(workload=workload, shape=shape, joins=wants.need.complete, accounts=wants.accounts)
+    return Prepared(candidate, wants, bool(held))
+
+
+def _nobody_has(asked: Resources, trial: Trial) -> Reason | None:
+    resource = trial.unknown(asked)
+    if resource is None or not len(trial.table):
+        return None
+    offered = [
+        name for name, row in zip(trial.table.resources, trial.table.allocatable, strict=True) if row.any()
+    ]
+    return reasons.unknown_resource(resource, offered)
 
 
 def _obstacle(workload: Workload, now: int) -> Reason | None:
@@ -117,16 +142,9 @@ def _gang_refused(workload: Workload, need: Need, tree: QueueTree) -> Reason | N
     if not need.missing:
         return reasons.nothing_missing()
     limit = tree.max_gang(workload.queue)
-    pods = sum(each.count for each in workload.pod_sets)
-    if limit is not None and pods > limit[1]:
+    if limit is not None and (pods := sum(each.count for each in workload.pod_sets)) > limit[1]:
         return reasons.gang_too_large(queue=limit[0], limit=limit[1], pods=pods)
     return None
-
-
-def _offered(trial: Trial) -> list[str]:
-    return [
-        name for name, row in zip(trial.table.resources, trial.table.allocatable, strict=True) if row.any()
-    ]
 
 
 def _cut_to_pending_limits(field_: Field, tree: QueueTree) -> None:
