@@ -143,6 +143,9 @@ class Lead:
         statuses: Statuses,
         report: TurnReport,
     ) -> None:
+        for key in touched:
+            if key not in world.portraits:
+                jobs.forget(key)
         release.look_at(touched)
         jobs.look_at(self._means.careers.work(world, touched, report.now))
         statuses.look_at(world, touched, report)

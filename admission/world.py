@@ -7,7 +7,7 @@ Only the controller's loop touches it, never while a decision runs on a snapshot
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from admission.compose import is_live
@@ -224,7 +224,8 @@ class World:
         return False
 
     def _note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
-        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.seat is None:
+        # A pod that is being deleted did not end by itself, whatever its last phase says.
+        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.seat is None or pod.deleting:
             return
         job = self.jobs.get(owner.uid)
         if pod.version != (job.version if job is not None else 0):
@@ -314,9 +315,13 @@ class World:
         self._stale.add(key)
 
     def put_job(self, uid: str, state: JobState) -> None:
-        """A Volcano Job's state changed in the ledger."""
+        """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
+        key = WorkloadKey(WorkloadKind.VOLCANO_JOB, uid)
+        before = self.jobs.get(uid)
+        if before is not None and before.version != state.version:
+            self.outcomes.pop(key, None)
         self.jobs[uid] = state
-        self._stale.add(WorkloadKey(WorkloadKind.VOLCANO_JOB, uid))
+        self._stale.add(key)
 
     def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
         """A workload went back and waits."""
@@ -384,6 +389,9 @@ class World:
         for key in sorted(stale):
             portrait = portray(self._sight(key), now, self.patience)
             before = self.portraits.get(key)
+            if before is not None and portrait is not None and before.workload == portrait.workload:
+                # The engine's memo goes by identity.
+                portrait = replace(portrait, workload=before.workload)
             self._replace(before, portrait)
             self.touched.add(key)
             if portrait is None:
