@@ -1,10 +1,14 @@
 """``muster pause`` and ``muster resume``: stop and start admissions, of one queue or of all."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from admission.cli.cluster import connected
 from admission.cli.run import ConnectionCommand, settings_from
+
+if TYPE_CHECKING:
+    from admission.settings import Settings
 
 _ALL: Final = "root"
 
@@ -28,8 +32,11 @@ def resume(queue: str, **flags: Any) -> None:
 def _set(queue: str, paused: bool, flags: dict[str, Any]) -> None:
     import asyncio
 
-    settings = settings_from(flags)
+    asyncio.run(_patched(settings_from(flags), queue, paused))
 
+
+async def _patched(settings: "Settings", queue: str, paused: bool) -> None:
     from admission.kube.install import set_paused
 
-    asyncio.run(set_paused(settings, queue, paused=paused))
+    async with connected(settings) as client:
+        await set_paused(client, queue, paused=paused)

@@ -104,7 +104,7 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
     hints = {
         401: "Your credentials are not known to the API server; log in again.",
         403: "You need the right to get services/proxy there; "
-        "an administrator can bind the ClusterRole muster-reader to you.",
+        f"an administrator can bind the Role muster-reader in namespace {route.muster_namespace} to you.",
         404: f"There is no {name}. Is Muster installed there? "
         "Name another with --muster-namespace, or ask a replica directly with --server URL.",
         502: "A replica of Muster broke off; ask again.",

@@ -39,6 +39,12 @@ class InstallCommand(SettingsCommand):
     )
 
 
+class UninstallCommand(SettingsCommand):
+    """The same with the settings that say which installation is meant."""
+
+    only = (*ConnectionCommand.only, "namespace")
+
+
 class DatabaseCommand(SettingsCommand):
     """The same with the settings that say where Postgres is."""
 

@@ -122,7 +122,7 @@ async def test_whoever_may_not_read_is_told_which_right_is_missing(plugin: Plugi
 
     assert said.returncode == 1
     assert 'User "alice" cannot get resource "services/proxy"' in said.stderr
-    assert "ClusterRole muster-reader" in said.stderr
+    assert "the Role muster-reader in namespace muster-plugin" in said.stderr
 
 
 async def test_a_cluster_without_muster_is_told_as_such(plugin: Plugin) -> None:

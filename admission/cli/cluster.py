@@ -1,0 +1,33 @@
+"""What commands that change a cluster share: a client, and what the settings mean for an installation."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from admission.kube.client import Client
+    from admission.kube.install import Installation
+    from admission.settings import Settings
+
+
+@asynccontextmanager
+async def connected(settings: "Settings") -> "AsyncIterator[Client]":
+    """A client for the cluster that is meant. Raises ApiUnavailable."""
+    from admission.kube.client import Client
+
+    async with await Client.connect(settings.kubeconfig, settings.context) as client:
+        yield client
+
+
+def installation_of(settings: "Settings", *, adopt_crds: bool = False) -> "Installation":
+    """The installation that the settings describe."""
+    from admission.kube.install import Installation
+
+    return Installation(
+        namespace=settings.namespace,
+        identity=settings.username,
+        scheduler=settings.scheduler_name,
+        aliases=settings.scheduler_aliases,
+        webhook_url=settings.webhook_url,
+        adopt_crds=adopt_crds,
+    )
