@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from admission.web import bodies
 from admission.web.reading import UnknownName
 from admission.web.tree import by_arrival, path_to_root, subtree, tree
 from admission.web.wording import facts_for_people, moment, quantities, ranges
 from queues.resources import total
 from queues.sql import views
-from queues.sql.database import Database
+from queues.sql.database import Database, Transaction
 from queues.workload import Admission, AdmissionId, QueueName, Seat
 
 #: How many of those before a workload are told.
@@ -64,7 +62,7 @@ class SqlReader:
         stories = [explanation(one, queues, lines.get(one.workload.queue, ()), now) for one in found]
         return tuple(sorted(stories, key=lambda story: story.state == "finished"))
 
-    async def _unknown(self, tx: AsyncConnection, namespace: str, name: str, kind: str | None) -> UnknownName:
+    async def _unknown(self, tx: Transaction, namespace: str, name: str, kind: str | None) -> UnknownName:
         waiting = await views.pending(tx)
         elsewhere = [f"{line.name} in namespace {line.namespace}" for line in waiting if line.name == name]
         here = [line.name for line in waiting if line.namespace == namespace]

@@ -34,6 +34,9 @@ MIGRATION_LOCK = 0x6D7573746572
 #: SQLSTATEs of a server that is not to be had now: too many connections, shutting down, out of resources.
 _UNAVAILABLE = ("08", "53", "57P")
 
+#: What questions are asked in; callers outside this package need no other name of the library.
+Transaction = AsyncConnection
+
 
 class Database:
     """A pool of connections to one Postgres."""
