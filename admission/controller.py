@@ -18,6 +18,7 @@ from admission.kube.webhook_configuration import Callee
 from admission.leader import Leadership, Mandate, Patience
 from admission.metrics import Metrics, Watching
 from admission.portrait import Patience as WorldPatience
+from admission.saved import save
 from admission.settings import Settings
 from admission.term import Lead, Means
 from admission.web import app as web
@@ -153,7 +154,7 @@ class Controller:
         cycle = self._lead.cycle if self._lead is not None else None
         if cycle is None or cycle.last is None:
             raise NotLeading(identity=self._settings.identity, leader="another replica")
-        raise NotLeading(identity=self._settings.identity, leader="another replica")
+        return await asyncio.to_thread(save, cycle.last.snapshot, cycle.last.plan)
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}
