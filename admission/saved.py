@@ -26,21 +26,22 @@ def save(snapshot: Snapshot, plan: Plan) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, NodeTable):
-        return _nodes(value)
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {_key(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, Set):
-        return sorted(_plain(each) for each in value)
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return [_plain(each) for each in value]
-    if hasattr(value, "_fields"):
-        return "/".join(value)
-    return value
+    match value:
+        case NodeTable():
+            plain: Any = _nodes(value)
+        case Enum():
+            plain = value.value
+        case Mapping():
+            plain = {_key(key): _plain(each) for key, each in value.items()}
+        case Set():
+            plain = sorted(_plain(each) for each in value)
+        case tuple():
+            plain = _key(value) if hasattr(value, "_fields") else [_plain(each) for each in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            plain = value
+    return plain
 
 
 def _key(key: Any) -> str:
