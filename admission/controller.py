@@ -109,12 +109,15 @@ class Controller:
 
     def _means(self, database: Database, client: Client) -> Means:
         settings = self._settings
+        twins: dict[str, str] = {}
+        rules = PodRules(
+            scheduler=settings.scheduler_name, aliases=frozenset(settings.scheduler_aliases), twins=twins
+        )
         return Means(
             database=database,
             client=client,
-            careers=Careers(
-                PodRules(scheduler=settings.scheduler_name, aliases=frozenset(settings.scheduler_aliases))
-            ),
+            careers=Careers(rules),
+            twins=twins,
             patience=WorldPatience(
                 refusal_grace=int(settings.refusal_grace_seconds),
                 backoff=int(settings.backoff_seconds),

@@ -20,6 +20,7 @@ from admission.kube.client import Client
 from admission.kube.informers import Informers
 from admission.kube.jobs import VolcanoJobs
 from admission.kube.release import Release
+from admission.kube.twins import ClassFact, Twins
 from admission.leader import Mandate
 from admission.portrait import Patience
 from admission.statuses import Statuses
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between attempts while Postgres cannot be reached.
 DATABASE_PAUSE = 0.5
+#: Seconds between two looks at the priority classes.
+TWINS_EVERY = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Means:
     database: Database
     client: Client
     careers: Careers
+    #: Priority class → its twin that never preempts; kept by the leader, read by whoever makes pods.
+    twins: dict[str, str]
     patience: Patience
     #: Seconds; a turn is made at least this often.
     turn_every: float
@@ -109,6 +114,7 @@ class Lead:
             pause=means.pause,
         )
         tasks.create_task(statuses.run(), name="statuses")
+        tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             while True:
                 try:
@@ -128,6 +134,15 @@ class Lead:
         finally:
             await release.stop()
             await jobs.stop()
+
+    async def _keep_twins(self) -> NoReturn:
+        twins = Twins(self._means.client, self._mandate.guard, self._means.twins)
+        seen: dict[str, ClassFact] = {}
+        while True:
+            if (classes := self.informers.classes()) != seen:
+                await twins.keep(classes)
+                seen = classes
+            await asyncio.sleep(TWINS_EVERY)
 
     def _look_again(self, key: WorkloadKey) -> None:
         if self.world is not None:

@@ -25,6 +25,7 @@ from admission.kube.translate import (
     topology_fact,
 )
 from admission.kube.translate_jobs import job_fact, pod_group_fact, unreadable_fact, volcano_job_fact
+from admission.kube.twins import ClassFact, class_fact
 from queues.spec.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
@@ -87,7 +88,7 @@ _PRIORITY_CLASSES: Final[AnyKind] = _kind(
     "priorityclasses",
     objects.PRIORITY_CLASSES,
     PriorityClass,
-    lambda found, raw: (found.value, found.global_default),
+    lambda found, raw: class_fact(found),
 )
 
 
@@ -206,15 +207,19 @@ class Informers:
         if self._changes:
             self.changed.set()
 
+    def classes(self) -> dict[str, ClassFact]:
+        """Priority classes by name."""
+        return {name: kept.value for (_, name), kept in self._by_name["priorityclasses"].kept.items()}
+
     def _read_context(self) -> Context:
-        classes = {name: kept.value for (_, name), kept in self._by_name["priorityclasses"].kept.items()}
-        defaults = [value for value, is_default in classes.values() if is_default]
+        classes = self.classes()
+        defaults = [found.value for found in classes.values() if found.is_default]
         topologies: dict[str, TopologyFact] = {
             name: kept.value for (_, name), kept in self._by_name["topologies"].kept.items()
         }
         first = min(topologies, default=None)
         return Context(
-            priorities={name: value for name, (value, _) in classes.items()},
+            priorities={name: found.value for name, found in classes.items()},
             # The API server takes the lowest where several claim to be the default.
             default_priority=min(defaults, default=0),
             queues={

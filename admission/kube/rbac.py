@@ -53,6 +53,13 @@ CONTROLLER: Final = (
         ("priorityclasses",),
         _SEE,
     ),
+    Rule(
+        "twin-priorities",
+        "classes that rank like the users' and never preempt",
+        "scheduling.k8s.io",
+        ("priorityclasses",),
+        ("create", "delete"),
+    ),
     Rule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
     Rule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
     Rule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
