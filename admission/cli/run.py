@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from queues.errors import MusterError
+
 if TYPE_CHECKING:
     from admission.settings import Settings
 
@@ -113,11 +115,19 @@ def run(**flags: Any) -> int:
     flags count more than the environment, and that more than the file.
     """
     import asyncio
+    import logging
 
     settings = settings_from(flags)
 
     from admission import logs
-    from admission.controller import run as run_controller
 
     logs.configure(form=settings.log_format, level=settings.log_level)
-    return asyncio.run(run_controller(settings))
+    try:
+        from admission.controller import run as run_controller
+
+        return asyncio.run(run_controller(settings))
+    except MusterError as error:
+        logging.getLogger(__name__).critical("%s", error)
+    except Exception:  # a fault of ours: whoever reads the log needs the place
+        logging.getLogger(__name__).critical("Muster failed", exc_info=True)
+    return 1
