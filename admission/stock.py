@@ -51,21 +51,21 @@ class Stock:
             self.topologies[name] = fact
         self._table = None
 
-    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> bool:
+    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:
         """A pod that is not in the books takes this much on a node; None: it does not (any more).
 
-        Returns whether that is news.
+        Returns the nodes on which that changed something.
         """
         before = self._foreign_pods.get(pod)
         if before == place:
-            return False
+            return ()
         if before is not None:
             del self._foreign_pods[pod]
             self._change_foreign(before[0], NOTHING - before[1])
         if place is not None:
             self._foreign_pods[pod] = place
             self._change_foreign(*place)
-        return True
+        return tuple(node for node, _ in filter(None, (before, place)))
 
     def _change_foreign(self, node: NodeName, delta: Resources) -> None:
         self._foreign[node] = self._foreign.get(node, NOTHING) + delta
@@ -102,6 +102,10 @@ class Stock:
         """What the node has beyond foreign pods and seats."""
         limit = self.limit(node)
         return NOTHING if limit is None else limit - self._seats.get(node, NOTHING)
+
+    def is_overfull(self, node: NodeName) -> bool:
+        """Whether others have taken what was promised to seats there."""
+        return any(units < 0 for units in self.room(node).values())
 
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
@@ -25,9 +26,10 @@ from admission.leader import Mandate
 from admission.portrait import Patience
 from admission.statuses import Statuses
 from admission.world import LedgerRows, Outcomes, World
-from queues.errors import DatabaseUnavailable
+from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql import views
 from queues.sql.database import Database
+from queues.sql.partitions import ensure_partitions
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ _log = logging.getLogger(__name__)
 DATABASE_PAUSE = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
+#: Seconds between two looks at the partitions of the history.
+PARTITIONS_EVERY = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,7 @@ class Lead:
         world.begin(rows.queues, rows.node_limits, self.informers.everything())
         async with means.database.transaction() as tx:
             world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
+        tasks.create_task(self._keep_partitions(), name="partitions")
         release = Release(means.client, world, guard, pause=means.pause)
         jobs = VolcanoJobs(
             means.client,
@@ -134,6 +139,17 @@ class Lead:
         finally:
             await release.stop()
             await jobs.stop()
+
+    async def _keep_partitions(self) -> NoReturn:
+        """Months of the history that are about to begin; without theirs, rows go to the default partition."""
+        while True:
+            today = datetime.fromtimestamp(time(), UTC).date()
+            try:
+                async with self._means.database.transaction() as tx:
+                    await ensure_partitions(tx, today)
+            except DatabaseError as error:
+                _log.warning("partitions not made", extra={"why": str(error)})
+            await asyncio.sleep(PARTITIONS_EVERY)
 
     async def _keep_twins(self) -> NoReturn:
         twins = Twins(self._means.client, self._mandate.guard, self._means.twins)

@@ -194,8 +194,10 @@ class World:
         foreign = (
             fact is not None and fact.node is not None and is_live(fact) and not self.is_booked(fact, owner)
         )
-        if self.stock.charge(uid, (fact.node, fact.takes) if foreign and fact and fact.node else None):
+        place = (fact.node, fact.takes) if foreign and fact is not None and fact.node is not None else None
+        for node in self.stock.charge(uid, place):
             self.news = True
+            self._stale.update(self._on_node.get(node, ()))
 
     def _owner_of(self, pod: PodFact) -> WorkloadKey | None:
         """The workload that a pod belongs to; None: other people's pod."""
@@ -379,9 +381,10 @@ class World:
         return sorted((self.pods[uid] for uid in self._pods_of.get(key, ())), key=lambda pod: pod.name)
 
     def dead_nodes(self, admissions: Sequence[Admission]) -> frozenset[NodeName]:
-        """Nodes of these admissions that cannot take pods any more."""
+        """Nodes of these admissions on which a pod that is not there yet can no longer start."""
         nodes = {seat.node for admission in admissions for seat in admission.seats}
-        return frozenset(node for node in nodes if not self.stock.can_take_pods(node))
+        stock = self.stock
+        return frozenset(node for node in nodes if not stock.can_take_pods(node) or stock.is_overfull(node))
 
     def refresh(self, now: int) -> None:
         """Bring the portraits of everything stale up to date, and note what must be saved first."""
