@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from sqlalchemy import and_, func, literal, or_, select, union_all, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.orm import aliased
 
 from queues.errors import LedgerMismatch
 from queues.quota import ROOT, Account
 from queues.sql.books import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
-from queues.sql.given import NUMBER, TEXT, given, names
+from queues.sql.given import NUMBER, TEXT, Given
 from queues.sql.tables import (
     capacity,
     node_balances,
@@ -26,7 +25,7 @@ from queues.sql.tables import (
     queue_limits,
     queues,
 )
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
 async def open_books(tx: AsyncConnection, postings: Sequence[Posting]) -> Books:
@@ -57,93 +56,92 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     await _move_nodes(tx, books, checked=checked)
 
 
+_PATHS_OF = Given(name=TEXT)
+_here = (
+    select(queues.c.name, queues.c.counts_in, queues.c.broken)
+    .join(_PATHS_OF.table, queues.c.name == _PATHS_OF.c.name)
+    .cte("path", recursive=True)
+)
+_path = _here.union(
+    select(queues.c.name, queues.c.counts_in, queues.c.broken).join(_here, queues.c.name == _here.c.counts_in)
+)
+_PATHS = select(_path.c.name, _path.c.counts_in, _path.c.broken)
+
+
 async def _paths(tx: AsyncConnection, wanted: set[QueueName]) -> Books:
-    here = (
-        select(queues.c.name, queues.c.counts_in, queues.c.broken)
-        .where(queues.c.name == func.any(names(sorted(wanted))))
-        .cte("path", recursive=True)
-    )
-    above = aliased(here)
-    path = here.union(
-        select(queues.c.name, queues.c.counts_in, queues.c.broken).join(
-            above, queues.c.name == above.c.counts_in
-        )
-    )
-    rows = (await tx.execute(select(path.c.name, path.c.counts_in, path.c.broken))).all()
+    rows = (await tx.execute(_PATHS, _PATHS_OF.rows([(name,) for name in sorted(wanted)]))).all()
     return Books(
-        counts_in={row.name: row.counts_in for row in rows},
-        broken=frozenset(row.name for row in rows if row.broken),
+        counts_in={name: counts_in for name, counts_in, _ in rows},
+        broken=frozenset(name for name, _, broken in rows if broken),
     )
 
 
 async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict[QueueAccount, QueueBalance]:
     found = await _lock_queue_rows(tx, accounts)
     if missing := accounts - found.keys():
-        rows = given(sorted(missing), queue=TEXT, flavor=TEXT, resource=TEXT)
-        await tx.execute(
-            insert(queue_balances).from_select(rows.c.keys(), select(*rows.c)).on_conflict_do_nothing()
-        )
+        await tx.execute(_ADD_QUEUES, _ACCOUNTS.rows(sorted(missing)))
         found |= await _lock_queue_rows(tx, missing)
     return found
+
+
+_ACCOUNTS = Given(queue=TEXT, flavor=TEXT, resource=TEXT)
+_ADD_QUEUES = (
+    insert(queue_balances).from_select(_ACCOUNTS.c.keys(), select(*_ACCOUNTS.c)).on_conflict_do_nothing()
+)
+_LOCK_QUEUES = (
+    select(
+        queue_balances.c.queue,
+        queue_balances.c.flavor,
+        queue_balances.c.resource,
+        queue_balances.c.own,
+        queue_balances.c.used,
+        queue_balances.c.counted,
+        func.coalesce(queue_limits.c.keeps, 0),
+        queue_limits.c.ceiling,
+    )
+    .join(
+        _ACCOUNTS.table,
+        and_(
+            queue_balances.c.queue == _ACCOUNTS.c.queue,
+            queue_balances.c.flavor == _ACCOUNTS.c.flavor,
+            queue_balances.c.resource == _ACCOUNTS.c.resource,
+        ),
+    )
+    .outerjoin(
+        queue_limits,
+        and_(
+            queue_balances.c.queue == queue_limits.c.queue,
+            queue_balances.c.flavor == queue_limits.c.flavor,
+            queue_balances.c.resource == queue_limits.c.resource,
+        ),
+    )
+    .order_by(queue_balances.c.queue, queue_balances.c.flavor, queue_balances.c.resource)
+    .with_for_update(of=queue_balances)
+)
 
 
 async def _lock_queue_rows(
     tx: AsyncConnection, accounts: set[QueueAccount]
 ) -> dict[QueueAccount, QueueBalance]:
-    asked = given(sorted(accounts), queue=TEXT, flavor=TEXT, resource=TEXT)
-    balance, limit = queue_balances.c, queue_limits.c
-    result = await tx.execute(
-        select(
-            balance.queue,
-            balance.flavor,
-            balance.resource,
-            balance.own,
-            balance.used,
-            balance.counted,
-            limit.keeps,
-            limit.ceiling,
-        )
-        .join(
-            asked,
-            and_(
-                balance.queue == asked.c.queue,
-                balance.flavor == asked.c.flavor,
-                balance.resource == asked.c.resource,
-            ),
-        )
-        .outerjoin(
-            queue_limits,
-            and_(
-                balance.queue == limit.queue,
-                balance.flavor == limit.flavor,
-                balance.resource == limit.resource,
-            ),
-        )
-        .order_by(balance.queue, balance.flavor, balance.resource)
-        .with_for_update(of=queue_balances)
-    )
+    result = await tx.execute(_LOCK_QUEUES, _ACCOUNTS.rows(sorted(accounts)))
     return {
-        QueueAccount(queue, flavor, resource): QueueBalance(
-            own=own,
-            used=used,
-            counted=counted,
-            guarantee=keeps or 0,
-            ceiling=ceiling,
-        )
-        for queue, flavor, resource, own, used, counted, keeps, ceiling in result
+        QueueAccount(queue, flavor, resource): QueueBalance(*balance)
+        for queue, flavor, resource, *balance in result
     }
+
+
+_held = (
+    select(nodes.c.flavor, node_balances.c.resource, node_balances.c.used, literal(True))
+    .join(node_balances, node_balances.c.node == nodes.c.name)
+    .where(~nodes.c.usable)
+)
+_ROOT = union_all(select(capacity.c.flavor, capacity.c.resource, capacity.c.amount, literal(False)), _held)
 
 
 async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
     """What usable nodes offer, and what is still held on the others."""
-    offered = select(capacity.c.flavor, capacity.c.resource, capacity.c.amount, literal(False))
-    held = (
-        select(nodes.c.flavor, node_balances.c.resource, node_balances.c.used, literal(True))
-        .join(node_balances, node_balances.c.node == nodes.c.name)
-        .where(~nodes.c.usable)
-    )
     ceilings: Counter[Account] = Counter()
-    for flavor, resource, amount, is_held in await tx.execute(union_all(offered, held)):
+    for flavor, resource, amount, is_held in await tx.execute(_ROOT):
         # Capacity is stored over all flavors as well; what is held is not.
         for each in {NO_FLAVOR, flavor} if is_held else {flavor}:
             ceilings[Account(FlavorName(each), resource)] += amount
@@ -153,72 +151,97 @@ async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
 async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
     found = await _lock_node_rows(tx, accounts)
     if missing := accounts - found.keys():
-        rows = given(sorted(missing), node=TEXT, resource=TEXT)
-        await tx.execute(
-            insert(node_balances).from_select(rows.c.keys(), select(*rows.c)).on_conflict_do_nothing()
-        )
+        await tx.execute(_ADD_NODES, _PLACES.rows(sorted(missing)))
         found |= await _lock_node_rows(tx, missing)
     return found
 
 
-async def _lock_node_rows(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
-    asked = given(sorted(accounts), node=TEXT, resource=TEXT)
-    balance, limit = node_balances.c, node_limits.c
-    result = await tx.execute(
-        select(balance.node, balance.resource, balance.used, limit.amount)
-        .join(asked, and_(balance.node == asked.c.node, balance.resource == asked.c.resource))
-        .outerjoin(nodes, and_(nodes.c.name == balance.node, nodes.c.usable))
-        .outerjoin(node_limits, and_(limit.node == nodes.c.name, limit.resource == balance.resource))
-        .order_by(balance.node, balance.resource)
-        .with_for_update(of=node_balances)
+_PLACES = Given(node=TEXT, resource=TEXT)
+_ADD_NODES = insert(node_balances).from_select(_PLACES.c.keys(), select(*_PLACES.c)).on_conflict_do_nothing()
+_LOCK_NODES = (
+    select(
+        node_balances.c.node,
+        node_balances.c.resource,
+        node_balances.c.used,
+        func.coalesce(node_limits.c.amount, 0),
     )
-    return {
-        NodeAccount(NodeName(node), resource): NodeBalance(used=used, limit=amount or 0)
-        for node, resource, used, amount in result
-    }
+    .join(
+        _PLACES.table,
+        and_(node_balances.c.node == _PLACES.c.node, node_balances.c.resource == _PLACES.c.resource),
+    )
+    .outerjoin(nodes, and_(nodes.c.name == node_balances.c.node, nodes.c.usable))
+    .outerjoin(
+        node_limits,
+        and_(node_limits.c.node == nodes.c.name, node_limits.c.resource == node_balances.c.resource),
+    )
+    .order_by(node_balances.c.node, node_balances.c.resource)
+    .with_for_update(of=node_balances)
+)
+
+
+async def _lock_node_rows(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
+    result = await tx.execute(_LOCK_NODES, _PLACES.rows(sorted(accounts)))
+    return {NodeAccount(node, resource): NodeBalance(used, limit) for node, resource, used, limit in result}
+
+
+_QUEUES_BY = Given(
+    queue=TEXT,
+    flavor=TEXT,
+    resource=TEXT,
+    own=NUMBER,
+    used=NUMBER,
+    counted=NUMBER,
+    ceiling=NUMBER,
+)
+_MOVE_QUEUES = (
+    update(queue_balances)
+    .where(
+        queue_balances.c.queue == _QUEUES_BY.c.queue,
+        queue_balances.c.flavor == _QUEUES_BY.c.flavor,
+        queue_balances.c.resource == _QUEUES_BY.c.resource,
+        or_(
+            _QUEUES_BY.c.counted <= 0,
+            _QUEUES_BY.c.ceiling.is_(None),
+            queue_balances.c.counted + _QUEUES_BY.c.counted <= _QUEUES_BY.c.ceiling,
+        ),
+    )
+    .values(
+        own=queue_balances.c.own + _QUEUES_BY.c.own,
+        used=queue_balances.c.used + _QUEUES_BY.c.used,
+        counted=queue_balances.c.counted + _QUEUES_BY.c.counted,
+    )
+)
 
 
 async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> None:
     moved = [
-        (*account, move.own, move.used, move.counted, books.queues[account].ceiling if checked else None)
+        (*account, *move, books.queues[account].ceiling if checked else None)
         for account, move in sorted(books.queue_moves.items())
         if move.used or move.counted
     ]
     if not moved:
         return
-    by = given(
-        moved,
-        queue=TEXT,
-        flavor=TEXT,
-        resource=TEXT,
-        own=NUMBER,
-        used=NUMBER,
-        counted=NUMBER,
-        ceiling=NUMBER,
-    )
-    balance = queue_balances.c
-    result = await tx.execute(
-        update(queue_balances)
-        .where(
-            balance.queue == by.c.queue,
-            balance.flavor == by.c.flavor,
-            balance.resource == by.c.resource,
-            or_(
-                by.c.counted <= 0,
-                by.c.ceiling.is_(None),
-                balance.counted + by.c.counted <= by.c.ceiling,
-            ),
-        )
-        .values(
-            own=balance.own + by.c.own,
-            used=balance.used + by.c.used,
-            counted=balance.counted + by.c.counted,
-        )
-    )
+    result = await tx.execute(_MOVE_QUEUES, _QUEUES_BY.rows(moved))
     if result.rowcount != len(moved):
         raise LedgerMismatch(
             reason=f"{len(moved) - result.rowcount} of {len(moved)} queue accounts would pass their limit"
         )
+
+
+_NODES_BY = Given(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
+_MOVE_NODES = (
+    update(node_balances)
+    .where(
+        node_balances.c.node == _NODES_BY.c.node,
+        node_balances.c.resource == _NODES_BY.c.resource,
+        or_(
+            _NODES_BY.c.units <= 0,
+            _NODES_BY.c.room.is_(None),
+            node_balances.c.used + _NODES_BY.c.units <= _NODES_BY.c.room,
+        ),
+    )
+    .values(used=node_balances.c.used + _NODES_BY.c.units)
+)
 
 
 async def _move_nodes(tx: AsyncConnection, books: Books, *, checked: bool) -> None:
@@ -229,17 +252,7 @@ async def _move_nodes(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     ]
     if not moved:
         return
-    by = given(moved, node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
-    balance = node_balances.c
-    result = await tx.execute(
-        update(node_balances)
-        .where(
-            balance.node == by.c.node,
-            balance.resource == by.c.resource,
-            or_(by.c.units <= 0, by.c.room.is_(None), balance.used + by.c.units <= by.c.room),
-        )
-        .values(used=balance.used + by.c.units)
-    )
+    result = await tx.execute(_MOVE_NODES, _NODES_BY.rows(moved))
     if result.rowcount != len(moved):
         raise LedgerMismatch(
             reason=f"{len(moved) - result.rowcount} of {len(moved)} node accounts would pass their limit"

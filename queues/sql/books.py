@@ -6,7 +6,6 @@ guarantee(child)), and an increase is refused where it would lift ``counted`` ab
 ``Books`` computes, one gang after the other.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -50,15 +49,15 @@ class NodeBalance:
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """By how much one account of a queue changes."""
 
     own: int = 0
     used: int = 0
     counted: int = 0
 
-    def __add__(self, other: "Move") -> "Move":
+    def and_then(self, other: "Move") -> "Move":
+        """Both changes as one."""
         return Move(self.own + other.own, self.used + other.used, self.counted + other.counted)
 
 
@@ -90,31 +89,36 @@ class Posting:
     @classmethod
     def of(cls, queue: QueueName, seats: Iterable[Seat], sign: int = 1) -> "Posting":
         """Each seat counts over all flavors, and once more in its own flavor if it has one."""
-        shapes: Counter[tuple[FlavorName, Resources]] = Counter()
-        places: Counter[tuple[NodeName, Resources]] = Counter()
-        for seat in seats:
-            shapes[seat.flavor, seat.takes] += sign
-            places[seat.node, seat.takes] += sign
-        accounts: Counter[Account] = Counter()
-        for (flavor, takes), times in shapes.items():
-            for resource, units in takes.items():
-                accounts[Account(NO_FLAVOR, resource)] += units * times
-                if flavor != NO_FLAVOR:
-                    accounts[Account(flavor, resource)] += units * times
-        nodes: Counter[NodeAccount] = Counter()
-        for (node, takes), times in places.items():
-            for resource, units in takes.items():
-                nodes[NodeAccount(node, resource)] += units * times
-        return cls(queue, dict(accounts), dict(nodes))
+        accounts: dict[Account, int] = {}
+        nodes: dict[NodeAccount, int] = {}
+        for (node, flavor, takes), times in _alike(seats).items():
+            for resource, amount in takes.items():
+                units = amount * times * sign
+                place = NodeAccount(node, resource)
+                nodes[place] = nodes.get(place, 0) + units
+                for each in (NO_FLAVOR, flavor) if flavor else (NO_FLAVOR,):
+                    account = Account(each, resource)
+                    accounts[account] = accounts.get(account, 0) + units
+        return cls(queue, accounts, nodes)
 
 
 def flavored(seats: Iterable[Seat]) -> dict[Account, int]:
     """What seats take, each in the flavor it has: what the journal records."""
-    amounts: Counter[Account] = Counter()
-    for (flavor, takes), times in Counter((seat.flavor, seat.takes) for seat in seats).items():
+    amounts: dict[Account, int] = {}
+    for (_, flavor, takes), times in _alike(seats).items():
         for resource, units in takes.items():
-            amounts[Account(flavor, resource)] += units * times
-    return dict(amounts)
+            account = Account(flavor, resource)
+            amounts[account] = amounts.get(account, 0) + units * times
+    return amounts
+
+
+def _alike(seats: Iterable[Seat]) -> dict[tuple[NodeName, FlavorName, Resources], int]:
+    """How many seats are of each kind; a gang has few kinds, however large it is."""
+    kinds: dict[tuple[NodeName, FlavorName, Resources], int] = {}
+    for seat in seats:
+        kind = (seat.node, seat.flavor, seat.takes)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return kinds
 
 
 @dataclass(slots=True)
@@ -193,7 +197,8 @@ class Books:
             balance.own += move.own
             balance.used += move.used
             balance.counted += move.counted
-            self.queue_moves[account] = self.queue_moves.get(account, Move()) + move
+            before = self.queue_moves.get(account)
+            self.queue_moves[account] = move if before is None else before.and_then(move)
         for node, units in posting.nodes.items():
             self.nodes[node].used += units
             self.node_moves[node] = self.node_moves.get(node, 0) + units
@@ -250,12 +255,12 @@ def balance_all(
         for flavor, resource in accounts:
             account = QueueAccount(queue, flavor, resource)
             units = own.get(account, 0)
-            total = totals.get(account, Move()) + Move(units, units, units)
+            total = totals.get(account, Move()).and_then(Move(units, units, units))
             totals[account] = total
             if parent is not None:
                 above = QueueAccount(parent, flavor, resource)
                 counted = max(total.counted, guarantees.get(account, 0))
-                totals[above] = totals.get(above, Move()) + Move(0, total.used, counted)
+                totals[above] = totals.get(above, Move()).and_then(Move(0, total.used, counted))
     return {account: total for account, total in totals.items() if total != Move()}
 
 

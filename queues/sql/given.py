@@ -1,43 +1,96 @@
-"""Rows handed to a statement: one array per column, so that one statement serves any number of rows."""
+"""Rows handed to a statement: one array per column, so that one statement serves any number of rows.
+
+Statements are built once, at import, and executed with ``Given.rows``: building them costs more than running them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, BindParameter, Boolean, Text, bindparam, column, func, literal
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Boolean,
+    DateTime,
+    Integer,
+    SmallInteger,
+    Text,
+    bindparam,
+    column,
+    func,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.sql.expression import TableValuedAlias
 from sqlalchemy.types import TypeEngine
 
-TEXT = Text()
-NUMBER = BigInteger()
-FLAG = Boolean()
+TEXT: Final = Text()
+NUMBER: Final = BigInteger()
+FLAG: Final = Boolean()
+SMALL: Final = SmallInteger()
+PLAIN: Final = Integer()
+JSON: Final = JSONB()
+TEXTS: Final = ARRAY(Text)
+NUMBERS: Final = ARRAY(BigInteger)
+INTEGERS: Final = ARRAY(Integer)
+SMALLS: Final = ARRAY(SmallInteger)
+
+_prefixes = count()
 
 
-def given(rows: Sequence[Sequence[Any]], **types: TypeEngine[Any]) -> TableValuedAlias:
+class Given:
     """Few narrow columns: ``FROM unnest($1, $2, …) AS given(a, b, …)``."""
-    columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [[] for _ in types]
-    arrays = [
-        bindparam(None, list(values), type_=ARRAY(kind))
-        for values, kind in zip(columns, types.values(), strict=True)
-    ]
-    names = [column(name, kind) for name, kind in types.items()]
-    return func.unnest(*arrays).table_valued(*names).render_derived(name="given")
+
+    def __init__(self, **types: TypeEngine[Any]) -> None:
+        prefix = f"given{next(_prefixes)}"
+        self._parameters = [f"{prefix}_{name}" for name in types]
+        arrays = [
+            bindparam(parameter, type_=ARRAY(kind))
+            for parameter, kind in zip(self._parameters, types.values(), strict=True)
+        ]
+        columns = [column(name, kind) for name, kind in types.items()]
+        self.table: TableValuedAlias = func.unnest(*arrays).table_valued(*columns).render_derived(name=prefix)
+        self.c = self.table.c
+
+    def rows(self, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+        """The parameters that stand for these rows."""
+        if not rows:
+            return {parameter: [] for parameter in self._parameters}
+        columns = zip(*rows, strict=True)
+        return {parameter: list(values) for parameter, values in zip(self._parameters, columns, strict=True)}
 
 
-def given_wide(rows: Sequence[Mapping[str, Any]], **types: TypeEngine[Any]) -> TableValuedAlias:
+class GivenWide:
     """Many columns, or lists in them: ``FROM jsonb_to_recordset($1) AS given(a type, b type[], …)``."""
-    names = [column(name, kind) for name, kind in types.items()]
-    records = func.jsonb_to_recordset(literal(list(rows), JSONB()))
-    return records.table_valued(*names).render_derived(name="given", with_types=True)
+
+    def __init__(self, **types: TypeEngine[Any]) -> None:
+        self._parameter = f"given{next(_prefixes)}"
+        columns = [column(name, kind) for name, kind in types.items()]
+        records = func.jsonb_to_recordset(bindparam(self._parameter, type_=JSON))
+        self.table: TableValuedAlias = records.table_valued(*columns).render_derived(
+            name=self._parameter, with_types=True
+        )
+        self.c = self.table.c
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+        """The parameter that stands for these rows."""
+        return {self._parameter: list(rows)}
 
 
 def names(of: Iterable[str]) -> BindParameter[Any]:
     """A list of names as one array, for ``= any(…)``."""
-    return bindparam(None, list(of), type_=ARRAY(TEXT))
+    return bindparam(None, list(of), type_=TEXTS)
 
+
+def moment(seconds: int) -> datetime:
+    """Seconds since the epoch as Postgres takes them."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+MOMENT: Final = DateTime(timezone=True)
 
 #: A limit beyond this is as good as none; it keeps sums inside a bigint.
-LARGEST = 2**62
+LARGEST: Final = 2**62
 
 
 def bounded(units: int) -> int:

@@ -8,7 +8,7 @@ of river's leader election: renewing and resigning need the exact term, and a no
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Interval, and_, func, select, update
+from sqlalchemy import ColumnElement, Interval, and_, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -82,7 +82,7 @@ async def renew(tx: AsyncConnection, term: Term, lease_seconds: float = LEASE_SE
     """Hold on for another ``lease_seconds``; ``None``: the term is over (ended or taken)."""
     number = await tx.scalar(
         update(leases)
-        .where(exactly(term), leases.c.expires > func.clock_timestamp())
+        .where(_exactly(term), leases.c.expires > func.clock_timestamp())
         .values(expires=_end(lease_seconds))
         .returning(leases.c.term)
     )
@@ -93,25 +93,34 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
     """End the term now, so that the next leader need not wait; false: it was over already."""
     number = await tx.scalar(
         update(leases)
-        .where(exactly(term), leases.c.expires > func.clock_timestamp())
+        .where(_exactly(term), leases.c.expires > func.clock_timestamp())
         .values(expires=func.clock_timestamp())
         .returning(leases.c.term)
     )
     return number is not None
 
 
+_CHECK = (
+    select(leases.c.expires > func.clock_timestamp())
+    .where(
+        leases.c.name == bindparam("lease"),
+        leases.c.holder == bindparam("leader"),
+        leases.c.term == bindparam("number"),
+    )
+    .with_for_update(read=True)
+)
+
+
 async def check_term(tx: AsyncConnection, term: Term) -> None:
     """Hold off elections and ledger writes until this transaction ends. Raises Fenced: the term is over."""
-    alive = await tx.scalar(
-        select(leases.c.expires > func.clock_timestamp()).where(exactly(term)).with_for_update(read=True)
-    )
+    alive = await tx.scalar(_CHECK, {"lease": term.lease, "leader": term.holder, "number": term.number})
     if alive is None:
         raise Fenced(term=term.number, holder=term.holder, reason="a later term has begun")
     if not alive:
         raise Fenced(term=term.number, holder=term.holder, reason="its lease has ended")
 
 
-def exactly(term: Term) -> ColumnElement[bool]:
+def _exactly(term: Term) -> ColumnElement[bool]:
     """Condition on the lease row: this very term."""
     return and_(leases.c.name == term.lease, leases.c.holder == term.holder, leases.c.term == term.number)
 

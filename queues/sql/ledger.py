@@ -1,49 +1,48 @@
 """Who owns what. One short transaction per plan; only ``admission.apply`` imports this.
 
-``fence`` comes first and gives the ``Entry`` that every other function asks for, so nothing is written without it.
-Frees come before increases, so that a plan may give away what it gets back. Rows of a plan are taken as they are
-(the protocols below).
+``fence`` comes first and gives the ``Entry`` that every other function asks for, so nothing is written without
+it. Frees come before increases, so that a plan may give away what it gets back.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Protocol
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    DateTime,
-    Integer,
-    SmallInteger,
-    Text,
-    case,
-    delete,
-    func,
-    literal,
-    select,
-    update,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
+from sqlalchemy import and_, bindparam, case, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
 from queues.sql.balances import open_books, store_books
-from queues.sql.books import Posting, Rejection, flavored
-from queues.sql.given import NUMBER, TEXT, given, given_wide
-from queues.sql.leadership import Term, exactly
-from queues.sql.seats import held_seats, to_columns
-from queues.sql.tables import (
-    admissions,
-    backoffs,
-    decisions,
-    job_states,
-    leases,
-    postings,
-    reasons,
-    workloads,
+from queues.sql.books import Posting, Rejection
+from queues.sql.given import (
+    FLAG,
+    INTEGERS,
+    JSON,
+    MOMENT,
+    NUMBER,
+    PLAIN,
+    SMALLS,
+    TEXT,
+    TEXTS,
+    Given,
+    GivenWide,
+    moment,
 )
+from queues.sql.handover import (
+    Because,
+    Decision,
+    Entry,
+    Found,
+    Freed,
+    GivenBack,
+    JobRow,
+    TakenBack,
+    Verdict,
+    Wanted,
+)
+from queues.sql.journal import post, record_decisions, record_job_states, record_reasons
+from queues.sql.leadership import Term
+from queues.sql.seats import held_seats, to_columns
+from queues.sql.tables import admissions, backoffs, leases, workloads
 from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadKind
 
 __all__ = [
@@ -70,168 +69,26 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """The right to write into the ledger until the transaction ends: proof that the fence was passed."""
-
-    term: Term
-    #: Sequence number of this transaction; the next one is fenced with it.
-    seq: int
-    #: Seconds since the epoch, from the plan.
-    now: int
-
-
-class Wanted(Protocol):
-    """Seats for a workload (``admission.engine.plan.Admit``)."""
-
-    @property
-    def workload(self) -> WorkloadKey:
-        """Who gets them."""
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def queue(self) -> QueueName:
-        """Whose quota is taken."""
-
-    @property
-    def priority(self) -> int:
-        """Value of its priority class."""
-
-    @property
-    def generation(self) -> str:
-        """What was asked when this was decided."""
-
-    @property
-    def seats(self) -> tuple[Seat, ...]:
-        """All of them or none."""
-
-
-class Found(Protocol):
-    """Pods that run already (``admission.engine.plan.Adopt``)."""
-
-    @property
-    def admit(self) -> Wanted:
-        """The seats they have."""
-
-    @property
-    def pods(self) -> Mapping[str, int]:
-        """Pod uid → index into the seats."""
-
-
-class GivenBack(Protocol):
-    """Seats of an admission that are free (``admission.engine.plan.Free``)."""
-
-    @property
-    def admission(self) -> AdmissionId:
-        """Whose."""
-
-    @property
-    def seats(self) -> frozenset[int]:
-        """Indices into its seats."""
-
-
-class TakenBack(Protocol):
-    """An admission to take back whole (``admission.engine.plan.Evict``)."""
-
-    @property
-    def admission(self) -> AdmissionId:
-        """Which."""
-
-    @property
-    def code(self) -> str:
-        """Why, as a code."""
-
-    @property
-    def message(self) -> str:
-        """Why, as a sentence."""
-
-    @property
-    def not_before(self) -> int:
-        """Seconds since the epoch until which the workload must wait; 0: it was not rolled back."""
-
-    @property
-    def beneficiary(self) -> WorkloadKey | None:
-        """For whom."""
-
-
-class Because(Protocol):
-    """Why a workload waits (``admission.engine.plan.Reason``)."""
-
-    @property
-    def code(self) -> str:
-        """Of the closed vocabulary."""
-
-    @property
-    def message(self) -> str:
-        """Sentence with the numbers."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The numbers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What became of the rows given to ``admit``, by their index there."""
-
-    accepted: Mapping[int, AdmissionId]
-    rejected: Mapping[int, Rejection]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freed:
-    """What ``free`` really gave back; what was free already is absent."""
-
-    #: By admission: indices that ended now.
-    seats: Mapping[AdmissionId, frozenset[int]]
-    closed: frozenset[AdmissionId]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """One line of the decision log: who for whom, by which rule, on which numbers."""
-
-    #: admit | adopt | evict | free | reject | claim
-    kind: str
-    workload: WorkloadKey
-    namespace: str
-    name: str
-    queue: QueueName
-    code: str = ""
-    message: str = ""
-    admission: AdmissionId | None = None
-    beneficiary: WorkloadKey | None = None
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """Where a Volcano Job is in its life, as ``admission.jobs`` writes it (phase, version, retryCount, …)."""
-
-    key: WorkloadKey
-    state: Mapping[str, Any]
+_FENCE = (
+    update(leases)
+    .where(
+        leases.c.name == bindparam("lease"),
+        leases.c.holder == bindparam("leader"),
+        leases.c.term == bindparam("number"),
+    )
+    .values(ledger_seq=leases.c.ledger_seq + 1)
+    # Told after the lock was had, so a wait for it does not make an old clock look good.
+    .returning(leases.c.ledger_seq, leases.c.expires > func.clock_timestamp())
+)
 
 
 async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -> Entry:
     """Take the ledger for this transaction alone: as the current leader, knowing its last sequence number.
 
-    Raises Fenced when the term is over, or when somebody wrote since ``ledger_seq``: then the world is to be read
-    again.
+    Raises Fenced when the term is over, or when somebody wrote since ``ledger_seq``: read the world again.
     """
     row = (
-        await tx.execute(
-            update(leases)
-            .where(exactly(term))
-            .values(ledger_seq=leases.c.ledger_seq + 1)
-            .returning(leases.c.ledger_seq, leases.c.expires > func.clock_timestamp())
-        )
+        await tx.execute(_FENCE, {"lease": term.lease, "leader": term.holder, "number": term.number})
     ).one_or_none()
     if row is None:
         raise Fenced(term=term.number, holder=term.holder, reason="a later term has begun")
@@ -248,7 +105,7 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
 
 
 async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> Freed:
-    """Give seats back. A seat that ended already gives nothing; an admission closes when its last seat ends."""
+    """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
     asked: dict[AdmissionId, frozenset[int]] = {}
     for row in rows:
         asked[row.admission] = asked.get(row.admission, frozenset()) | row.seats
@@ -273,28 +130,27 @@ async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> 
             books.post(posting)
         await store_books(tx, books, checked=False)
         await _store_ended(tx, entry, kept)
-        await _post(tx, entry, "free", moves)
+        await post(tx, entry, "free", moves)
     return Freed(seats=ending, closed=frozenset(closed))
+
+
+_ENDED = GivenWide(id=NUMBER, ended=INTEGERS, closed=FLAG)
+_STORE_ENDED = (
+    update(admissions)
+    .where(admissions.c.id == _ENDED.c.id)
+    .values(
+        ended=_ENDED.c.ended,
+        state=case((_ENDED.c.closed, "closed"), else_=admissions.c.state),
+        closed_at=case((_ENDED.c.closed, bindparam("now", type_=MOMENT)), else_=None),
+    )
+)
 
 
 async def _store_ended(
     tx: AsyncConnection, entry: Entry, kept: Sequence[tuple[AdmissionId, list[int], bool]]
 ) -> None:
-    now = given_wide(
-        [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept],
-        id=BigInteger(),
-        ended=ARRAY(Integer),
-        closed=Boolean(),
-    )
-    await tx.execute(
-        update(admissions)
-        .where(admissions.c.id == now.c.id)
-        .values(
-            ended=now.c.ended,
-            state=case((now.c.closed, "closed"), else_=admissions.c.state),
-            closed_at=case((now.c.closed, _moment(entry.now)), else_=None),
-        )
-    )
+    rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
+    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
 
 
 async def adopt(tx: AsyncConnection, entry: Entry, rows: Sequence[Found]) -> list[AdmissionId]:
@@ -308,7 +164,7 @@ async def adopt(tx: AsyncConnection, entry: Entry, rows: Sequence[Found]) -> lis
         books.post(posting)
     await store_books(tx, books, checked=False)
     ids = await _open(tx, entry, wanted, [row.pods for row in rows])
-    await _post(tx, entry, "adopt", _with_seats(ids, wanted))
+    await post(tx, entry, "adopt", _with_seats(ids, wanted))
     return ids
 
 
@@ -336,7 +192,7 @@ async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted]) -> Ve
     await store_books(tx, books, checked=True)
     admitted = [rows[index] for index in accepted]
     ids = await _open(tx, entry, admitted, [{} for _ in admitted])
-    await _post(tx, entry, "admit", _with_seats(ids, admitted))
+    await post(tx, entry, "admit", _with_seats(ids, admitted))
     return Verdict(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
 
 
@@ -354,21 +210,26 @@ def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejec
     return None
 
 
+_ASKING = Given(kind=TEXT, uid=TEXT)
+_TAKEN = (
+    select(_ASKING.c.kind, _ASKING.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
+    .join(workloads, and_(workloads.c.kind == _ASKING.c.kind, workloads.c.uid == _ASKING.c.uid))
+    .outerjoin(
+        admissions,
+        and_(
+            admissions.c.kind == _ASKING.c.kind,
+            admissions.c.uid == _ASKING.c.uid,
+            admissions.c.state != "closed",
+        ),
+    )
+)
+
+
 async def _taken(
     tx: AsyncConnection, keys: Collection[WorkloadKey]
 ) -> dict[WorkloadKey, set[tuple[str, int]]]:
     """Seats that workloads hold; those that never arrived or have left are absent."""
-    asked = given([(key.kind, key.uid) for key in sorted(keys)], kind=TEXT, uid=TEXT)
-    result = await tx.execute(
-        select(asked.c.kind, asked.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
-        .join(workloads, (workloads.c.kind == asked.c.kind) & (workloads.c.uid == asked.c.uid))
-        .outerjoin(
-            admissions,
-            (admissions.c.kind == asked.c.kind)
-            & (admissions.c.uid == asked.c.uid)
-            & (admissions.c.state != "closed"),
-        )
-    )
+    result = await tx.execute(_TAKEN, _ASKING.rows([(key.kind, key.uid) for key in sorted(keys)]))
     taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
     for kind, uid, pod_sets, ordinals, ended in result:
         seats = taken.setdefault(WorkloadKey(WorkloadKind(kind), uid), set())
@@ -378,57 +239,63 @@ async def _taken(
     return taken
 
 
+_NEW = GivenWide(
+    place=PLAIN,
+    kind=TEXT,
+    uid=TEXT,
+    namespace=TEXT,
+    name=TEXT,
+    queue=TEXT,
+    priority=NUMBER,
+    generation=TEXT,
+    started=FLAG,
+    adopted_pods=TEXTS,
+    adopted_seats=INTEGERS,
+    pod_sets=TEXTS,
+    ordinals=INTEGERS,
+    nodes=TEXTS,
+    flavors=TEXTS,
+    shape_of=SMALLS,
+    shapes=JSON,
+)
+_STORED = [column for column in _NEW.c if column.key != "place"]
+_OPEN = (
+    insert(admissions)
+    .from_select(
+        [*(column.key for column in _STORED), "opened_at", "term"],
+        select(*_STORED, bindparam("now", type_=MOMENT), bindparam("term", type_=NUMBER)).order_by(
+            _NEW.c.place
+        ),
+    )
+    .returning(admissions.c.id)
+)
+
+
 async def _open(
     tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], pods: Sequence[Mapping[str, int]]
 ) -> list[AdmissionId]:
     if not rows:
         return []
-    new = given_wide(
-        [
-            {
-                "place": place,
-                "kind": row.workload.kind,
-                "uid": row.workload.uid,
-                "namespace": row.namespace,
-                "name": row.name,
-                "queue": row.queue,
-                "priority": row.priority,
-                "generation": row.generation,
-                "started": bool(adopted),
-                "adopted_pods": list(adopted),
-                "adopted_seats": list(adopted.values()),
-                **to_columns(row.seats),
-            }
-            for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
-        ],
-        place=Integer(),
-        kind=Text(),
-        uid=Text(),
-        namespace=Text(),
-        name=Text(),
-        queue=Text(),
-        priority=BigInteger(),
-        generation=Text(),
-        started=Boolean(),
-        adopted_pods=ARRAY(Text),
-        adopted_seats=ARRAY(Integer),
-        pod_sets=ARRAY(Text),
-        ordinals=ARRAY(Integer),
-        nodes=ARRAY(Text),
-        flavors=ARRAY(Text),
-        shape_of=ARRAY(SmallInteger),
-        shapes=JSONB(),
-    )
-    # Ids are given in the order of the sorted rows; sorted again, they are those of the rows in order.
-    columns = [column for column in new.c if column.key != "place"]
-    result = await tx.execute(
-        insert(admissions)
-        .from_select(
-            [*(column.key for column in columns), "opened_at", "term"],
-            select(*columns, _moment(entry.now), literal(entry.term.number, NUMBER)).order_by(new.c.place),
-        )
-        .returning(admissions.c.id)
-    )
+    new = [
+        {
+            "place": place,
+            "kind": row.workload.kind,
+            "uid": row.workload.uid,
+            "namespace": row.namespace,
+            "name": row.name,
+            "queue": row.queue,
+            "priority": row.priority,
+            "generation": row.generation,
+            "started": bool(adopted),
+            "adopted_pods": list(adopted),
+            "adopted_seats": list(adopted.values()),
+            **to_columns(row.seats),
+        }
+        for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
+    ]
+    stamp = {"now": moment(entry.now), "term": entry.term.number}
+    result = await tx.execute(_OPEN, _NEW.rows(new) | stamp)
+    # Ids are given in the order of the rows, so the smallest is the first one's.
     return sorted(result.scalars())
 
 
@@ -438,236 +305,69 @@ def _with_seats(
     return [(id_, row.queue, row.seats) for id_, row in zip(ids, rows, strict=True)]
 
 
-async def _post(
-    tx: AsyncConnection,
-    entry: Entry,
-    kind: str,
-    moves: Sequence[tuple[AdmissionId, QueueName, Sequence[Seat]]],
-) -> None:
-    """The journal: the queue takes from the pool, or the pool takes back."""
-    lines = []
-    for id_, queue, seats in moves:
-        amounts = flavored(seats)
-        account = f"queue/{queue}"
-        debit, credit = ("pool", account) if kind == "free" else (account, "pool")
-        lines.append(
-            {
-                "kind": kind,
-                "admission": id_,
-                "debit": debit,
-                "credit": credit,
-                "flavors": [flavor for flavor, _ in amounts],
-                "resources": [resource for _, resource in amounts],
-                "amounts": list(amounts.values()),
-            }
-        )
-    if not lines:
-        return
-    new = given_wide(
-        lines,
-        kind=Text(),
-        admission=BigInteger(),
-        debit=Text(),
-        credit=Text(),
-        flavors=ARRAY(Text),
-        resources=ARRAY(Text),
-        amounts=ARRAY(BigInteger),
-    )
-    await tx.execute(
-        insert(postings).from_select(
-            [*new.c.keys(), "posted_at", "ledger_seq", "term"], select(*new.c, *_stamp(entry))
-        )
-    )
+_STARTED = Given(id=NUMBER)
+_START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
 
 async def start(tx: AsyncConnection, entry: Entry, ids: Collection[AdmissionId]) -> None:
     """Note that every seat of these admissions has had a bound pod."""
-    started = given([(id_,) for id_ in sorted(ids)], id=NUMBER)
-    await tx.execute(update(admissions).where(admissions.c.id == started.c.id).values(started=True))
+    await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))
+
+
+_LEAVING = Given(
+    id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
+)
+_EVICT = (
+    update(admissions)
+    .where(admissions.c.id == _LEAVING.c.id, admissions.c.state == "open")
+    .values(
+        state="evicting",
+        evicted_at=bindparam("now", type_=MOMENT),
+        cause_code=_LEAVING.c.code,
+        cause_message=_LEAVING.c.message,
+        beneficiary_kind=_LEAVING.c.beneficiary_kind,
+        beneficiary_uid=_LEAVING.c.beneficiary_uid,
+    )
+    .returning(admissions.c.id, admissions.c.kind, admissions.c.uid, _LEAVING.c.not_before)
+)
 
 
 async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) -> frozenset[AdmissionId]:
-    """Start taking admissions back; returns those that were open until now. Their seats stay held until freed."""
+    """Start taking admissions back; returns those that were open until now.
+
+    Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
+    more.
+    """
     if not rows:
         return frozenset()
-    taken = given(
-        [
-            (
-                row.admission,
-                row.code,
-                row.message,
-                row.not_before,
-                row.beneficiary.kind if row.beneficiary else None,
-                row.beneficiary.uid if row.beneficiary else None,
-            )
-            for row in {row.admission: row for row in rows}.values()
-        ],
-        id=NUMBER,
-        code=TEXT,
-        message=TEXT,
-        not_before=NUMBER,
-        beneficiary_kind=TEXT,
-        beneficiary_uid=TEXT,
-    )
-    result = await tx.execute(
-        update(admissions)
-        .where(admissions.c.id == taken.c.id, admissions.c.state == "open")
-        .values(
-            state="evicting",
-            evicted_at=_moment(entry.now),
-            cause_code=taken.c.code,
-            cause_message=taken.c.message,
-            beneficiary_kind=taken.c.beneficiary_kind,
-            beneficiary_uid=taken.c.beneficiary_uid,
+    leaving = [
+        (
+            row.admission,
+            row.code,
+            row.message,
+            row.not_before,
+            row.beneficiary.kind if row.beneficiary else None,
+            row.beneficiary.uid if row.beneficiary else None,
         )
-        .returning(admissions.c.id, admissions.c.kind, admissions.c.uid, taken.c.not_before)
-    )
+        for row in {row.admission: row for row in rows}.values()
+    ]
+    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(entry.now)})
     evicted = result.all()
     await _back_off(tx, {(row.kind, row.uid): row.not_before for row in evicted if row.not_before > 0})
     return frozenset(AdmissionId(row.id) for row in evicted)
 
 
+_WAITING = Given(kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER)
+_new_backoffs = insert(backoffs).from_select(_WAITING.c.keys(), select(*_WAITING.c))
+_BACK_OFF = _new_backoffs.on_conflict_do_update(
+    index_elements=list(backoffs.primary_key),
+    set_={
+        "not_before": func.greatest(backoffs.c.not_before, _new_backoffs.excluded.not_before),
+        "rollbacks": backoffs.c.rollbacks + 1,
+    },
+)
+
+
 async def _back_off(tx: AsyncConnection, until: Mapping[tuple[str, str], int]) -> None:
-    if not until:
-        return
-    new = given(
-        [(*key, moment, 1) for key, moment in sorted(until.items())],
-        kind=TEXT,
-        uid=TEXT,
-        not_before=NUMBER,
-        rollbacks=NUMBER,
-    )
-    rows = insert(backoffs).from_select(new.c.keys(), select(*new.c))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=list(backoffs.primary_key),
-            set_={
-                "not_before": func.greatest(backoffs.c.not_before, rows.excluded.not_before),
-                "rollbacks": backoffs.c.rollbacks + 1,
-            },
-        )
-    )
-
-
-async def record_decisions(tx: AsyncConnection, entry: Entry, rows: Sequence[Decision]) -> None:
-    """Append to the decision log."""
-    if not rows:
-        return
-    lines = given_wide(
-        [
-            {
-                "kind": row.kind,
-                "workload_kind": row.workload.kind,
-                "workload_uid": row.workload.uid,
-                "namespace": row.namespace,
-                "name": row.name,
-                "queue": row.queue,
-                "code": row.code,
-                "message": row.message,
-                "admission": row.admission,
-                "beneficiary_kind": row.beneficiary.kind if row.beneficiary else None,
-                "beneficiary_uid": row.beneficiary.uid if row.beneficiary else None,
-                "numbers": _jsonable(row.numbers),
-            }
-            for row in rows
-        ],
-        kind=Text(),
-        workload_kind=Text(),
-        workload_uid=Text(),
-        namespace=Text(),
-        name=Text(),
-        queue=Text(),
-        code=Text(),
-        message=Text(),
-        admission=BigInteger(),
-        beneficiary_kind=Text(),
-        beneficiary_uid=Text(),
-        numbers=JSONB(),
-    )
-    await tx.execute(
-        insert(decisions).from_select(
-            [*lines.c.keys(), "decided_at", "ledger_seq", "term"], select(*lines.c, *_stamp(entry))
-        )
-    )
-
-
-async def record_reasons(
-    tx: AsyncConnection,
-    entry: Entry,
-    changed: Mapping[WorkloadKey, Because],
-    gone: Collection[WorkloadKey] = (),
-) -> None:
-    """Store changed reasons, and forget those of workloads that wait no more."""
-    left = sorted(set(gone) - changed.keys())
-    if left:
-        keys = given([(key.kind, key.uid) for key in left], kind=TEXT, uid=TEXT)
-        await tx.execute(delete(reasons).where(reasons.c.kind == keys.c.kind, reasons.c.uid == keys.c.uid))
-    if not changed:
-        return
-    new = given_wide(
-        [
-            {
-                "kind": key.kind,
-                "uid": key.uid,
-                "code": reason.code,
-                "message": reason.message,
-                "facts": _jsonable(reason.facts),
-            }
-            for key, reason in sorted(changed.items())
-        ],
-        kind=Text(),
-        uid=Text(),
-        code=Text(),
-        message=Text(),
-        facts=JSONB(),
-    )
-    rows = insert(reasons).from_select([*new.c.keys(), "since"], select(*new.c, _moment(entry.now)))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=list(reasons.primary_key),
-            set_={
-                "code": rows.excluded.code,
-                "message": rows.excluded.message,
-                "facts": rows.excluded.facts,
-                "since": case(
-                    (reasons.c.code == rows.excluded.code, reasons.c.since), else_=rows.excluded.since
-                ),
-            },
-        )
-    )
-
-
-async def record_job_states(tx: AsyncConnection, entry: Entry, rows: Sequence[JobRow]) -> None:
-    """Store transitions of Volcano Jobs; the last row about a Job counts."""
-    if not rows:
-        return
-    new = given_wide(
-        [
-            {"kind": key.kind, "uid": key.uid, "state": _jsonable(state)}
-            for key, state in sorted({row.key: row.state for row in rows}.items(), key=lambda item: item[0])
-        ],
-        kind=Text(),
-        uid=Text(),
-        state=JSONB(),
-    )
-    insertion = insert(job_states).from_select(
-        [*new.c.keys(), "changed_at"], select(*new.c, _moment(entry.now))
-    )
-    await tx.execute(
-        insertion.on_conflict_do_update(
-            index_elements=list(job_states.primary_key),
-            set_={"state": insertion.excluded.state, "changed_at": insertion.excluded.changed_at},
-        )
-    )
-
-
-def _stamp(entry: Entry) -> tuple[ColumnElement[Any], ...]:
-    return _moment(entry.now), literal(entry.seq, NUMBER), literal(entry.term.number, NUMBER)
-
-
-def _moment(seconds: int) -> ColumnElement[Any]:
-    return literal(datetime.fromtimestamp(seconds, UTC), DateTime(timezone=True))
-
-
-def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in facts.items()}
+    if until:
+        await tx.execute(_BACK_OFF, _WAITING.rows([(*key, time, 1) for key, time in sorted(until.items())]))

@@ -6,14 +6,14 @@ Part of ``observed``: only intake writes here, by way of it.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import and_, delete, exists, func, or_, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy import bindparam, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota import ROOT, Account, Limits, Queue, QueueTree
 from queues.resources import Resources
 from queues.sql.books import Move, QueueAccount, balance_all
-from queues.sql.given import FLAG, NUMBER, TEXT, bounded, given, given_wide, names
+from queues.sql.given import FLAG, JSON, NUMBER, TEXT, TEXTS, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.records import NodeLimit, QueueVersion
 from queues.sql.tables import (
@@ -50,53 +50,53 @@ async def record_queues(
     await _rebalance(tx, stored)
 
 
+_VERSIONS = GivenWide(
+    name=TEXT,
+    uid=TEXT,
+    generation=NUMBER,
+    parent=TEXT,
+    document=JSON,
+    changed_by=TEXT,
+    paused=FLAG,
+    closed=FLAG,
+    problem=TEXT,
+    present=FLAG,
+)
+_current = insert(queues).from_select(_VERSIONS.c.keys(), select(*_VERSIONS.c))
+_new = [_current.excluded[column.name] for column in _VERSIONS.c if column.name != "name"]
+_old = [queues.c[column.name] for column in _VERSIONS.c if column.name != "name"]
+_differ = (
+    _current.on_conflict_do_update(
+        index_elements=[queues.c.name],
+        set_={column.key: column for column in _new},
+        where=tuple_(*_old).is_distinct_from(tuple_(*_new)),
+    )
+    .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
+    .cte("differ")
+)
+_STORE_VERSIONS = insert(queue_versions).from_select(
+    ["queue", "uid", "generation", "changed_by", "document"], select(*_differ.c)
+)
+
+
 async def _store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -> None:
-    if not changed:
-        return
-    told = given_wide(
-        [
-            {
-                "name": queue.name,
-                "uid": queue.uid,
-                "generation": queue.generation,
-                "parent": None if queue.name == ROOT else queue.parent,
-                "document": queue.document,
-                "changed_by": queue.changed_by,
-                "paused": queue.paused,
-                "closed": queue.closed,
-                "problem": queue.broken,
-                "present": True,
-            }
-            for queue in changed
-        ],
-        name=TEXT,
-        uid=TEXT,
-        generation=NUMBER,
-        parent=TEXT,
-        document=JSONB(),
-        changed_by=TEXT,
-        paused=FLAG,
-        closed=FLAG,
-        problem=TEXT,
-        present=FLAG,
-    )
-    rows = insert(queues).from_select(told.c.keys(), select(*told.c))
-    new = [rows.excluded[column.name] for column in told.c if column.name != "name"]
-    old = [queues.c[column.name] for column in told.c if column.name != "name"]
-    differ = (
-        rows.on_conflict_do_update(
-            index_elements=[queues.c.name],
-            set_={column.key: column for column in new},
-            where=tuple_(*old).is_distinct_from(tuple_(*new)),
-        )
-        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
-        .cte("differ")
-    )
-    await tx.execute(
-        insert(queue_versions).from_select(
-            ["queue", "uid", "generation", "changed_by", "document"], select(*differ.c)
-        )
-    )
+    told = [
+        {
+            "name": queue.name,
+            "uid": queue.uid,
+            "generation": queue.generation,
+            "parent": None if queue.name == ROOT else queue.parent,
+            "document": queue.document,
+            "changed_by": queue.changed_by,
+            "paused": queue.paused,
+            "closed": queue.closed,
+            "problem": queue.broken,
+            "present": True,
+        }
+        for queue in changed
+    ]
+    if told:
+        await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(told))
 
 
 async def _store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:
@@ -117,23 +117,17 @@ async def _store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> Non
     )
 
 
+_LIMITS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER)
+_STORE_LIMITS = insert(queue_limits).from_select(_LIMITS.c.keys(), select(*_LIMITS.c))
+
+
 async def _store_limits(
     tx: AsyncConnection, changed: Sequence[QueueVersion], gone: Sequence[QueueName]
 ) -> None:
     touched = [*gone, *(queue.name for queue in changed)]
     await tx.execute(delete(queue_limits).where(queue_limits.c.queue == func.any(names(touched))))
-    rows = [row for queue in changed for row in _limit_rows(queue)]
-    if rows:
-        limits = given(
-            rows,
-            queue=TEXT,
-            flavor=TEXT,
-            resource=TEXT,
-            guarantee=NUMBER,
-            deserved=NUMBER,
-            capability=NUMBER,
-        )
-        await tx.execute(insert(queue_limits).from_select(limits.c.keys(), select(*limits.c)))
+    if rows := [row for queue in changed for row in _limit_rows(queue)]:
+        await tx.execute(_STORE_LIMITS, _LIMITS.rows(rows))
 
 
 def _limit_rows(queue: QueueVersion) -> Iterable[tuple[str, str, str, int | None, int | None, int | None]]:
@@ -244,6 +238,14 @@ def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
     )
 
 
+_MOVED = Given(name=TEXT, counts_in=TEXT, broken=FLAG)
+_STORE_PLACES = (
+    update(queues)
+    .where(queues.c.name == _MOVED.c.name)
+    .values(counts_in=_MOVED.c.counts_in, broken=_MOVED.c.broken)
+)
+
+
 async def _store_places(
     tx: AsyncConnection,
     tree: QueueTree,
@@ -255,65 +257,64 @@ async def _store_places(
         if (place := (path[1] if name != ROOT else None, not tree.usable(name))) != before.get(name)
     ]
     if moved:
-        new = given(moved, name=TEXT, counts_in=TEXT, broken=FLAG)
-        await tx.execute(
-            update(queues)
-            .where(queues.c.name == new.c.name)
-            .values(counts_in=new.c.counts_in, broken=new.c.broken)
-        )
+        await tx.execute(_STORE_PLACES, _MOVED.rows(moved))
+
+
+_EFFECTIVE = Given(queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
+_limit_c = queue_limits.c
+_FORGET_EFFECTIVE = (
+    update(queue_limits)
+    .where(
+        ~exists().where(
+            _limit_c.queue == _EFFECTIVE.c.queue,
+            _limit_c.flavor == _EFFECTIVE.c.flavor,
+            _limit_c.resource == _EFFECTIVE.c.resource,
+        ),
+        or_(_limit_c.keeps > 0, _limit_c.ceiling.is_not(None)),
+    )
+    .values(keeps=0, ceiling=None)
+)
+_effective = insert(queue_limits).from_select(_EFFECTIVE.c.keys(), select(*_EFFECTIVE.c))
+_STORE_EFFECTIVE = _effective.on_conflict_do_update(
+    index_elements=list(queue_limits.primary_key),
+    set_={"keeps": _effective.excluded.keeps, "ceiling": _effective.excluded.ceiling},
+    where=or_(
+        _limit_c.keeps != _effective.excluded.keeps,
+        _limit_c.ceiling.is_distinct_from(_effective.excluded.ceiling),
+    ),
+)
 
 
 async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
-    effective = [
-        (
-            name,
-            account.flavor,
-            account.resource,
-            tree.guarantee(name, account),
-            tree.capability(name, account),
-        )
-        for name in tree.paths
-        for account in {**tree.guarantees[name], **tree.capabilities[name]}
-    ]
-    new = given(effective, queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
-    limit = queue_limits.c
-    same = and_(limit.queue == new.c.queue, limit.flavor == new.c.flavor, limit.resource == new.c.resource)
-    follows_no_more = and_(~exists().where(same), or_(limit.keeps > 0, limit.ceiling.is_not(None)))
-    await tx.execute(update(queue_limits).where(follows_no_more).values(keeps=0, ceiling=None))
-    rows = insert(queue_limits).from_select(new.c.keys(), select(*new.c))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=list(queue_limits.primary_key),
-            set_={"keeps": rows.excluded.keeps, "ceiling": rows.excluded.ceiling},
-            where=or_(
-                limit.keeps != rows.excluded.keeps,
-                limit.ceiling.is_distinct_from(rows.excluded.ceiling),
-            ),
-        )
+    effective = _EFFECTIVE.rows(
+        [
+            (name, *account, tree.guarantee(name, account), tree.capability(name, account))
+            for name in tree.paths
+            for account in {**tree.guarantees[name], **tree.capabilities[name]}
+        ]
     )
+    await tx.execute(_FORGET_EFFECTIVE, effective)
+    await tx.execute(_STORE_EFFECTIVE, effective)
+
+
+_TOTALS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
+_totals = insert(queue_balances).from_select(_TOTALS.c.keys(), select(*_TOTALS.c))
+_STORE_BALANCES = _totals.on_conflict_do_update(
+    index_elements=list(queue_balances.primary_key),
+    set_={name: _totals.excluded[name] for name in ("own", "used", "counted")},
+)
 
 
 async def _store_balances(
     tx: AsyncConnection, stored: Mapping[QueueAccount, Move], totals: Mapping[QueueAccount, Move]
 ) -> None:
     moved = [
-        (*account, total.own, total.used, total.counted)
+        (*account, *total)
         for account in sorted({*stored, *totals})
         if (total := totals.get(account, Move())) != stored.get(account, Move())
     ]
-    if not moved:
-        return
-    new = given(moved, queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
-    rows = insert(queue_balances).from_select(new.c.keys(), select(*new.c))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=list(queue_balances.primary_key),
-            set_={name: rows.excluded[name] for name in ("own", "used", "counted")},
-        )
-    )
-
-
-# --- nodes ---------------------------------------------------------------------------------------------
+    if moved:
+        await tx.execute(_STORE_BALANCES, _TOTALS.rows(moved))
 
 
 async def record_node_limits(
@@ -358,22 +359,21 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
     return offered
 
 
+_NODES = Given(name=TEXT, flavor=TEXT, usable=FLAG)
+_nodes = insert(nodes).from_select(_NODES.c.keys(), select(*_NODES.c))
+_STORE_NODES = _nodes.on_conflict_do_update(
+    index_elements=[nodes.c.name],
+    set_={"flavor": _nodes.excluded.flavor, "usable": _nodes.excluded.usable},
+    where=tuple_(nodes.c.flavor, nodes.c.usable).is_distinct_from(
+        tuple_(_nodes.excluded.flavor, _nodes.excluded.usable)
+    ),
+)
+
+
 async def _store_nodes(tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit]) -> None:
-    if not changed:
-        return
-    new = given(
-        [(name, node.flavor, node.usable) for name, node in sorted(changed.items())],
-        name=TEXT,
-        flavor=TEXT,
-        usable=FLAG,
-    )
-    rows = insert(nodes).from_select(new.c.keys(), select(*new.c))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=[nodes.c.name],
-            set_={"flavor": rows.excluded.flavor, "usable": rows.excluded.usable},
-        )
-    )
+    if changed:
+        rows = [(name, node.flavor, node.usable) for name, node in sorted(changed.items())]
+        await tx.execute(_STORE_NODES, _NODES.rows(rows))
 
 
 async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
@@ -388,41 +388,42 @@ async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
     )
 
 
+_ROOM = Given(node=TEXT, resource=TEXT, amount=NUMBER)
+_FORGET_ROOM = delete(node_limits).where(
+    node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
+    ~exists().where(node_limits.c.node == _ROOM.c.node, node_limits.c.resource == _ROOM.c.resource),
+)
+_room = insert(node_limits).from_select(_ROOM.c.keys(), select(*_ROOM.c))
+_STORE_ROOM = _room.on_conflict_do_update(
+    index_elements=list(node_limits.primary_key),
+    set_={"amount": _room.excluded.amount},
+    where=node_limits.c.amount != _room.excluded.amount,
+)
+
+
 async def _store_node_limits(
     tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit], touched: Sequence[NodeName]
 ) -> None:
-    new = given(
+    room = _ROOM.rows(
         [
             (name, resource, bounded(units))
             for name, node in sorted(changed.items())
             for resource, units in sorted(node.limits.items())
-        ],
-        node=TEXT,
-        resource=TEXT,
-        amount=NUMBER,
+        ]
     )
-    same = and_(node_limits.c.node == new.c.node, node_limits.c.resource == new.c.resource)
-    await tx.execute(
-        delete(node_limits).where(node_limits.c.node == func.any(names(touched)), ~exists().where(same))
-    )
-    rows = insert(node_limits).from_select(new.c.keys(), select(*new.c))
-    await tx.execute(
-        rows.on_conflict_do_update(
-            index_elements=list(node_limits.primary_key),
-            set_={"amount": rows.excluded.amount},
-            where=node_limits.c.amount != rows.excluded.amount,
-        )
-    )
+    await tx.execute(_FORGET_ROOM, room | {"touched": touched})
+    await tx.execute(_STORE_ROOM, room)
+
+
+_MORE = Given(flavor=TEXT, resource=TEXT, amount=NUMBER)
+_more = insert(capacity).from_select(_MORE.c.keys(), select(*_MORE.c))
+_ADD_CAPACITY = _more.on_conflict_do_update(
+    index_elements=list(capacity.primary_key),
+    set_={"amount": capacity.c.amount + _more.excluded.amount},
+)
 
 
 async def _add_capacity(tx: AsyncConnection, difference: Mapping[Account, int]) -> None:
     moved = [(*account, units) for account, units in sorted(difference.items()) if units]
     if moved:
-        new = given(moved, flavor=TEXT, resource=TEXT, amount=NUMBER)
-        rows = insert(capacity).from_select(new.c.keys(), select(*new.c))
-        await tx.execute(
-            rows.on_conflict_do_update(
-                index_elements=list(capacity.primary_key),
-                set_={"amount": capacity.c.amount + rows.excluded.amount},
-            )
-        )
+        await tx.execute(_ADD_CAPACITY, _MORE.rows(moved))

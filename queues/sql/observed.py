@@ -6,11 +6,11 @@ leader writes nothing, and nothing that a ledger transaction reads changes under
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Integer, and_, exists, select, text, union_all, update
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy import and_, exists, select, text, union_all, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.given import FLAG, NUMBER, TEXT, given, given_wide
+from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide
 from queues.sql.leadership import Term, check_term
 from queues.sql.limits import record_node_limits, record_queues
 from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion
@@ -45,75 +45,77 @@ async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> di
     return numbers
 
 
+_SEEN = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, place=NUMBER)
+_same = and_(workloads.c.kind == _SEEN.c.kind, workloads.c.uid == _SEEN.c.uid)
+_new = (
+    select(_SEEN.c.kind, _SEEN.c.uid, _SEEN.c.namespace, _SEEN.c.name, _SEEN.c.queue)
+    .where(~exists().where(_same))
+    .order_by(_SEEN.c.place)
+    .subquery("new")
+)
+_arrived = (
+    insert(workloads)
+    .from_select([*_new.c.keys(), "arrival"], select(*_new.c, arrival_numbers.next_value()))
+    .on_conflict_do_nothing()
+    .returning(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
+    .cte("arrived")
+)
+_ARRIVE = union_all(
+    select(_arrived),
+    select(workloads.c.kind, workloads.c.uid, workloads.c.arrival).join(_SEEN.table, _same),
+)
+
+
 async def _arrive(tx: AsyncConnection, rows: Sequence[Arrival]) -> dict[WorkloadKey, int]:
-    seen = given(
-        [(r.key.kind, r.key.uid, r.namespace, r.name, r.queue, place) for place, r in enumerate(rows)],
-        kind=TEXT,
-        uid=TEXT,
-        namespace=TEXT,
-        name=TEXT,
-        queue=TEXT,
-        place=NUMBER,
-    )
-    same = and_(workloads.c.kind == seen.c.kind, workloads.c.uid == seen.c.uid)
-    new = (
-        select(seen.c.kind, seen.c.uid, seen.c.namespace, seen.c.name, seen.c.queue)
-        .where(~exists().where(same))
-        .order_by(seen.c.place)
-        .subquery("new")
-    )
-    arrived = (
-        insert(workloads)
-        .from_select([*new.c.keys(), "arrival"], select(*new.c, arrival_numbers.next_value()))
-        .on_conflict_do_nothing()
-        .returning(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
-        .cte("arrived")
-    )
-    known = select(workloads.c.kind, workloads.c.uid, workloads.c.arrival).join(seen, same)
-    result = await tx.execute(union_all(select(arrived), known))
+    seen = [
+        (row.key.kind, row.key.uid, row.namespace, row.name, row.queue, place)
+        for place, row in enumerate(rows)
+    ]
+    result = await tx.execute(_ARRIVE, _SEEN.rows(seen))
     return {WorkloadKey(WorkloadKind(kind), uid): arrival for kind, uid, arrival in result}
+
+
+_TOLD = GivenWide(
+    kind=TEXT,
+    uid=TEXT,
+    namespace=TEXT,
+    name=TEXT,
+    queue=TEXT,
+    priority=NUMBER,
+    created=NUMBER,
+    minimum=NUMBER,
+    pods=NUMBER,
+    asks=JSON,
+    finished=FLAG,
+)
+_DESCRIBE = (
+    update(workloads)
+    .where(workloads.c.kind == _TOLD.c.kind, workloads.c.uid == _TOLD.c.uid)
+    .values({column.key: column for column in _TOLD.c if column.key not in {"kind", "uid"}})
+)
 
 
 async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> None:
     """Store what changed about workloads that have arrived; others are passed over. Raises Fenced."""
     await check_term(tx, term)
-    if not rows:
-        return
-    told = given_wide(
-        [
-            {
-                "kind": row.key.kind,
-                "uid": row.key.uid,
-                "namespace": row.namespace,
-                "name": row.name,
-                "queue": row.queue,
-                "priority": row.priority,
-                "created": row.created,
-                "minimum": row.minimum,
-                "pods": row.pods,
-                "asks": dict(row.asks),
-                "finished": row.finished,
-            }
-            for row in rows
-        ],
-        kind=TEXT,
-        uid=TEXT,
-        namespace=TEXT,
-        name=TEXT,
-        queue=TEXT,
-        priority=NUMBER,
-        created=NUMBER,
-        minimum=NUMBER,
-        pods=NUMBER,
-        asks=JSONB(),
-        finished=FLAG,
-    )
-    changed = [column for column in told.c if column.key not in {"kind", "uid"}]
-    await tx.execute(
-        update(workloads)
-        .where(workloads.c.kind == told.c.kind, workloads.c.uid == told.c.uid)
-        .values({column.key: column for column in changed})
-    )
+    told = [
+        {
+            "kind": row.key.kind,
+            "uid": row.key.uid,
+            "namespace": row.namespace,
+            "name": row.name,
+            "queue": row.queue,
+            "priority": row.priority,
+            "created": row.created,
+            "minimum": row.minimum,
+            "pods": row.pods,
+            "asks": dict(row.asks),
+            "finished": row.finished,
+        }
+        for row in rows
+    ]
+    if told:
+        await tx.execute(_DESCRIBE, _TOLD.rows(told))
 
 
 async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey]) -> frozenset[WorkloadKey]:
@@ -125,16 +127,7 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
     if not keys:
         return frozenset()
     named = sorted(keys)
-    asked = given([(key.kind, key.uid) for key in named], kind=TEXT, uid=TEXT)
-    held = await tx.execute(
-        select(asked.c.kind, asked.c.uid).where(
-            exists().where(
-                admissions.c.kind == asked.c.kind,
-                admissions.c.uid == asked.c.uid,
-                admissions.c.state != "closed",
-            )
-        )
-    )
+    held = await tx.execute(_HOLDING, _NAMED.rows([(key.kind, key.uid) for key in named]))
     gone = set(named) - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
     await tx.execute(
         _DEPART, {"kinds": [key.kind for key in sorted(gone)], "uids": [key.uid for key in sorted(gone)]}
@@ -142,6 +135,14 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
     return frozenset(gone)
 
 
+_NAMED = Given(kind=TEXT, uid=TEXT)
+_HOLDING = select(_NAMED.c.kind, _NAMED.c.uid).where(
+    exists().where(
+        admissions.c.kind == _NAMED.c.kind,
+        admissions.c.uid == _NAMED.c.uid,
+        admissions.c.state != "closed",
+    )
+)
 _DEPART = text(
     """
     WITH asked AS (
@@ -172,32 +173,27 @@ _DEPART = text(
 )
 
 
+_OUTCOMES = Given(
+    pod_uid=TEXT,
+    kind=TEXT,
+    uid=TEXT,
+    pod_set=TEXT,
+    ordinal=NUMBER,
+    phase=TEXT,
+    exit_code=PLAIN,
+    version=NUMBER,
+)
+_RECORD_OUTCOMES = (
+    insert(outcomes).from_select(_OUTCOMES.c.keys(), select(*_OUTCOMES.c)).on_conflict_do_nothing()
+)
+
+
 async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[Outcome]) -> None:
     """Store how pods ended; the first word about a pod uid stands. Raises Fenced."""
     await check_term(tx, term)
-    if not rows:
-        return
-    ended = given(
-        [
-            (
-                r.pod_uid,
-                r.workload.kind,
-                r.workload.uid,
-                r.pod_set,
-                r.ordinal,
-                r.phase,
-                r.exit_code,
-                r.version,
-            )
-            for r in rows
-        ],
-        pod_uid=TEXT,
-        kind=TEXT,
-        uid=TEXT,
-        pod_set=TEXT,
-        ordinal=NUMBER,
-        phase=TEXT,
-        exit_code=Integer(),
-        version=NUMBER,
-    )
-    await tx.execute(insert(outcomes).from_select(ended.c.keys(), select(*ended.c)).on_conflict_do_nothing())
+    ended = [
+        (r.pod_uid, r.workload.kind, r.workload.uid, r.pod_set, r.ordinal, r.phase, r.exit_code, r.version)
+        for r in rows
+    ]
+    if ended:
+        await tx.execute(_RECORD_OUTCOMES, _OUTCOMES.rows(ended))

@@ -192,5 +192,5 @@ def test_what_moves_is_what_changed(plain: Plain, gang: tuple[Seat, ...]) -> Non
     books.post(Posting.of(queue, gang))
     after = balances(books)
     for account, move in books.queue_moves.items():
-        assert after.get(account, Move()) == before.get(account, Move()) + move
+        assert after.get(account, Move()) == before.get(account, Move()).and_then(move)
     assert {account for account in after if after[account] != before.get(account)} <= books.queue_moves.keys()

@@ -1,5 +1,7 @@
 """The same laws where they count: random plans through the real ledger leave exactly what is open."""
 
+import asyncio
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -8,7 +10,6 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.views import load_world
 from queues.workload import AdmissionId
-from tests.sql.conftest import muster  # noqa: F401 - a fixture
 from tests.sql.stage import GPUS, Back, Gang, Running, Stage, gang, queue
 
 QUEUES = ("team", "a", "b", "other")
@@ -79,9 +80,8 @@ async def check(stage: Stage) -> None:
     }
 
 
-async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(muster: Database) -> None:
-    import asyncio
-
+async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(database: str) -> None:
+    muster = await Database.connect(database)
     loop = asyncio.get_running_loop()
 
     @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck), database=None)
@@ -90,6 +90,7 @@ async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(muste
         asyncio.run_coroutine_threadsafe(play(muster, steps), loop).result(60)
 
     await asyncio.to_thread(run)
+    await muster.close()
 
 
 async def play(muster: Database, steps: list[tuple[str, object]]) -> None:
