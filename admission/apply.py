@@ -4,7 +4,7 @@ The planner may be wrong, the applier may not (Nomad's plan applier). What was d
 the next turn sees the truth.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
@@ -48,15 +48,19 @@ async def apply(
     plan: Plan,
     reasons: Reasons,
     admissions: Mapping[AdmissionId, Admission],
+    pause: Callable[[str], None] = lambda point: None,
 ) -> Applied:
-    """Commit a plan. ``admissions`` are those it was decided on.
+    """Commit a plan. ``admissions`` are those it was decided on; ``pause`` is told when seats are given back.
 
     Raises Fenced (the term is over, or somebody else wrote: read the world again), OutcomeUnknown,
     DatabaseError.
     """
     async with database.transaction() as tx:
         entry = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
-        freed = await ledger.free(tx, entry, plan.frees) if plan.frees else None
+        freed = None
+        if plan.frees:
+            freed = await ledger.free(tx, entry, plan.frees)
+            pause("freeing")
         if plan.starts:
             await ledger.start(tx, entry, plan.starts)
         adopted = await ledger.adopt(tx, entry, plan.adopts) if plan.adopts else []

@@ -111,7 +111,7 @@ class Cycle:
         reasons = self._changed_reasons(plan)
         applied = None
         if plan.changes_ledger() or reasons:
-            applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions)
+            applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions, self._pause)
             self._pause("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)

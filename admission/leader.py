@@ -47,6 +47,10 @@ class Mandate:
         """After a renewal."""
         self._trust = trust
 
+    def end(self) -> None:
+        """The term is over, whatever time is left: whoever still works for it must not write."""
+        self._trust = Trust(until=0.0)
+
 
 class Leadership:
     """Runs for leader again and again, and leads whenever elected."""
@@ -71,6 +75,7 @@ class Leadership:
                     "term ended", extra={"term": mandate.term.number, "why": str(errors.exceptions[0])}
                 )
             finally:
+                mandate.end()
                 self.mandate = None
                 await self._resign(mandate)
 

@@ -204,6 +204,7 @@ class VolcanoJobs:
         await _all(self._delete(work, unwanted, report) for unwanted in due.deletes)
         if due.creates:
             await self._create_all(work, due.creates, report)
+            self._pause("released")
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,7 @@ next, after a pause that grows.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -52,6 +53,8 @@ class Release:
         self._report = report
         self._pause = pause
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
+        #: Orders under way by workload.
+        self._left: Counter[WorkloadKey] = Counter()
         self._echo: dict[tuple[str, str], float] = {}
         self._failures: dict[WorkloadKey, int] = {}
 
@@ -72,6 +75,7 @@ class Release:
                     continue
                 task = loop.create_task(self._carry_out(key, order), name=f"{order.verb} {order.name}")
                 self._under_way[mark] = task
+                self._left[key] += 1
 
     async def _carry_out(self, key: WorkloadKey, order: Order) -> None:
         mark = (order.uid, order.intent)
@@ -95,6 +99,10 @@ class Release:
             self._try_again(key)
         finally:
             self._under_way.pop(mark, None)
+            self._left[key] -= 1
+        if not self._left[key]:
+            del self._left[key]
+            self._pause("released")
         self._report(Released(workload=key, order=order, problem=problem))
 
     async def _send(self, order: Order) -> None:
