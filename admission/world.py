@@ -41,6 +41,7 @@ from queues.workload import (
 
 Outcomes = dict[tuple[str, int], PodPhase]
 _Key = TypeVar("_Key")
+_Member = TypeVar("_Member")
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ class World:
         self._members: dict[tuple[str, str], set[str]] = {}
         self._controlled: dict[WorkloadKey, set[str]] = {}
         self._admissions_of: dict[WorkloadKey, set[AdmissionId]] = {}
-        self._on_node: dict[NodeName, set[WorkloadKey]] = {}
+        self._on_node: dict[NodeName, set[AdmissionId]] = {}
         self._pending: dict[WorkloadKey, Workload] = {}
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
@@ -197,7 +198,7 @@ class World:
         place = (fact.node, fact.takes) if foreign and fact is not None and fact.node is not None else None
         for node in self.stock.charge(uid, place):
             self.news = True
-            self._stale.update(self._on_node.get(node, ()))
+            self._stale.update(self._seated_on(node))
 
     def _owner_of(self, pod: PodFact) -> WorkloadKey | None:
         """The workload that a pod belongs to; None: other people's pod."""
@@ -277,7 +278,7 @@ class World:
             or fact is None
             or (before.ready, before.unschedulable) != (fact.ready, fact.unschedulable)
         ):
-            self._stale.update(self._on_node.get(name, ()))
+            self._stale.update(self._seated_on(name))
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
         self.queues.pop(name, None)
@@ -302,6 +303,8 @@ class World:
         ids = self._admissions_of.setdefault(key, set())
         if admission.state is AdmissionState.CLOSED:
             ids.discard(admission.id)
+            for seat in admission.seats:
+                _discard(self._on_node, seat.node, admission.id)
             self.closed[admission.id] = key
             if not ids:
                 del self._admissions_of[key]
@@ -310,11 +313,14 @@ class World:
             ids.add(admission.id)
             self.stock.hold(admission.holding())
             for seat in admission.seats:
-                self._on_node.setdefault(seat.node, set()).add(key)
+                self._on_node.setdefault(seat.node, set()).add(admission.id)
         if before is None or admission.state is AdmissionState.CLOSED:
             for uid in list(self._pods_of.get(key, ())):
                 self._settle(uid)
         self._stale.add(key)
+
+    def _seated_on(self, node: NodeName) -> set[WorkloadKey]:
+        return {self.admissions[id_].workload for id_ in self._on_node.get(node, ())}
 
     def put_job(self, uid: str, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
@@ -482,7 +488,7 @@ class World:
         return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
 
 
-def _discard(sets: dict[_Key, set[str]], key: _Key, member: str) -> None:
+def _discard(sets: dict[_Key, set[_Member]], key: _Key, member: _Member) -> None:
     members = sets.get(key)
     if members is not None:
         members.discard(member)
