@@ -5,6 +5,7 @@ import http.client
 import json
 import ssl
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,19 +61,27 @@ class Client:
         """Delete an object."""
         return self.request("DELETE", path)
 
+    def watch(self, path: str) -> Iterator[Any]:
+        """The events of a watch, until it ends. Silence longer than the timeout raises ApiUnavailable."""
+        try:
+            response = self._send("GET", path)
+            if response.status >= 400:
+                reason = response.read().decode()
+                raise ApiError(method="WATCH", path=path, status=response.status, reason=reason)
+            for line in response:
+                yield json.loads(line)
+        except (OSError, http.client.HTTPException) as error:
+            raise ApiUnavailable(method="WATCH", path=path, status="no answer", reason=error) from error
+        finally:
+            self.close()
+
     def request(
         self, method: str, path: str, document: Any = None, *, content_type: str = "application/json"
     ) -> Any:
         """Send one request; the answer's JSON, or its text where it is none. Refusals are raised."""
         body = None if document is None else json.dumps(document)
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
         try:
-            if self._connection is None:
-                self._connection = http.client.HTTPSConnection(
-                    self._host, timeout=self._timeout, context=self._context
-                )
-            self._connection.request(method, path, body, headers)
-            response = self._connection.getresponse()
+            response = self._send(method, path, body, content_type)
             answer = response.read().decode()
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -83,3 +92,14 @@ class Client:
             reason = parsed.get("message", answer) if isinstance(parsed, dict) else answer
             raise ApiError(method=method, path=path, status=response.status, reason=reason)
         return parsed
+
+    def _send(
+        self, method: str, path: str, body: str | None = None, content_type: str = "application/json"
+    ) -> http.client.HTTPResponse:
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
+        if self._connection is None:
+            self._connection = http.client.HTTPSConnection(
+                self._host, timeout=self._timeout, context=self._context
+            )
+        self._connection.request(method, path, body, headers)
+        return self._connection.getresponse()
