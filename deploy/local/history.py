@@ -1,0 +1,99 @@
+"""Everything that ever happened to pods since it began to watch: the proof that something never did."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from deploy.local.client import Client
+from queues.errors import ApiError, MusterError
+
+
+class HistoryIncomplete(MusterError):
+    """The watch of the pods has a gap after resource version {version}: {reason}. It proves nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One watch event of one pod."""
+
+    kind: str
+    pod: dict[str, Any]
+    #: When it was heard, by ``time.monotonic``.
+    at: float
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.pod['metadata']['namespace']}/{self.pod['metadata']['name']}"
+
+    @property
+    def node(self) -> str | None:
+        """Where it is bound."""
+        node: str | None = self.pod["spec"].get("nodeName")
+        return node
+
+    @property
+    def phase(self) -> str:
+        """Of its status."""
+        phase: str = self.pod.get("status", {}).get("phase", "")
+        return phase
+
+
+@dataclass(slots=True)
+class PodHistory:
+    """A watch of all pods in a thread of its own. It misses nothing: it goes on where it was cut off."""
+
+    kubeconfig: Path
+    _moments: list[Moment] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _version: str = ""
+    _gap: str | None = None
+
+    def __enter__(self) -> Self:
+        with Client(self.kubeconfig) as api:
+            self._version = api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
+        threading.Thread(target=self._follow, daemon=True, name="pod history").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+
+    @property
+    def moments(self) -> list[Moment]:
+        """All of them, in the order of their resource versions. Raises HistoryIncomplete."""
+        if self._gap is not None:
+            raise HistoryIncomplete(version=self._version, reason=self._gap)
+        return list(self._moments)
+
+    def of(self, namespace: str, prefix: str = "") -> list[Moment]:
+        """Moments of the pods of a namespace whose name begins so, in order."""
+        return [moment for moment in self.moments if moment.name.startswith(f"{namespace}/{prefix}")]
+
+    def bound(self, namespace: str, prefix: str = "") -> dict[str, str]:
+        """Pods that were ever bound, with the node."""
+        return {moment.name: moment.node for moment in self.of(namespace, prefix) if moment.node}
+
+    def ever(self, namespace: str, prefix: str, test: Callable[[Moment], bool]) -> bool:
+        """Whether something was ever so."""
+        return any(test(moment) for moment in self.of(namespace, prefix))
+
+    def _follow(self) -> None:
+        while not self._stop.is_set() and self._gap is None:
+            with Client(self.kubeconfig) as api:
+                try:
+                    self._listen(api)
+                except (ApiError, ValueError):
+                    self._stop.wait(0.2)
+
+    def _listen(self, api: Client) -> None:
+        query = f"watch=true&resourceVersion={self._version}&allowWatchBookmarks=true"
+        for event in api.watch(f"/api/v1/pods?{query}"):
+            if event["type"] == "ERROR":
+                self._gap = str(event["object"].get("message", event["object"]))
+                return
+            self._version = event["object"]["metadata"]["resourceVersion"]
+            if event["type"] != "BOOKMARK":
+                self._moments.append(Moment(event["type"], event["object"], time.monotonic()))
