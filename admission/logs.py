@@ -54,7 +54,7 @@ def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | 
     root.setLevel(level.upper())
     logging.captureWarnings(True)
     # A line for each statement or request is of use to nobody who runs this.
-    for noisy in ("sqlalchemy", "aiohttp.access", "kubernetes_asyncio", "asyncio"):
+    for noisy in ("sqlalchemy", "alembic", "aiohttp.access", "kubernetes_asyncio", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
 
 

@@ -148,30 +148,47 @@ def _limits(one: Story, wide: bool, headers: bool) -> str:
     if one["state"] != "pending":
         return ""
     rows: list[tuple[str | None, ...]] = []
+    asks: dict[tuple[str, str], str] = {}
     for queue in one["path"]:
         state = queue["state"] if queue["state"] != "open" else None
         for line in queue["accounts"]:
-            if line["resource"] in one["asks"] and _matters(line, wide):
-                asked = one["asks"][line["resource"]]
+            if line["resource"] not in one["asks"]:
+                continue
+            account = (line["flavor"], line["resource"])
+            asked = asks.get(account, one["asks"][line["resource"]])
+            asks[account] = _asked_above(line, asked)
+            if _matters(line, wide):
                 rows.append(
                     (
                         queue["name"],
                         line["resource"],
                         line["flavor"] or None,
                         line["used"],
+                        _more(line["resource"], line["counted"], line["used"]),
                         asked,
                         line["deserved"],
                         line["capability"],
-                        _over(line["resource"], line["counted"], asked, line["capability"]),
+                        _over(line, asked),
                         _stated(state, queue["message"]),
                     )
                 )
         if state and not any(row[0] == queue["name"] for row in rows):
-            rows.append((queue["name"], *[None] * 7, _stated(state, queue["message"])))
+            rows.append((queue["name"], *[None] * 8, _stated(state, queue["message"])))
     if not rows:
         return ""
-    columns = ["QUEUE", "RESOURCE", "FLAVOR", "USED", "ASKED", "DESERVED", "CAPABILITY", "OVER-BY", "STATE"]
-    return table(columns, rows, headers=headers, right="USED ASKED DESERVED CAPABILITY")
+    columns = [
+        "QUEUE",
+        "RESOURCE",
+        "FLAVOR",
+        "USED",
+        "KEPT",
+        "ASKED",
+        "DESERVED",
+        "CAPABILITY",
+        "OVER-BY",
+        "STATE",
+    ]
+    return table(columns, rows, headers=headers, right="USED KEPT ASKED DESERVED CAPABILITY OVER-BY")
 
 
 def _matters(line: Mapping[str, Any], wide: bool) -> bool:
@@ -182,14 +199,32 @@ def _stated(state: str | None, message: str) -> str | None:
     return f"{state}: {message}" if state and message else state
 
 
-def _over(resource: str, counted: str, asked: str, capability: str | None) -> str | None:
-    """By how much the limit would be exceeded, idle guarantees below counted as used; None: not at all."""
+def _asked_above(line: Mapping[str, Any], asked: str) -> str:
+    """What a queue asks its parent for: less than it is asked for itself as long as it has guarantee left."""
     from queues.resources import amount, show
 
-    if capability is None:
+    resource = line["resource"]
+    guarantee, counted = amount(resource, line["guarantee"]), amount(resource, line["counted"])
+    return show(resource, max(counted + amount(resource, asked), guarantee) - max(counted, guarantee))
+
+
+def _over(line: Mapping[str, Any], asked: str) -> str | None:
+    """By how much the limit would be exceeded, what is kept for idle guarantees counted in; None: not at all."""
+    from queues.resources import amount, show
+
+    resource = line["resource"]
+    if line["capability"] is None:
         return None
-    excess = amount(resource, counted) + amount(resource, asked) - amount(resource, capability)
-    return show(resource, excess) if excess > 0 else None
+    wanted = amount(resource, line["counted"]) + amount(resource, asked)
+    return _more(resource, show(resource, wanted), line["capability"])
+
+
+def _more(resource: str, larger: str, smaller: str) -> str | None:
+    """What one amount has beyond another; None: nothing."""
+    from queues.resources import amount, show
+
+    difference = amount(resource, larger) - amount(resource, smaller)
+    return show(resource, difference) if difference > 0 else None
 
 
 def _admission_title(held: Mapping[str, Any], now: str) -> str:

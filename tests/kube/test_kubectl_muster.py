@@ -101,7 +101,7 @@ async def test_kubectl_finds_the_plugin_and_the_plugin_finds_muster(plugin: Plug
         "nvidia.com/gpu",
         "48",
         "64",
-        "-",
+        "64",
         "0.75",
         "3",
         "4",

@@ -21,13 +21,14 @@ def account(
     flavor: str = "",
     resource: str = GPU,
     guarantee: str = "0",
+    counted: str | None = None,
 ) -> bodies.Account:
     share = round(int(used) / int(deserved), 4) if deserved and resource == GPU else None
     return bodies.Account(
         flavor=flavor,
         resource=resource,
         used=used,
-        counted=used,
+        counted=counted or used,
         guarantee=guarantee,
         deserved=deserved,
         capability=capability,
@@ -60,7 +61,12 @@ def queue(
 
 
 ROOT = queue(
-    "root", None, account("48", "64", None), account("96", None, None, resource="cpu"), pending=3, admitted=4
+    "root",
+    None,
+    account("48", "64", "64", counted="60"),
+    account("96", None, None, resource="cpu"),
+    pending=3,
+    admitted=4,
 )
 TEAM_A = queue(
     "team-a",

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs, to_builtins
 
+from admission.cli.explain import story
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from tests.unit.fake_reader import FakeReader, served
+from tests.unit.fake_reader import GPU, STORY, FakeReader, account, queue, served
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,23 @@ async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) 
     expected = (GOLDEN / f"{golden.replace(',', '').replace(' ', '-')}.txt").read_text(encoding="utf-8")
     assert (said.code, said.err) == (0, "")
     assert expected == said.out
+
+
+def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None:
+    own = account("8", None, "64", guarantee="16")
+    above = account("8", None, "20", counted="16")
+
+    told = story(
+        to_builtins(structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above)))),
+        wide=False,
+    )
+
+    rows = [line.split() for line in told.splitlines() if line.split()[:2] in (["own", GPU], ["root", GPU])]
+    assert [dict(zip(("used", "kept", "asked"), row[3:6], strict=True)) for row in rows] == [
+        {"used": "8", "kept": "-", "asked": "8"},
+        {"used": "8", "kept": "8", "asked": "0"},
+    ]
+    assert [row[8] for row in rows] == ["-", "-"]
 
 
 async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
