@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +82,9 @@ class Cycle:
         self._pause = pause
         self._memo = Memo()
         self._numbers_stored_at = 0.0
-        self._next_look = 0
+        self._numbers_put_off = False
+        #: Seconds since the epoch: until then nothing is to do if nothing changes.
+        self.next_look = 0
         self.last: Decided | None = None
 
     async def turn(self) -> TurnReport:
@@ -98,7 +101,7 @@ class Cycle:
             self._pause("intake-committed")
             world.refresh(now)
         jobs = self._transitions(world, now)
-        if not (world.news or jobs or now >= self._next_look):
+        if not (world.news or jobs or now >= self.next_look):
             return TurnReport(now=now, changes=len(changes))
         started = perf_counter()
         snapshot = world.freeze(now)
@@ -115,7 +118,7 @@ class Cycle:
             self._pause("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)
-        self._next_look = self._when_to_look_again(snapshot, now)
+        self.next_look = self._when_to_look_again(snapshot, now)
         report = self._report(snapshot, plan, applied, len(changes))
         return replace(
             report,
@@ -160,14 +163,17 @@ class Cycle:
         moment = monotonic()
         with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
         changed: dict[WorkloadKey, Reason] = {}
-        numbers = False
+        numbers = self._numbers_put_off = False
         for key, reason in plan.reasons.items():
             before = known.get(key)
             if before is None or before.code != reason.code:
                 changed[key] = reason
-            elif with_numbers and before.message != reason.message:
-                changed[key] = reason
-                numbers = True
+            elif before.message != reason.message:
+                if with_numbers:
+                    changed[key] = reason
+                    numbers = True
+                else:
+                    self._numbers_put_off = True
         if numbers:
             self._numbers_stored_at = moment
         gone = (
@@ -178,8 +184,10 @@ class Cycle:
         return Reasons(changed=changed, gone=gone)
 
     def _when_to_look_again(self, snapshot: Snapshot, now: int) -> int:
-        """When a waiting workload may be tried though nothing changes."""
+        """When a waiting workload may be tried, or numbers put off may be told, though nothing changes."""
         waits = [workload.not_before for workload in snapshot.pending.values() if workload.not_before > now]
+        if self._numbers_put_off:
+            waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:

@@ -135,7 +135,7 @@ class Lead:
                 touched, world.touched = world.touched, set()
                 self._carry_out(world, touched, release, jobs, statuses, report)
                 if not (world.news or self.informers.changed.is_set()):
-                    await self._wait()
+                    await self._wait(cycle.next_look - time())
         finally:
             await release.stop()
             await jobs.stop()
@@ -181,9 +181,10 @@ class Lead:
         jobs.look_at(self._means.careers.work(world, touched, report.now))
         statuses.look_at(world, touched, report)
 
-    async def _wait(self) -> None:
+    async def _wait(self, seconds: float) -> None:
+        """Until something changes, or it is time to look again though nothing did."""
         try:
-            async with asyncio.timeout(self._means.turn_every):
+            async with asyncio.timeout(min(self._means.turn_every, max(0.0, seconds))):
                 await self.informers.changed.wait()
         except TimeoutError:
             return

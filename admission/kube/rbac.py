@@ -70,6 +70,7 @@ CONTROLLER: Final = (
     Rule("patch-pods", "take the gate off and pin", "", ("pods",), ("patch",)),
     Rule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
     Rule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
+    Rule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
     Rule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),
     Rule("tell-jobs", "why a Job waits", "batch", ("jobs/status",), ("patch",)),
     Rule("read-a-job", "the status that is about to be changed", "batch", ("jobs",), ("get",)),

@@ -116,6 +116,11 @@ class Stack:
         kubeconfig = user or self.cluster.kubeconfig
         return self._command([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
 
+    def kubectl_muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
+        """Ask with ``kubectl muster``, the plugin of this Python environment."""
+        plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
+        return self._command([*plugin, "--kubeconfig", self.cluster.kubeconfig], check)
+
     def apply(self, *paths: Path) -> None:
         """``kubectl apply -f`` for each of them."""
         for path in paths:

@@ -1,0 +1,78 @@
+"""What Postgres says, asked directly: the books that must be exactly zero in the end."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from queues.sql.database import raw_connection
+
+
+class Books:
+    """Questions to the database of a running Muster, past Muster."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="books")
+
+    def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of one query."""
+
+        async def query() -> list[tuple[Any, ...]]:
+            connection = await raw_connection(self._dsn)
+            try:
+                return [tuple(row) for row in await connection.fetch(statement, *values)]
+            finally:
+                await connection.close()
+
+        return self._thread.submit(lambda: asyncio.run(query())).result()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    def held(self, queues: Sequence[str], nodes: Sequence[str]) -> dict[str, int]:
+        """Balances other than zero, and admissions that are not closed, of these queues and nodes."""
+        found = self.ask(
+            "SELECT 'queue ' || queue || ' ' || resource, used FROM queue_balances"
+            " WHERE queue = ANY ($1) AND (used <> 0 OR own <> 0)"
+            " UNION ALL SELECT 'node ' || node || ' ' || resource, used FROM node_balances"
+            " WHERE node = ANY ($2) AND used <> 0"
+            " UNION ALL SELECT 'admission ' || name, 1 FROM admissions"
+            " WHERE queue = ANY ($1) AND state <> 'closed'",
+            list(queues),
+            list(nodes),
+        )
+        return {str(what): int(amount) for what, amount in found}
+
+    def reasons(self, namespace: str) -> list[tuple[str, str, str]]:
+        """(name, code, message) of everything that waits in a namespace."""
+        return [
+            (str(name), str(code), str(message))
+            for name, code, message in self.ask(
+                "SELECT w.name, r.code, r.message FROM reasons r JOIN workloads w USING (kind, uid)"
+                " WHERE w.namespace = $1 ORDER BY w.arrival",
+                namespace,
+            )
+        ]
+
+    def admissions(self, namespace: str, name: str) -> list[tuple[int, str]]:
+        """(id, state) of all admissions a workload ever had, oldest first."""
+        return [
+            (int(id_), str(state))
+            for id_, state in self.ask(
+                "SELECT id, state FROM admissions WHERE namespace = $1 AND name = $2 ORDER BY id",
+                namespace,
+                name,
+            )
+        ]
+
+    def decisions(self, namespace: str, name: str) -> list[tuple[str, str, str]]:
+        """(kind, code, message) of everything that was decided about a workload, oldest first."""
+        return [
+            (str(kind), str(code), str(message))
+            for kind, code, message in self.ask(
+                "SELECT kind, code, message FROM decisions WHERE namespace = $1 AND name = $2 ORDER BY id",
+                namespace,
+                name,
+            )
+        ]

@@ -1,0 +1,59 @@
+"""One whole product for all end-to-end tests, and for each test a part of the cluster of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.client import Client
+from deploy.local.stack import Stack
+from tests.e2e.books import Books
+from tests.e2e.history import PodHistory
+from tests.e2e.yard import Yard, name_from
+
+EXAMPLES = Path("deploy/examples")
+
+
+@pytest.fixture(scope="session")
+def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
+    """Control plane, Postgres, and a Muster that leads, installed as a user would."""
+    with Stack(durable=False) as stack:
+        stack.install()
+        stack.apply(EXAMPLES / "topology.yaml")
+        stack.start_muster()
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def admin(whole_stack: Stack) -> Iterator[Client]:
+    with whole_stack.cluster.client() as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def pod_history(whole_stack: Stack) -> Iterator[PodHistory]:
+    """Everything that happened to any pod since before the first test."""
+    with PodHistory(whole_stack.cluster.kubeconfig) as history:
+        yield history
+
+
+@pytest.fixture(scope="session")
+def books(whole_stack: Stack) -> Iterator[Books]:
+    books = Books(whole_stack.dsn)
+    yield books
+    books.close()
+
+
+@pytest.fixture
+def yard(
+    request: pytest.FixtureRequest,
+    whole_stack: Stack,
+    admin: Client,
+    books: Books,
+    pod_history: PodHistory,
+) -> Iterator[Yard]:
+    """An empty part of the cluster. When the test is over, the books must say that nothing of it is held."""
+    yard = Yard(name_from(request.node.name), whole_stack, admin, books, pod_history)
+    yard.open()
+    yield yard
+    yard.close()

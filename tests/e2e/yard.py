@@ -1,0 +1,399 @@
+"""A test's own part of the shared cluster: namespace, nodes, queues, and questions about them.
+
+Nodes carry the yard's label and every pod of the yard selects it, so that tests do not feel one another.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.local.client import Client
+from deploy.local.nodes import HOST, RACK, NodeShape, node
+from deploy.local.stack import Stack
+from queues.errors import ApiError
+from tests.e2e.books import Books
+from tests.e2e.history import PodHistory
+from tests.waiting import until
+
+Document = dict[str, Any]
+
+#: Label of nodes: the yard they belong to.
+YARD = "yard"
+GPU = "nvidia.com/gpu"
+
+_PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "Event": "/apis/events.k8s.io/v1/namespaces/{}/events",
+    "batch/v1 Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
+    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
+    "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
+}
+
+
+def path(kind: str, namespace: str, name: str = "") -> str:
+    """Where the API server has objects of a kind; a plain Job is ``batch/v1 Job``, Volcano's is ``Job``."""
+    return _PATHS[kind].format(namespace) + (f"/{name}" if name else "")
+
+
+def kind_of(document: Document) -> str:
+    """The key of ``path`` for a document."""
+    return "batch/v1 Job" if document["apiVersion"] == "batch/v1" else str(document["kind"])
+
+
+@dataclass(slots=True)
+class Yard:
+    """One test's part of the cluster."""
+
+    name: str
+    stack: Stack
+    api: Client
+    books: Books
+    history: PodHistory
+    nodes: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+
+    def open(self) -> None:
+        self.api.create(
+            path("Namespace", ""),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}},
+        )
+
+    def close(self) -> None:
+        """Take everything back; the books must say that nothing is held."""
+        for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod"):
+            self.api.request(
+                "DELETE",
+                path(kind, self.name),
+                {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
+            )
+        until(lambda: not self.pods(), f"the last pods of {self.name} to go")
+        self.wait_free()
+        for name in reversed(self.queues):
+            self.api.delete(path("Queue", "", name))
+        for name in self.nodes:
+            self.api.delete(path("Node", "", name))
+        self.api.delete(path("Namespace", "", self.name))
+
+    # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
+
+    def add_nodes(self, count: int, *, gpus: int = 8, nodes_per_rack: int = 2, **labels: str) -> list[str]:
+        """More nodes; racks have names of the yard's own."""
+        shape = NodeShape(
+            gpus=gpus,
+            nodes_per_rack=nodes_per_rack,
+            racks_per_block=2,
+            labels=((YARD, self.name), *labels.items()),
+        )
+        first = len(self.nodes)
+        added = [node(index, shape, self.name) for index in range(first, first + count)]
+        for document in added:
+            self.api.create(path("Node", ""), document)
+        names = [document["metadata"]["name"] for document in added]
+        self.nodes += names
+        return names
+
+    def add_queue(self, suffix: str = "", **spec: Any) -> str:
+        """A queue named after the yard, and ready: Muster has taken it in."""
+        name = f"{self.name}-{suffix}" if suffix else self.name
+        self.api.create(
+            path("Queue", ""),
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": spec,
+            },
+        )
+        self.queues.append(name)
+        return name
+
+    def add(self, *documents: Document) -> list[Document]:
+        """Create objects in the yard."""
+        return [self.api.create(path(kind_of(each), self.name), each) for each in documents]
+
+    def get(self, kind: str, name: str) -> Document:
+        found: Document = self.api.get(path(kind, self.name, name))
+        return found
+
+    def phase(self, kind: str, name: str) -> str:
+        """What an object's status says; empty: nothing yet."""
+        status = self.get(kind, name).get("status", {})
+        return str(status.get("state", status).get("phase", ""))
+
+    def wait_phase(self, kind: str, name: str, phase: str) -> None:
+        self.wait(lambda: self.phase(kind, name) == phase, f"{kind} {name} to be {phase}")
+
+    def find(self, kind: str, name: str) -> Document | None:
+        """An object, None if there is none."""
+        try:
+            return self.get(kind, name)
+        except ApiError as error:
+            if error.facts["status"] == 404:
+                return None
+            raise
+
+    def merge(self, kind: str, name: str, change: Document) -> Document:
+        changed: Document = self.api.merge(path(kind, self.name, name), change)
+        return changed
+
+    def delete(self, kind: str, name: str, *, now: bool = False) -> None:
+        """Delete an object and what belongs to it."""
+        options: Document = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+        }
+        if now:
+            options["gracePeriodSeconds"] = 0
+        self.api.request("DELETE", path(kind, self.name, name), options)
+
+    # ── what happens ────────────────────────────────────────────────────────────────────────────────────────
+
+    def pods(self, prefix: str = "") -> list[Document]:
+        """Pods whose name begins so, by name."""
+        items: list[Document] = self.api.get(path("Pod", self.name))["items"]
+        mine = [pod for pod in items if pod["metadata"]["name"].startswith(prefix)]
+        return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def running(self, prefix: str = "") -> list[Document]:
+        """Pods that run now and are not on their way out."""
+        return [
+            pod
+            for pod in self.pods(prefix)
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def wait_running(self, prefix: str, count: int, *, seconds: float = 30.0) -> list[Document]:
+        """Until exactly so many pods run; they are returned."""
+        self.wait(
+            lambda: len(self.running(prefix)) == count, f"{count} pods {prefix}* to run", seconds=seconds
+        )
+        return self.running(prefix)
+
+    def nodes_of(self, prefix: str = "") -> dict[str, str]:
+        """Pod → node, of pods that are bound now."""
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in self.pods(prefix)
+            if pod["spec"].get("nodeName")
+        }
+
+    def racks(self, nodes: Iterable[str]) -> set[str]:
+        """Racks of these nodes."""
+        return {str(self.api.get(path("Node", "", name))["metadata"]["labels"][RACK]) for name in set(nodes)}
+
+    def wait(self, holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+        """``until``, with the yard's state in the message."""
+        try:
+            until(holds, what, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.state()}") from None
+
+    def state(self) -> str:
+        """The yard in words, for messages."""
+        lines = [
+            f"{pod['metadata']['name']} {pod['status'].get('phase')} on {pod['spec'].get('nodeName')}"
+            for pod in self.pods()
+        ]
+        reasons = [f"{name}: {code}: {message}" for name, code, message in self.books.reasons(self.name)]
+        log = (
+            self.stack.replicas[0].log.read_text(errors="replace").splitlines()[-15:]
+            if self.stack.replicas
+            else []
+        )
+        return "\n".join([*lines, *reasons, *log])
+
+    # ── what the books say ──────────────────────────────────────────────────────────────────────────────────
+
+    def held(self) -> dict[str, int]:
+        """Everything that the yard's queues and nodes hold in the ledger; empty: exactly nothing."""
+        return self.books.held(self.queues, self.nodes)
+
+    def wait_free(self, *, seconds: float = 30.0) -> None:
+        """Until the books say that nothing is held."""
+        self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back", seconds=seconds)
+
+    def reason(self, name: str) -> tuple[str, str]:
+        """(code, message) of what waits; ("", "") if it does not."""
+        for workload, code, message in self.books.reasons(self.name):
+            if workload == name:
+                return code, message
+        return "", ""
+
+    def wait_reason(self, name: str, code: str, *, seconds: float = 30.0) -> str:
+        """Until a workload waits for this reason; its message."""
+        self.wait(lambda: self.reason(name)[0] == code, f"{name} to wait because of {code}", seconds=seconds)
+        return self.reason(name)[1]
+
+    def explain(self, name: str) -> str:
+        """What ``kubectl muster explain`` tells."""
+        return self.stack.kubectl_muster("explain", name, "-n", self.name).stdout
+
+
+def container(gpus: int | str = 1, **resources: str) -> Document:
+    """One container that asks for GPUs; ``cpu="2"`` and the like for more."""
+    limits = {**({GPU: str(gpus)} if gpus else {}), **resources}
+    return {"name": "main", "image": "train", "resources": {"limits": limits}}
+
+
+def pod_spec(yard: str, gpus: int | str = 1, **resources: str) -> Document:
+    """What pods of a yard look like."""
+    return {
+        "nodeSelector": {YARD: yard},
+        "containers": [container(gpus, **resources)],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+    }
+
+
+def template(
+    yard: str, gpus: int | str = 1, annotations: Document | None = None, **resources: str
+) -> Document:
+    """A pod template of a yard."""
+    return {
+        "metadata": {"annotations": annotations or {}},
+        "spec": pod_spec(yard, gpus, **resources),
+    }
+
+
+def volcano_job(
+    yard: Yard,
+    name: str,
+    replicas: int,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A Volcano Job with one task, ``worker``; other fields of its spec as given."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "minAvailable": replicas,
+            "queue": yard.queues[0],
+            "tasks": [
+                {"name": "worker", "replicas": replicas, "template": template(yard.name, gpus, annotations)}
+            ],
+            **spec,
+        },
+    }
+
+
+def batch_job(
+    yard: Yard,
+    name: str,
+    pods: int,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A batch/v1 Job in the yard's first queue."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {"muster.dev/queue-name": yard.queues[0]}},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "backoffLimit": 6,
+            "template": template(yard.name, gpus, annotations),
+            **spec,
+        },
+    }
+
+
+def pod(
+    yard: Yard,
+    name: str,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    labels: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A pod of its own, or with ``group`` among its annotations a member of a PodGroup."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
+        "spec": {**pod_spec(yard.name, gpus), **spec},
+    }
+
+
+def bare_pod(yard: Yard, name: str, gpus: int | str = 1, **more: Any) -> Document:
+    """A pod that enters the yard's first queue by its label."""
+    return pod(yard, name, gpus, labels={"muster.dev/queue-name": yard.queues[0]}, **more)
+
+
+def grouped(yard: Yard, group: str, name: str, gpus: int | str = 1, **more: Any) -> Document:
+    """A pod of a PodGroup."""
+    return pod(yard, name, gpus, annotations={"scheduling.k8s.io/group-name": group}, **more)
+
+
+def pod_group(yard: Yard, name: str, minimum: int, **spec: Any) -> Document:
+    """A PodGroup in the yard's first queue."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum, "queue": yard.queues[0], **spec},
+    }
+
+
+def pinned_to(pod_: Document) -> set[str]:
+    """Node names that a pod's required affinity lists."""
+    required = (
+        pod_["spec"]
+        .get("affinity", {})
+        .get("nodeAffinity", {})
+        .get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    return {
+        value
+        for term in required.get("nodeSelectorTerms", ())
+        for part in term.get("matchFields", ())
+        for value in part["values"]
+    }
+
+
+def condition(document: Document, type_: str) -> Document:
+    """A condition of an object's status; {} if there is none."""
+    for each in document.get("status", {}).get("conditions", ()):
+        if each["type"] == type_:
+            return dict(each)
+    return {}
+
+
+def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
+    """Running pods end."""
+    how = (
+        {"kwok.muster.dev/fail-after": "0s", "kwok.muster.dev/exit-code": str(exit_code)}
+        if exit_code
+        else {"kwok.muster.dev/complete-after": "0s"}
+    )
+    for name in names:
+        yard.merge("Pod", name, {"metadata": {"annotations": how}})
+
+
+def name_from(test: str) -> str:
+    """A yard's name from a test's: short enough for labels, and telling."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower()).strip("-")
+    return words[:34].strip("-")
+
+
+def pretty(document: Document) -> str:
+    return json.dumps(document, indent=1, sort_keys=True)
+
+
+__all__ = ["GPU", "HOST", "RACK", "YARD", "Yard"]
