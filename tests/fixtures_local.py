@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from sqlalchemy.engine import make_url
 
 from deploy.local import kubernetes
 from deploy.local.cluster import LocalCluster
@@ -19,6 +20,11 @@ from queues.sql.embedded import EmbeddedPostgres
 
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--postgres DSN``: a server to run the SQL tests on instead of the embedded one; databases are made on it."""
+    parser.addoption("--postgres", metavar="DSN", help="run the SQL tests on this server, as its superuser")
 
 
 def pytest_configure() -> None:
@@ -39,9 +45,23 @@ def local_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster
         yield cluster
 
 
+class GivenServer:
+    """A server that somebody else runs."""
+
+    def __init__(self, address: str) -> None:
+        self._url = make_url(address)
+
+    def dsn(self, database: str = "postgres") -> str:
+        """The SQLAlchemy URL of a database of this server."""
+        return self._url.set(database=database).render_as_string(hide_password=False)
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[EmbeddedPostgres]:
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres | GivenServer]:
     """One empty server for the whole run."""
+    if (address := request.config.getoption("--postgres")) is not None:
+        yield GivenServer(address)
+        return
     state = StateDirectory.fresh()
     server = EmbeddedPostgres()
     server.start(state.path / "db", durable=False)
@@ -51,7 +71,7 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest_asyncio.fixture(scope="session")
-async def migrated_template(postgres_server: EmbeddedPostgres) -> str:
+async def migrated_template(postgres_server: EmbeddedPostgres | GivenServer) -> str:
     """A database with the schema, to be cloned."""
     await _command(postgres_server, f'CREATE DATABASE "{TEMPLATE}"')
     await migrate(postgres_server.dsn(TEMPLATE))
@@ -59,7 +79,9 @@ async def migrated_template(postgres_server: EmbeddedPostgres) -> str:
 
 
 @pytest_asyncio.fixture
-async def database(postgres_server: EmbeddedPostgres, migrated_template: str) -> AsyncIterator[str]:
+async def database(
+    postgres_server: EmbeddedPostgres | GivenServer, migrated_template: str
+) -> AsyncIterator[str]:
     """The SQLAlchemy URL of a database of the test's own, with the schema and no rows."""
     name = f"test_{next(_numbers)}"
     await _command(
@@ -69,7 +91,7 @@ async def database(postgres_server: EmbeddedPostgres, migrated_template: str) ->
     await _command(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-async def _command(server: EmbeddedPostgres, statement: str) -> None:
+async def _command(server: EmbeddedPostgres | GivenServer, statement: str) -> None:
     connection = await raw_connection(server.dsn())
     try:
         await connection.execute(statement)

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import URL, make_url, text
 
 from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
@@ -96,6 +95,12 @@ async def test_a_holder_that_stops_gives_its_locks_back(database: str, muster: D
     await sleepy.close()
 
 
+async def connect_to(server: URL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if server.host is None:
+        return await asyncio.open_unix_connection(f"{server.query['host']}/.s.PGSQL.5432")
+    return await asyncio.open_connection(server.host, server.port or 5432)
+
+
 class Wire:
     """A proxy that hands COMMIT on and then loses the answer."""
 
@@ -103,9 +108,9 @@ class Wire:
         self.cut_after_commit = False
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def serve(self, target: str, here: Path) -> asyncio.Server:
+    async def serve(self, target: URL, here: Path) -> asyncio.Server:
         async def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there_reader, there_writer = await asyncio.open_unix_connection(target)
+            there_reader, there_writer = await connect_to(target)
             self._writers += [writer, there_writer]
             lost = asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
@@ -135,12 +140,14 @@ class Wire:
 
 @asynccontextmanager
 async def behind_a_wire(database: str) -> AsyncIterator[tuple[Database, Wire]]:
-    address = urlsplit(database)
-    target = parse_qs(address.query)["host"][0]
+    address = make_url(database)
     wire = Wire()
     with TemporaryDirectory() as here:
-        server = await wire.serve(f"{target}/.s.PGSQL.5432", Path(here) / ".s.PGSQL.5432")
-        muster = await Database.connect(database.replace(address.query, f"host={here}"))
+        server = await wire.serve(address, Path(here) / ".s.PGSQL.5432")
+        by_wire = URL.create(
+            "postgresql", address.username, address.password, database=address.database, query={"host": here}
+        )
+        muster = await Database.connect(by_wire.render_as_string(hide_password=False))
         yield muster, wire
         await muster.close()
         server.close()
