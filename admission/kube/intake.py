@@ -85,6 +85,7 @@ def _version(fact: QueueFact) -> observed.QueueVersion:
         limits={NO_FLAVOR: queue.limits, **queue.flavors},
         paused=queue.paused,
         closed=queue.closed,
+        broken=queue.broken,
     )
 
 

@@ -1,7 +1,6 @@
 """SELECT only: the world at the start of a term, and what people ask."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +9,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota import ROOT, Account
 from queues.resources import Resources
+from queues.sql.answers import (
+    AccountLine,
+    Backoff,
+    Balance,
+    DecisionLine,
+    Eviction,
+    Explanation,
+    PendingLine,
+    QueueLine,
+    StoredReason,
+    WorldRows,
+)
 from queues.sql.leadership import CONTROLLER
 from queues.sql.records import NodeLimit, Outcome
 from queues.sql.seats import SEAT_COLUMNS, from_columns
@@ -39,148 +50,22 @@ from queues.workload import (
     WorkloadKind,
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
-    """One account of a queue, in units of ``queues.resources``."""
-
-    #: By admissions of the queue itself.
-    own: int
-    #: With everything below it.
-    used: int
-    #: What its limits are held against: own + Σ over children of max(counted, guarantee).
-    counted: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """When a workload that was rolled back may be tried again."""
-
-    #: Seconds since the epoch.
-    not_before: int
-    rollbacks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
-    """Why an admission is being taken back."""
-
-    code: str
-    message: str
-    #: Seconds since the epoch.
-    at: int
-    beneficiary: WorkloadKey | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredReason:
-    """Why a workload waits, as last written."""
-
-    code: str
-    message: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    #: Seconds since the epoch: since when with this code.
-    since: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldRows:
-    """All that a new leader needs and the cluster does not tell."""
-
-    ledger_seq: int
-    #: Not closed, oldest first.
-    admissions: tuple[Admission, ...] = ()
-    evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
-    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    outcomes: tuple[Outcome, ...] = ()
-    backoffs: Mapping[WorkloadKey, Backoff] = field(default_factory=dict)
-    job_states: Mapping[WorkloadKey, Mapping[str, Any]] = field(default_factory=dict)
-    reasons: Mapping[WorkloadKey, StoredReason] = field(default_factory=dict)
-    balances: Mapping[QueueName, Mapping[Account, Balance]] = field(default_factory=dict)
-    #: As last recorded, to find what vanished meanwhile: (uid, generation) by queue.
-    queues: Mapping[QueueName, tuple[str, int]] = field(default_factory=dict)
-    node_limits: Mapping[NodeName, NodeLimit] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountLine:
-    """One account of a queue with its limits; ``None``: not set."""
-
-    flavor: str
-    resource: str
-    guarantee: int = 0
-    deserved: int | None = None
-    capability: int | None = None
-    used: int = 0
-    counted: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLine:
-    """One queue as people see it."""
-
-    name: QueueName
-    parent: QueueName | None
-    paused: bool
-    closed: bool
-    #: Part of a cycle or below a parent that does not exist.
-    broken: bool
-    changed_by: str
-    #: ``spec.policy.order`` of its document; None: that of the parent, at the top ``priority``.
-    order: str | None = None
-    accounts: tuple[AccountLine, ...] = ()
-    #: Workloads of the queue itself.
-    pending: int = 0
-    admitted: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingLine:
-    """One waiting workload."""
-
-    key: WorkloadKey
-    namespace: str
-    name: str
-    queue: QueueName
-    priority: int
-    arrival: int
-    created: int
-    minimum: int
-    pods: int
-    asks: Mapping[str, int]
-    reason: StoredReason | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionLine:
-    """One line of a workload's history."""
-
-    #: Seconds since the epoch.
-    at: int
-    kind: str
-    code: str
-    message: str
-    admission: AdmissionId | None = None
-    beneficiary: WorkloadKey | None = None
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """All about one workload."""
-
-    workload: PendingLine
-    #: pending | admitted | evicting | finished
-    state: str
-    #: 1 = next in its queue; None: it does not wait.
-    position: int | None
-    #: What the position is counted by.
-    position_by: str
-    not_before: int
-    rollbacks: int
-    admissions: tuple[Admission, ...] = ()
-    evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
-    history: tuple[DecisionLine, ...] = ()
+__all__ = [
+    "AccountLine",
+    "Backoff",
+    "Balance",
+    "DecisionLine",
+    "Eviction",
+    "Explanation",
+    "PendingLine",
+    "QueueLine",
+    "StoredReason",
+    "WorldRows",
+    "explain",
+    "load_world",
+    "pending",
+    "queue_overview",
+]
 
 
 async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:
