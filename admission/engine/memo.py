@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from admission.engine.eligible import Prepared
+import numpy as np
+
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
@@ -61,6 +63,7 @@ class Memo:
             and same_items(before.queues, snapshot.queues)
             and before.nodes.layout is snapshot.nodes.layout
             and before.nodes.allocatable is snapshot.nodes.allocatable
+            and np.array_equal(before.nodes.held_elsewhere(), snapshot.nodes.held_elsewhere())
         ):
             return self.tree
         return tree_of(snapshot.queues, snapshot.nodes)

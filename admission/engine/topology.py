@@ -204,9 +204,17 @@ class NodeTable:
         return NO_FLAVOR if column is None else self.layout.flavors[column]
 
     def capacity(self, flavor: FlavorName | None = None) -> Resources:
-        """What all usable nodes (of a flavor) can allocate."""
-        mask = self.layout.usable if flavor is None else self.layout.usable & self.layout.of_flavor(flavor)
-        return self._vector(self.allocatable[:, mask].sum(axis=1, dtype=np.int64))
+        """What all usable nodes (of a flavor) can allocate, and what is still held on the others.
+
+        So use on a node that was cordoned does not count against the nodes that are left.
+        """
+        offered = np.where(self.layout.usable, self.allocatable, np.minimum(self.used, self.allocatable))
+        mask = slice(None) if flavor is None else self.layout.of_flavor(flavor)
+        return self._vector(offered[:, mask].sum(axis=1, dtype=np.int64))
+
+    def held_elsewhere(self) -> Amounts:
+        """(R, M) what is used on the nodes that take nothing new."""
+        return self.used[:, ~self.layout.usable]
 
     def _vector(self, amounts: Amounts) -> Resources:
         return Resources(zip(self.resources, amounts.tolist(), strict=True))

@@ -1,7 +1,7 @@
 """Every scenario file is played through ``decide``, turn by turn.
 
-Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead]``), ``queues``
-(deserved, guarantee, capability in GPUs, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name:
+Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead|cordoned]``,
+cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs, and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name:
 PODS × N GPUs [minimum M] [required rack | preferred rack] [priority P] [tolerates KEY]``), ``expect`` of the first
 turn and ``then``, a list of further turns that may change ``queues``, let work end (``ends``) or arrive.
 """
@@ -35,7 +35,7 @@ from queues.workload import (
 from tests.laws.after import apply, seats_after
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
-NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead)?")
+NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead| cordoned)?")
 WORK = re.compile(
     r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: priority (\d+))?(?: tolerates (\S+))?"
 )
@@ -75,7 +75,9 @@ def started(story: dict[str, Any]) -> Snapshot:
         plan, _ = decide(snapshot, Memo())
         assert [admit.workload.uid for admit in plan.admits] == [name]
         snapshot = apply(snapshot, plan)
-    return snapshot
+    used = {name: snapshot.nodes[name][1] for name in snapshot.nodes.layout.names}
+    now = [replace(node, used=used[node.name]) for node in nodes(story["nodes"], cordoned=True)]
+    return replace(snapshot, nodes=NodeTable.build(now, [("rack", HOST)]))
 
 
 def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
@@ -113,12 +115,12 @@ def told(wanted: dict[str, Any], snapshot: Snapshot, plan: Plan) -> dict[str, An
     return {question: found[question] for question in wanted}
 
 
-def nodes(lines: list[str]) -> list[Node]:
+def nodes(lines: list[str], *, cordoned: bool = False) -> list[Node]:
     made = []
     for line in lines:
         match = NODES.fullmatch(line)
         assert match is not None, line
-        count, gpus, rack, taint, dead = match.groups()
+        count, gpus, rack, taint, state = match.groups()
         for _ in range(int(count)):
             name = NodeName(f"n{len(made)}")
             made.append(
@@ -127,7 +129,7 @@ def nodes(lines: list[str]) -> list[Node]:
                     allocatable=Resources({GPU: int(gpus) * 1000, "pods": 110}),
                     labels={"rack": rack, HOST: name},
                     taints=(Taint(taint, "", "NoSchedule"),) if taint else (),
-                    usable=not dead,
+                    usable=state is None or (state == " cordoned" and not cordoned),
                 )
             )
     return made
