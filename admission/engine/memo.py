@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from admission.engine.eligible import Prepared
 import numpy as np
 
+from admission.engine.eligible import Prepared
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
