@@ -41,6 +41,16 @@ class Moment:
         phase: str = self.pod.get("status", {}).get("phase", "")
         return phase
 
+    @property
+    def is_queued(self) -> bool:
+        """Whether Muster's policies marked it at its creation: it waits, or was let go."""
+        return "muster.dev/released" in self.pod["metadata"].get("labels", {})
+
+    @property
+    def admission(self) -> str:
+        """The id of the admission that holds its seat."""
+        return str(self.pod["metadata"].get("annotations", {}).get("muster.dev/admission-id", ""))
+
 
 @dataclass(slots=True)
 class PodHistory:

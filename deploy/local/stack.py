@@ -116,10 +116,12 @@ class Stack:
         kubeconfig = user or self.cluster.kubeconfig
         return self._command([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
 
-    def kubectl_muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    def kubectl_muster(
+        self, *arguments: str | Path, check: bool = True
+    ) -> "subprocess.CompletedProcess[str]":
         """Ask with ``kubectl muster``, the plugin of this Python environment."""
         plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
-        return self._command([*plugin, "--kubeconfig", self.cluster.kubeconfig], check)
+        return self._command([*plugin, "--server", self.server], check)
 
     def apply(self, *paths: Path) -> None:
         """``kubectl apply -f`` for each of them."""
@@ -132,9 +134,14 @@ class Stack:
         self.muster("install", "--kubeconfig", self.cluster.kubeconfig, "--webhook-url", url, *arguments)
 
     def start_muster(
-        self, name: str = "muster", *, environment: Mapping[str, str] | None = None, wait: bool = True
+        self,
+        name: str = "muster",
+        *,
+        environment: Mapping[str, str] | None = None,
+        wait: bool = True,
+        program: Sequence[str] = ("-m", "admission.cli.muster"),
     ) -> Replica:
-        """Start one more ``muster run``, and wait until it is ready."""
+        """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead."""
         port = free_port()
         webhook = self.webhook_port if not self.replicas else free_port()
         log = self.cluster.directory / f"{name}.log"
@@ -142,8 +149,7 @@ class Stack:
             Program(
                 argv=[
                     sys.executable,
-                    "-m",
-                    "admission.cli.muster",
+                    *program,
                     "run",
                     "--kubeconfig",
                     self.cluster.kubeconfig_for(USERNAME, GROUPS),
@@ -170,6 +176,11 @@ class Stack:
         if wait:
             self.wait_ready(replica)
         return replica
+
+    def stop_muster(self, replica: Replica) -> None:
+        """End a replica in order; another one may then take its place and its webhook's port."""
+        replica.process.stop()
+        self.replicas.remove(replica)
 
     def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
         """Wait until a replica is ready. Raises MusterDidNotStart."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from deploy.local.client import Client
+from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from tests.e2e.books import Books
-from tests.e2e.history import PodHistory
 from tests.e2e.yard import Yard, name_from
 
 EXAMPLES = Path("deploy/examples")

@@ -3,18 +3,18 @@
 Nodes carry the yard's label and every pod of the yard selects it, so that tests do not feel one another.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from deploy.local.client import Client
+from deploy.local.history import PodHistory
 from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.books import Books
-from tests.e2e.history import PodHistory
 from tests.waiting import until
 
 Document = dict[str, Any]
@@ -74,13 +74,19 @@ class Yard:
                 path(kind, self.name),
                 {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
             )
-        until(lambda: not self.pods(), f"the last pods of {self.name} to go")
+        self.wait(lambda: not self.pods(), f"the last pods of {self.name} to go")
         self.wait_free()
         for name in reversed(self.queues):
             self.api.delete(path("Queue", "", name))
         for name in self.nodes:
             self.api.delete(path("Node", "", name))
         self.api.delete(path("Namespace", "", self.name))
+        unheld = [
+            f"{moment.name} on {moment.node}"
+            for moment in self.history.of(self.name)
+            if moment.node and moment.is_queued and not moment.admission
+        ]
+        assert not unheld, f"bound without an admission: {unheld}"
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -386,14 +392,13 @@ def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
         yard.merge("Pod", name, {"metadata": {"annotations": how}})
 
 
+_numbers = count(1)
+
+
 def name_from(test: str) -> str:
-    """A yard's name from a test's: short enough for labels, and telling."""
-    words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower()).strip("-")
-    return words[:34].strip("-")
-
-
-def pretty(document: Document) -> str:
-    return json.dumps(document, indent=1, sort_keys=True)
+    """A yard's name from a test's: short enough for labels, telling, and never used twice."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())
+    return f"{words[:30].strip('-')}-{next(_numbers)}"
 
 
 __all__ = ["GPU", "HOST", "RACK", "YARD", "Yard"]
