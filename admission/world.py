@@ -509,4 +509,4 @@ def _visible(portrait: Portrait) -> tuple[object, ...]:
 def _described(portrait: Portrait) -> tuple[object, ...]:
     """What Postgres tells about a workload to whoever asks another replica."""
     workload = portrait.workload
-    return (workload.queue, workload.priority, workload.asks(), workload.minimum)
+    return (workload.queue, workload.priority, workload.asks(), workload.minimum, portrait.over)
