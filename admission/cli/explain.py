@@ -94,7 +94,12 @@ def _facts(one: Story) -> str:
     lines = [
         ("State", _state(one)),
         ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
-        ("Asks", f"{pods}: {amounts(one['asks'], all_of_them=True)}"),
+        # What has finished asks for nothing any more.
+        *(
+            [("Asks", f"{pods}: {amounts(one['asks'], all_of_them=True)}")]
+            if one["state"] != "finished"
+            else []
+        ),
         ("Priority", str(one["priority"])),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
         ("UID", one["uid"]),
@@ -253,7 +258,7 @@ def _admission(held: Mapping[str, Any], headers: bool) -> str:
             ["NODE", "POD-SET", "SEATS", "PODS", "TAKES", "FLAVOR"], rows, headers=headers, right="PODS"
         )
     if held["ended"]:
-        text += f"{held['ended']} more given back\n"
+        text += f"{held['ended']} more given back\n" if rows else f"all {held['ended']} given back\n"
     return text or "holds nothing any more\n"
 
 
