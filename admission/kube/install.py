@@ -95,8 +95,8 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     """Apply everything, in an order in which each part finds what it needs. Raises MusterError."""
     await _check_version(client)
     await _apply_definitions(client, installation, tell)
-    for document in surroundings(installation):
-        await apply(client, document, tell)
+    await _create_namespace(client, installation.namespace, tell)
+    await _apply_account(client, installation, tell)
     await _apply_all(client, rbac(installation.namespace, installation.identity), tell)
     keeper = Keeper(client, namespace=installation.namespace, names=installation.callee.names())
     keyring = await keeper.agree()
@@ -118,22 +118,6 @@ async def set_paused(client: Client, queue: str, *, paused: bool) -> None:
 def policies(installation: Installation) -> list[Document]:
     """The admission policies. The guard comes first: nothing waits unguarded."""
     return [*guards(installation.policy_options), *mutating_policies(installation.policy_options)]
-
-
-def surroundings(installation: Installation) -> list[Document]:
-    """The namespace, and the service account if that is what Muster runs as."""
-    documents: list[Document] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": installation.namespace, "labels": PART_OF},
-        }
-    ]
-    account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", installation.identity)
-    if account and account[1] == installation.namespace:
-        metadata = {"name": account[2], "namespace": account[1], "labels": PART_OF}
-        documents.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-    return documents
 
 
 # -- one document ---------------------------------------------------------------------------------------------
@@ -264,6 +248,24 @@ async def _established(client: Client, definition: Document) -> None:
     except TimeoutError as error:
         name = definition["metadata"]["name"]
         raise NotEstablished(definition=name, seconds=_PATIENCE, reason=reason) from error
+
+
+async def _create_namespace(client: Client, name: str, tell: Tell) -> None:
+    """Only one that Muster made carries its label, so that uninstalling knows which to delete."""
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF}}
+    if await found_at(client, path_of(document)) is None:
+        await client.create("/api/v1/namespaces", document, field_manager=FIELD_MANAGER)
+        tell(f"namespace/{name} created")
+    else:
+        tell(f"namespace/{name} unchanged")
+
+
+async def _apply_account(client: Client, installation: Installation, tell: Tell) -> None:
+    """The service account, if Muster runs as one of its own namespace."""
+    account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", installation.identity)
+    if account and account[1] == installation.namespace:
+        metadata = {"name": account[2], "namespace": account[1], "labels": PART_OF}
+        await apply(client, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, tell)
 
 
 async def _apply_webhooks(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:

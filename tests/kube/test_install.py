@@ -29,6 +29,8 @@ from tests.kube.objects import batch_job, becomes, exists, pod
 
 INSTALLATION = Installation(webhook_url="https://127.0.0.1:9")
 REMOVAL = Removal()
+HOME = "/api/v1/namespaces/muster-system"
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "muster-system"}}
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 QUEUED = {"muster.dev/queue-name": "default"}
@@ -71,18 +73,15 @@ async def client(install_cluster: LocalCluster) -> AsyncIterator[Client]:
 
 @pytest_asyncio.fixture
 async def bare(client: Client) -> Client:
-    """An administrator of a cluster without Muster."""
+    """An administrator of a cluster without Muster, but for the namespace: deleting one takes seconds."""
     await uninstall(client, Removal(delete_crds=True), lambda line: None)
-    await becomes(lambda: _namespace_gone(client))
+    if not await exists(client, HOME):
+        await client.create("/api/v1/namespaces", NAMESPACE)
     return client
 
 
 async def _empty(client: Client, collection: str) -> bool:
     return not msgspec.json.decode(await client.get(collection))["items"]
-
-
-async def _namespace_gone(client: Client) -> bool:
-    return not await exists(client, "/api/v1/namespaces/muster-system")
 
 
 async def _installed(client: Client, installation: Installation = INSTALLATION) -> list[str]:
@@ -113,7 +112,7 @@ async def _of_muster(client: Client) -> dict[str, Any]:
 
 async def test_installing_twice_changes_nothing(bare: Client) -> None:
     lines = await _installed(bare)
-    assert [line for line in lines if not line.endswith(" created")] == []
+    assert [line for line in lines if not line.endswith(" created")] == ["namespace/muster-system unchanged"]
     before = await _of_muster(bare)
     assert {path.split("/")[3 if path.startswith("/api/") else 4] for path in before} >= {
         "customresourcedefinitions",
@@ -149,16 +148,29 @@ async def test_things_wait_as_soon_as_install_returns(client: Client) -> None:
     assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
 
 
-async def test_uninstalling_leaves_nothing(client: Client) -> None:
+async def test_uninstalling_leaves_nothing(bare: Client) -> None:
+    await _installed(bare)
+    lines = await _removed(bare)
+    assert await _of_muster(bare) == {}
+    assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
+    assert "namespace/muster-system kept: it was there before Muster" in lines
+    await bare.delete(HOME)
+
+
+async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(client: Client) -> None:
+    await becomes(lambda: _gone(client, HOME))
     await _installed(client)
-    lines = await _removed(client)
-    assert await _of_muster(client) == {}
-    assert (
-        "queue/default deleted" in lines
-        or "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
-    )
-    await becomes(lambda: _namespace_gone(client))
-    assert await _removed(client) == ["freed 0 pods and 0 Jobs that waited"]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
+    await client.create(f"{HOME}/secrets", secret)
+    assert "namespace/muster-system kept: there is secrets/theirs in it" in await _removed(client)
+    await client.delete(f"{HOME}/secrets/theirs")
+    assert "namespace/muster-system deleted" in await _removed(client)
+    assert not await exists(client, HOME)
+    await client.create("/api/v1/namespaces", NAMESPACE)
+
+
+async def _gone(client: Client, path: str) -> bool:
+    return not await exists(client, path)
 
 
 async def test_uninstalling_frees_what_waits(client: Client) -> None:
@@ -221,7 +233,7 @@ async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: C
         await _installed(bare)
     assert "queues.scheduling.volcano.sh belong to somebody else (Helm release volcano)" in str(refused.value)
     assert "--adopt-crds" in str(refused.value)
-    assert not await exists(bare, "/api/v1/namespaces/muster-system"), "nothing is applied before the refusal"
+    assert not await _of_muster(bare), "nothing is applied before the refusal"
 
     await _installed(bare, Installation(webhook_url="https://127.0.0.1:9", adopt_crds=True))
     await _installed(bare)
