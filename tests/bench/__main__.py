@@ -1,0 +1,118 @@
+"""``python -m tests.bench``: see docs/reference/benchmarks.md."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.bench import report
+from tests.bench.documents import Form
+from tests.bench.report import Mark
+from tests.bench.rounds import Figures, Shape, play
+
+Rounds = dict[str, list[Figures]]
+
+
+def main() -> int:
+    """Exit code 1: something that must hold does not."""
+    options = _options()
+    shape = Shape(nodes=options.nodes, gangs=options.gangs)
+    benchmarks: dict[str, Callable[[Shape, int], tuple[Rounds, list[Mark]]]] = {
+        "volcano": _volcano,
+        "jobs": _jobs,
+        "latency": _latency,
+        "writes": _writes,
+    }
+    marks: list[Mark] = []
+    everything: dict[str, Rounds] = {}
+    print(
+        f"{shape.nodes:,} nodes × 8 GPUs, {shape.gangs} gangs × {shape.size} pods, {options.pairs} pairs; "
+        f"{os.cpu_count()} cores for everything"
+    )
+    for name, benchmark in benchmarks.items():
+        if options.only in (None, name):
+            everything[name], reached = benchmark(shape, options.pairs)
+            marks += reached
+            for mark in reached:
+                print(mark.line())
+            if options.json is not None:
+                _write(options.json, everything, marks)
+    return 0 if all(mark.holds for mark in marks) else 1
+
+
+def _volcano(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
+    """Volcano Jobs beside the same pods, and for information beside pods already pinned."""
+    rounds = _alternate((Form.VOLCANO_JOB, Form.PODS, Form.PINNED_PODS), shape, pairs)
+    ratio = report.throughput(rounds, Form.VOLCANO_JOB.value, Form.PODS.value)
+    return rounds, [ratio, report.memory(rounds)]
+
+
+def _jobs(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
+    """Indexed batch/v1 Jobs with a queue beside the same Jobs without."""
+    rounds = _alternate((Form.QUEUED_JOB, Form.JOB), shape, pairs)
+    ratio = report.throughput(rounds, Form.QUEUED_JOB.value, Form.JOB.value)
+    return rounds, [ratio, report.memory(rounds)]
+
+
+def _latency(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
+    """One gang at a time on an idle cluster."""
+    few = Shape(nodes=shape.nodes, gangs=min(40, shape.gangs))
+    forms = (Form.VOLCANO_JOB, Form.PODS, Form.QUEUED_JOB, Form.JOB)
+    rounds = _alternate(forms, few, pairs, one_at_a_time=True)
+    return rounds, [
+        report.latency(rounds, Form.VOLCANO_JOB.value, Form.PODS.value),
+        report.latency(rounds, Form.QUEUED_JOB.value, Form.JOB.value),
+    ]
+
+
+def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
+    """What is written to the API server per gang; counted apart, because counting takes time."""
+    few = Shape(nodes=shape.nodes, gangs=min(100, shape.gangs))
+    rounds: Rounds = {}
+    for form in (Form.VOLCANO_JOB, Form.QUEUED_JOB):
+        figures = play(form, few, audit=True)
+        rounds[form.value] = [figures]
+        print(f"Writes of Muster per gang, as {form.value}:\n{report.writes(figures, few.gangs)}")
+    return rounds, []
+
+
+def _alternate(forms: tuple[Form, ...], shape: Shape, pairs: int, *, one_at_a_time: bool = False) -> Rounds:
+    rounds: Rounds = {form.value: [] for form in forms}
+    for pair in range(pairs):
+        # Whoever goes first may find the machine warmer or cooler, so they take turns.
+        for form in forms if pair % 2 == 0 else forms[::-1]:
+            _say(f"pair {pair + 1} of {pairs}: {form.value}")
+            rounds[form.value].append(play(form, shape, one_at_a_time=one_at_a_time))
+            _say(f" {rounds[form.value][-1].pods_per_second:.1f} pods/s\n")
+    print(report.table(rounds))
+    return rounds
+
+
+def _write(path: Path, everything: dict[str, Rounds], marks: list[Mark]) -> None:
+    rounds = {
+        name: {form: [asdict(one) for one in figures] for form, figures in forms.items()}
+        for name, forms in everything.items()
+    }
+    reached = [{**asdict(mark), "holds": mark.holds, "aim_reached": mark.aim_reached} for mark in marks]
+    path.write_text(json.dumps({"marks": reached, "rounds": rounds}, indent=1))
+
+
+def _say(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
+    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes"))
+    parser.add_argument("--gangs", type=int, default=500)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--pairs", type=int, default=3)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

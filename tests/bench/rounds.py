@@ -1,0 +1,123 @@
+"""One round: a fresh control plane with its nodes, Muster or nobody, one load, and what it took."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deploy.local.cluster import LocalCluster
+from deploy.local.components import COMMANDS, ClusterOptions
+from deploy.local.nodes import NodeShape
+from deploy.local.stack import USERNAME, Replica, Stack
+from tests.bench import processes
+from tests.bench.documents import NAMESPACE, Form
+from tests.bench.load import Request
+
+#: Nothing is throttled on the client side (the defaults of ClusterOptions); nodes are silent, for their leases
+#: alone are 100 writes per second.
+_OPTIONS: dict[str, Any] = {"node_lease_seconds": 0, "node_grace_seconds": 86_400}
+
+
+class LoadFailed(Exception):
+    """The load generator gave up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Size of a benchmark."""
+
+    nodes: int = 1000
+    gangs: int = 500
+    #: Pods per gang, each with one GPU; nodes have eight.
+    size: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a round was like."""
+
+    form: str
+    pods: int
+    seconds: float
+    submitting_seconds: float
+    latencies: list[float]
+    load_cpu_seconds: float
+    #: CPU seconds by component, Muster and Postgres included, until Muster was idle again.
+    cpu_seconds: dict[str, float]
+    #: Of Muster; 0 without it.
+    memory_mb: float
+    #: Requests by "user verb resource", where they were counted.
+    requests: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def pods_per_second(self) -> float:
+        return self.pods / self.seconds
+
+
+def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False) -> Figures:
+    """Play one round on a control plane of its own."""
+    options = ClusterOptions(audit=audit, **_OPTIONS)
+    with ExitStack() as stack:
+        muster: Replica | None = None
+        pids: dict[str, int] = {}
+        if form.admitted:
+            product = stack.enter_context(Stack(options=options, log_level="info"))
+            cluster = product.cluster
+        else:
+            product, cluster = None, stack.enter_context(LocalCluster(options=options))
+        nodes = cluster.add_nodes(shape.nodes, NodeShape(gpus=8))
+        with cluster.client() as api:
+            api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        if product is not None:
+            product.install()
+            muster = product.start_muster()
+            assert product.postgres.pid is not None
+            pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
+        pids |= {name: cluster.pid(name) for name in COMMANDS}
+        processes.wait_until_idle(pids.values())
+        requests_before = cluster.requests() if audit else Counter[Any]()
+        before = {name: processes.cpu_seconds([pid]) for name, pid in pids.items()}
+        seen = _load(
+            Request(
+                kubeconfig=str(cluster.kubeconfig),
+                form=form.value,
+                gangs=shape.gangs,
+                size=shape.size,
+                nodes=nodes,
+                one_at_a_time=one_at_a_time,
+            )
+        )
+        processes.wait_until_idle(pids.values())
+        spent = {name: processes.cpu_seconds([pid]) - before[name] for name, pid in pids.items()}
+        requests = cluster.requests() - requests_before if audit else Counter[Any]()
+        return Figures(
+            form=form.value,
+            pods=shape.gangs * shape.size,
+            seconds=seen["seconds"],
+            submitting_seconds=seen["submitting_seconds"],
+            latencies=seen["latencies"],
+            load_cpu_seconds=seen["cpu_seconds"],
+            cpu_seconds=spent,
+            memory_mb=processes.peak_memory_mb(muster.process.pid) if muster is not None else 0.0,
+            requests={
+                " ".join((user.replace(USERNAME, "muster"), verb, what)): count
+                for (user, verb, what), count in requests.items()
+            },
+        )
+
+
+def _load(request: Request) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.load"],
+        input=json.dumps(asdict(request)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LoadFailed(done.stderr[-2000:])
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
