@@ -2,8 +2,9 @@
 
 Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead|cordoned]``,
 cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs, and fields of
-``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack | preferred rack] [priority P] [tolerates KEY]``), ``expect`` of the first
-turn and ``then``, a list of further turns that may change ``queues``, let work end (``ends``) or arrive.
+``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack | preferred rack]
+[priority P] [tolerates KEY]``), ``expect`` of the first turn and ``then``, a list of further turns that may change
+``queues``, let work end (``ends``) or arrive.
 """
 
 import re
