@@ -3,7 +3,8 @@
 import os
 import signal
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,55 +38,83 @@ def main() -> int:
     screen = Screen()
     told = False
     try:
+        screen.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
         with Stack(options=ClusterOptions(audit=True), durable=False) as stack:
+            set_up(stack, screen)
             play(stack, screen)
             told = True
             if os.environ.get("KEEP"):
                 keep(stack, screen)
-            screen.say("Stopping everything.")
+            screen.say("· Stopping everything.")
     except KeyboardInterrupt:
         print("\nStopped.")
         return 0 if told else 130
-    except MusterError as error:
-        print(f"\nThe demo failed. {error}", file=sys.stderr)
+    except Exception as error:
+        # Whatever it is, it is told in a sentence.
+        if os.environ.get("MUSTER_TRACEBACK"):
+            raise
+        name = "" if isinstance(error, MusterError) else f"{type(error).__name__}: "
+        print(f"\nThe demo failed. {name}{error}", file=sys.stderr)
         return 1
     return 0
 
 
-def play(stack: Stack, screen: Screen) -> None:
-    """Set the scene, tell the story, sum up. Raises MusterError."""
-    began = time.monotonic()
-    set_up(stack, screen)
-    screen.say(f"· Ready after {time.monotonic() - began:.1f} s.")
-    with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-        observer = Observer(server=stack.server, history=history)
-        story = Story(stack=stack, api=api, observer=observer, screen=screen, total_gpus=NODES * SHAPE.gpus)
-        scene = story.tell()
-        screen.keep()
-        audit = writes(stack.cluster.directory / "log" / "audit.jsonl", USERNAME)
-        for line in summary(scene, observer, audit, SHAPE.gpus):
-            screen.say(line)
-    screen.say()
-
-
 def set_up(stack: Stack, screen: Screen) -> None:
-    """Nodes, Muster, queues."""
-    screen.say(
-        "· Control plane and Postgres are up. `muster install`: definitions, rights, policies, queues."
-    )
+    """Muster, nodes, queues."""
+    screen.say("· `muster install`: definitions, rights, admission policies, the first two queues.")
     stack.install()
     stack.cluster.add_nodes(NODES, SHAPE)
     screen.say(
-        f"· {NODES} nodes × {SHAPE.gpus} GPUs in racks of {SHAPE.nodes_per_rack}. `muster run`, as its own user."
+        f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run`, as a user of its own."
     )
     stack.start_muster()
     stack.apply(*(cast.EXAMPLES / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
 
 
+def play(stack: Stack, screen: Screen) -> None:
+    """Tell the story and sum up. Raises MusterError."""
+    with storyteller(stack, screen) as story:
+        scene = story.tell()
+        screen.keep()
+        screen.head("Who waited how long, and why")
+        audit = writes(stack.cluster.directory / "log" / "audit.jsonl", USERNAME)
+        for line in summary(scene, story.observer, audit, SHAPE.gpus):
+            screen.say(line)
+    screen.say()
+
+
+@contextmanager
+def storyteller(stack: Stack, screen: Screen) -> Iterator[Story]:
+    """A story with its own view of what happens from now on."""
+    with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
+        yield Story(
+            stack=stack,
+            api=api,
+            observer=Observer(server=stack.server, history=history),
+            screen=screen,
+            total_gpus=NODES * SHAPE.gpus,
+        )
+
+
 def keep(stack: Stack, screen: Screen) -> None:
     """Leave the cluster up, with work that waits, until Ctrl-C."""
+    with storyteller(stack, screen) as story:
+        story.leave()
+    screen.keep()
     path = f"{stack.cluster.kubectl.parent}:{Path(sys.executable).parent}"
-    screen.say(f"export KUBECONFIG={stack.cluster.kubeconfig} PATH={path}:$PATH MUSTER_SERVER={stack.server}")
+    screen.head("It stays up until Ctrl-C. In another terminal:")
+    screen.say(f"""
+export KUBECONFIG={stack.cluster.kubeconfig}
+export PATH={path}:$PATH
+export MUSTER_SERVER={stack.server}
+
+kubectl muster queues
+kubectl muster pending -A
+kubectl muster explain vcjob/pytorch-distributed -n language
+kubectl get vcjob,podgroup,queue -A
+kubectl delete vcjob one-rack -n vision     # what waits goes in, the gang as a whole
+kubectl get pods -n language -o wide
+""")
     stack.cluster.watch()
 
 

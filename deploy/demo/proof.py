@@ -1,8 +1,8 @@
 """What the watch of all pods and the API server's own log prove about a gang."""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,8 @@ class Proof:
     """That a gang got its seats together."""
 
     pods: int
+    #: Seconds between the moment when its last seat was free, its pods there, and its first bound pod.
+    delay: float
     #: Seconds between its first bound pod and its last one.
     spread: float
     #: Watch events that were looked at.
@@ -42,30 +44,41 @@ def whole(role: Role, moments: Sequence[Moment], gpus_per_node: int) -> Proof:
     if len(seats) < role.pods:
         raise GangIncomplete(gang=role.key, bound=len(seats), pods=role.pods)
     first = own[0]
-    taken = _taken(moments[: moments.index(first)], role.owns)
-    needed: dict[str, int] = defaultdict(int)
+    before = moments[: moments.index(first)]
+    taken, freed = _used(before, role)
+    needed: Counter[str] = Counter()
     for node, gpus in seats.values():
         needed[node] += gpus
     for node, gpus in needed.items():
-        if gpus_per_node - taken[node] < gpus:
-            free = gpus_per_node - taken[node]
-            raise GangTorn(gang=role.key, pod=first.name, node=first.node, free=free, needed=gpus)
-    firsts = {moment.name: moment.at for moment in reversed(own)}
-    return Proof(pods=len(seats), spread=max(firsts.values()) - min(firsts.values()), events=len(moments))
+        if (free := gpus_per_node - taken[node]) < gpus:
+            raise GangTorn(gang=role.key, pod=first.name, node=node, free=free, needed=gpus)
+    ready = [freed[node] for node in needed if node in freed]
+    if role.kind == "podgroup":  # others make its pods
+        ready += [moment.at for moment in before if moment.kind == "ADDED" and role.owns(moment.name)]
+    bound = {moment.name: moment.at for moment in reversed(own)}
+    return Proof(
+        pods=len(seats),
+        delay=first.at - max(ready, default=first.at),
+        spread=max(bound.values()) - first.at,
+        events=len(moments),
+    )
 
 
-def _taken(moments: Sequence[Moment], mine: Callable[[str], bool]) -> Counter[str]:
-    """GPUs in use on each node after these moments, without one's own."""
+def _used(moments: Sequence[Moment], role: Role) -> tuple[Counter[str], dict[str, float]]:
+    """After these moments: GPUs that others use on each node, and when each node was last given some back."""
     holding: dict[str, tuple[str, int]] = {}
+    freed: dict[str, float] = {}
     for moment in moments:
-        if moment.kind == "DELETED" or moment.phase in _ENDED or not moment.node:
-            holding.pop(moment.name, None)
-        elif not mine(moment.name):
+        if moment.kind == "DELETED" or moment.phase in _ENDED:
+            node, gpus = holding.pop(moment.name, ("", 0))
+            if gpus:
+                freed[node] = moment.at
+        elif moment.node and not role.owns(moment.name):
             holding[moment.name] = (moment.node, gpus_of(moment.pod))
     taken: Counter[str] = Counter()
     for node, gpus in holding.values():
         taken[node] += gpus
-    return taken
+    return taken, freed
 
 
 def writes(audit_log: Path, user: str) -> Mapping[tuple[str, str, str], int]:

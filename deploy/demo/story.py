@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from deploy.demo import cast, table
@@ -21,8 +21,9 @@ from deploy.demo.cast import (
 from deploy.demo.scene import Observer, Scene
 from deploy.demo.screen import Screen
 from deploy.local.client import Client
+from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
-from queues.errors import MusterError
+from queues.errors import ApiError, MusterError
 
 _LOOK_EVERY: Final = 0.25
 _PLURALS: Final = {
@@ -55,7 +56,6 @@ class Story:
     observer: Observer
     screen: Screen
     total_gpus: int
-    _scene: Scene | None = field(default=None)
 
     def tell(self) -> Scene:
         """All steps; the last scene. Raises StepFailed, MusterEnded."""
@@ -99,17 +99,43 @@ class Story:
             lambda scene: all(row.state == "done" for row in scene.rows.values()), "everything to be done"
         )
 
-    def submit(self, role: Role) -> None:
+    def leave(self) -> None:
+        """Delete what has ended, and submit the same once more as it is in the examples: nothing of it ends."""
+        for role in cast.ALL:
+            for document in cast.documents(role):
+                self.delete(document)
+        for pod in cast.documents(GROUP, example="podgroup-pods"):
+            self.delete(pod)
+        self.screen.say(
+            "· Once more, without end: the examples as they are, for you to look at and to change."
+        )
+        with PodHistory(self.stack.cluster.kubeconfig) as history:
+            self.observer = Observer(server=self.stack.server, history=history)
+            for role in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
+                self.submit(role, ends=False)
+            self.until(lambda scene: scene[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
+            for role in (GANG, SMALL, OVER_QUOTA):
+                self.submit(role, ends=False)
+            self.until(
+                lambda scene: all(row.state == "running" or row.code for row in scene.rows.values()),
+                "everybody to run or to wait with a reason",
+            )
+
+    def submit(self, role: Role, *, ends: bool = True) -> None:
         """Create a role's objects."""
-        for document in cast.documents(role):
+        for document in cast.documents(role, ends=ends):
             self.create(document)
         self.observer.submitted[role] = time.monotonic()
 
     def create(self, document: Document) -> None:
         """One object, as ``kubectl create`` would."""
-        version, kind = document["apiVersion"], document["kind"]
-        path = _PLURALS.get(version) or _PLURALS[kind]
-        self.api.create(path.format(document["metadata"]["namespace"]), document)
+        self.api.create(_collection(document), document)
+
+    def delete(self, document: Document) -> None:
+        """One object and what belongs to it."""
+        path = f"{_collection(document)}/{document['metadata']['name']}"
+        self.api.request("DELETE", path, {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
+        self._wait_gone(path)
 
     def until(self, holds: Callable[[Scene], bool], what: str, *, seconds: float = 30.0) -> Scene:
         """Show the scene until something holds."""
@@ -125,12 +151,32 @@ class Story:
                 raise StepFailed(seconds=seconds, what=what, scene=_told(lines, self._log()))
             time.sleep(_LOOK_EVERY)
 
+    def _wait_gone(self, path: str, *, seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            self._check()
+            try:
+                self.api.get(path)
+            except ApiError as error:
+                if error.facts["status"] == 404:
+                    return
+                raise
+            if time.monotonic() > deadline:
+                raise StepFailed(seconds=seconds, what=f"{path} to be gone", scene=self._log())
+            time.sleep(0.05)
+
     def _check(self) -> None:
         if not self.stack.replicas[0].process.running:
             raise MusterEnded(tail=self._log())
 
     def _log(self) -> str:
         return self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
+
+
+def _collection(document: Document) -> str:
+    version, kind = document["apiVersion"], document["kind"]
+    path = _PLURALS.get(version) or _PLURALS[kind]
+    return path.format(document["metadata"]["namespace"])
 
 
 def _told(lines: Sequence[str], log: str) -> str:

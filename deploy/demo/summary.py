@@ -1,15 +1,16 @@
 """What is told at the end."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from admission.cli.table import table
-from deploy.demo.cast import ALL, GANG, GROUP, Role
+from deploy.demo.cast import ALL, GANG, GROUP, ONE_RACK, Role
 from deploy.demo.proof import whole, writes_for
 from deploy.demo.scene import Observer, Row, Scene
+from deploy.demo.table import WIDTH
 
-#: Waiting shorter than this is not worth a reason.
-_AT_ONCE: Final = 1.0
+_WRAP: Final = textwrap.TextWrapper(width=WIDTH, subsequent_indent=" " * 9, break_on_hyphens=False)
 
 
 def summary(
@@ -19,45 +20,38 @@ def summary(
     gpus_per_node: int,
 ) -> Iterator[str]:
     """Who ran and who waited why, the proof, and what it cost the API server. Raises GangTorn, GangIncomplete."""
-    yield "What ran"
-    yield ""
     yield from _ran([scene[role] for role in ALL], observer.reasons)
     yield ""
     moments = observer.history.moments
     for role in (GANG, GROUP):
         proof = whole(role, moments, gpus_per_node)
-        yield (
-            f"Proof    {role.key}: no pod of the waiting gang was bound before all {proof.pods} seats were there; "
+        yield from _WRAP.wrap(
+            f"Proof    {role.key}: no pod of the waiting gang was bound before all seats were there. The first "
+            f"was bound {_ms(proof.delay)} later, all {proof.pods} within {_ms(proof.spread)}. "
+            f"So say {proof.events} watch events, all there were."
         )
-        yield (
-            f"         then all {proof.pods} were bound within {proof.spread * 1000:.0f} ms "
-            f"({proof.events} watch events looked at)"
-        )
-    for role in (GANG, GROUP):
+    yield ""
+    for role in (ONE_RACK, GANG, GROUP):
         told = writes_for(role, writes)
-        detail = ", ".join(f"{times} {resource}" for resource, times in told.most_common())
-        yield f"Writes   {role.key}: {told.total()} by Muster to the API server for {role.pods} pods"
-        yield f"         {detail}"
+        detail = ", ".join(f"{times} × {resource}" for resource, times in told.most_common())
+        yield from _WRAP.wrap(
+            f"Writes   {role.key}: {told.total()} by Muster to the API server, for a gang of {role.pods}: {detail}."
+        )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
 
 
 def _ran(rows: Sequence[Row], reasons: Mapping[Role, Sequence[tuple[str, str]]]) -> Iterator[str]:
-    columns = ["WORKLOAD", "QUEUE", "PODS", "GPUS", "WAITED", "FOR"]
+    columns = ["WORKLOAD", "QUEUE", "PODS", "GPUS", "WAITED"]
     cells = [
-        (
-            row.role.key,
-            row.role.queue,
-            row.role.pods,
-            row.role.pods * row.role.gpus,
-            f"{row.waited:.1f} s",
-            _longest(row, reasons.get(row.role, ())),
-        )
+        (row.role.key, row.role.queue, row.role.pods, row.role.pods * row.role.gpus, f"{row.waited:.1f} s")
         for row in rows
     ]
-    yield from table(columns, cells, right="PODS GPUS WAITED").splitlines()
-
-
-def _longest(row: Row, reasons: Sequence[tuple[str, str]]) -> str | None:
-    """The first reason is what stopped it; later ones tell how that changed."""
-    return (
-        ", ".join(dict.fromkeys(code for code, _ in reasons)) if row.waited >= _AT_ONCE and reasons else None
-    )
+    head, *lines = table(columns, cells, right="PODS GPUS WAITED").splitlines()
+    yield head
+    for row, line in zip(rows, lines, strict=True):
+        yield line
+        for code, message in list(reasons.get(row.role, ()))[:1]:
+            yield f"  └ {code}: {message}"

@@ -8,8 +8,8 @@ from deploy.demo.scene import Row, Scene
 from queues.resources import GPU
 
 WIDTH: Final = 100
-_BAR: Final = 24
-#: How much of a full bar is drawn for each state of a workload.
+_BAR: Final = 12
+#: What is drawn before a workload, by its state.
 _MARKS: Final = {"submitted": " ", "waiting": "◌", "admitted": "◔", "running": "●", "done": "✓"}
 
 
@@ -19,19 +19,13 @@ def lines(scene: Scene, total: int) -> list[str]:
 
 
 def changes(scene: Scene) -> object:
-    """What has to differ for a scene to be worth another print: everything but the seconds."""
-    return (
-        [(queue["name"], _gpus(queue), queue["pending"], queue["admitted"]) for queue in scene.queues],
-        [
-            (role, row.state, row.bound, row.started, row.code, row.message)
-            for role, row in scene.rows.items()
-        ],
-    )
+    """What has to differ for a scene to be worth another print: who is in which state, and why."""
+    return [(role, row.state, row.code, row.message) for role, row in scene.rows.items()]
 
 
 def _queues(scene: Scene, total: int) -> list[str]:
     stems = branches({queue["name"]: queue["parent"] for queue in scene.queues})
-    columns = ["QUEUE", "GPUS USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "ADMITTED", ""]
+    columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "ADMITTED", ""]
     rows = []
     for queue in scene.queues:
         account = _gpus(queue)
@@ -48,10 +42,7 @@ def _queues(scene: Scene, total: int) -> list[str]:
                 ("█" * round(_BAR * used / total)).ljust(_BAR, "·"),
             )
         )
-    numbers = "DESERVED CAPABILITY SHARE WAITING ADMITTED"
-    # The heading of two words cannot be named in ``right``.
-    columns[1] = "GPUS-USED"
-    return table(columns, rows, right=f"GPUS-USED {numbers}").splitlines()
+    return table(columns, rows, right="GPUS-USED DESERVED CAPABILITY SHARE WAITING ADMITTED").splitlines()
 
 
 def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,27 +53,29 @@ def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _workloads(rows: Iterable[Row]) -> list[str]:
-    columns = ["", "WORKLOAD", "NAMESPACE", "QUEUE", "GPUS", "STATE", "BOUND", "STARTED", "DONE", "WAITED"]
     told = list(rows)
     cells = [
         (
-            _MARKS[row.state],
-            row.role.key,
-            row.role.namespace,
+            f"{_MARKS[row.state]} {row.role.key}",
             row.role.queue,
             row.role.pods * row.role.gpus,
             row.state,
             f"{row.bound}/{row.role.pods}",
-            row.started,
-            row.done,
+            row.started - row.done,
             f"{row.waited:.1f} s",
         )
         for row in told
     ]
-    drawn = table(columns, cells, right="GPUS BOUND STARTED DONE WAITED").splitlines()
-    out = drawn[:1]
-    for row, line in zip(told, drawn[1:], strict=True):
-        out.append(line)
+    columns = ["WORKLOAD", "QUEUE", "GPUS", "STATE", "BOUND", "RUNNING", "WAITED"]
+    head, *drawn = table(columns, cells, right="GPUS BOUND RUNNING WAITED").splitlines()
+    lines = [head]
+    for row, line in zip(told, drawn, strict=True):
+        lines.append(line)
         if row.state == "waiting":
-            out.append(f"    └ {row.code}: {row.message}" if row.code else "    └ not considered yet")
-    return out
+            why = f"{row.code}: {row.message}" if row.code else "not considered yet"
+            lines.append(_shortened(f"  └ {why}"))
+    return lines
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
