@@ -114,11 +114,14 @@ class Cycle:
         reasons = self._changed_reasons(plan)
         applied = None
         if plan.changes_ledger() or reasons:
+            # Until it is stored, what was seen is news still.
+            world.news = True
             applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions, self._pause)
+            world.news = False
             self._pause("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)
-        self.next_look = self._when_to_look_again(snapshot, now)
+        self.next_look = self._when_to_look_again(snapshot, now, applied)
         report = self._report(snapshot, plan, applied, len(changes))
         return replace(
             report,
@@ -183,10 +186,10 @@ class Cycle:
         )
         return Reasons(changed=changed, gone=gone)
 
-    def _when_to_look_again(self, snapshot: Snapshot, now: int) -> int:
-        """When a waiting workload may be tried, or numbers put off may be told, though nothing changes."""
+    def _when_to_look_again(self, snapshot: Snapshot, now: int, applied: Applied | None) -> int:
+        """When somebody who waits may be tried, or numbers put off may be told, though nothing changes."""
         waits = [workload.not_before for workload in snapshot.pending.values() if workload.not_before > now]
-        if self._numbers_put_off:
+        if self._numbers_put_off or (applied is not None and applied.dropped):
             waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
 
