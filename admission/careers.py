@@ -66,7 +66,7 @@ class Careers:
         return tuple(found)
 
     def work(self, world: World, keys: Iterable[WorkloadKey], now: int) -> list[JobWork]:
-        """What these Jobs need done in the cluster."""
+        """What these Jobs need done in the cluster; empty work says that nothing is left to do."""
         found = []
         for key in keys:
             view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
@@ -79,6 +79,5 @@ class Careers:
             except InvalidDocument as error:
                 self.problems[key] = str(error)
                 continue
-            if work:
-                found.append(work)
+            found.append(work)
         return found

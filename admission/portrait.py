@@ -67,7 +67,10 @@ class Sight:
     job_over: bool = False
     #: Not before (seconds since the epoch), rollbacks so far.
     backoff: tuple[int, int] = (0, 0)
+    #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
+    #: … among them those that are well, but others have taken the room.
+    taken_nodes: frozenset[NodeName] = frozenset()
     #: Pods are being created right now: a missing pod means nothing yet.
     busy: bool = False
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
@@ -331,8 +334,14 @@ def _evictable(
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
             found[admission.id] = ("Refused", message, not_before)
         elif lost:
-            found[admission.id] = ("NodeLost", f"node {lost[0]} of a seat cannot take pods any more", now)
+            found[admission.id] = _lost(lost[0], lost[0] in sight.taken_nodes, now)
     return found
+
+
+def _lost(node: NodeName, taken: bool, now: int) -> tuple[str, str, int]:
+    if taken:
+        return ("SeatTaken", f"pods of others have taken the room of a seat on node {node}", now)
+    return ("NodeLost", f"node {node} of a seat cannot take pods any more", now)
 
 
 def _unbooked(sight: Sight, pod_sets: Sequence[PodSet]) -> Unbooked | None:

@@ -386,11 +386,15 @@ class World:
         """Pods of a workload, by name."""
         return sorted((self.pods[uid] for uid in self._pods_of.get(key, ())), key=lambda pod: pod.name)
 
-    def dead_nodes(self, admissions: Sequence[Admission]) -> frozenset[NodeName]:
-        """Nodes of these admissions on which a pod that is not there yet can no longer start."""
+    def dead_nodes(self, admissions: Sequence[Admission]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
+        """Nodes of these admissions on which a pod that is not there yet can no longer start.
+
+        All of them, and those whose room others have taken.
+        """
         nodes = {seat.node for admission in admissions for seat in admission.seats}
-        stock = self.stock
-        return frozenset(node for node in nodes if not stock.can_take_pods(node) or stock.is_overfull(node))
+        gone = frozenset(node for node in nodes if not self.stock.can_take_pods(node))
+        taken = frozenset(node for node in nodes - gone if self.stock.is_overfull(node))
+        return gone | taken, taken
 
     def refresh(self, now: int) -> None:
         """Bring the portraits of everything stale up to date, and note what must be saved first."""
@@ -422,6 +426,7 @@ class World:
         job = self.jobs.get(key.uid)
         admissions = self.admissions_of(key)
         pods = self.pods_of(key)
+        dead_nodes, taken_nodes = self.dead_nodes(admissions)
         return Sight(
             key=key,
             fact=self.facts.get(key),
@@ -431,7 +436,8 @@ class World:
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
             backoff=self.backoffs.get(key, (0, 0)),
-            dead_nodes=self.dead_nodes(admissions),
+            dead_nodes=dead_nodes,
+            taken_nodes=taken_nodes,
             busy=self.is_busy(key),
             closed=frozenset(
                 pod.admission

@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 ECHO_SECONDS: Final = 5.0
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
-_MANY_ECHOES: Final = 20_000
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
 
@@ -84,8 +83,8 @@ class VolcanoJobs:
         #: Jobs whose work changed while they were worked on.
         self._outdated: set[WorkloadKey] = set()
         self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
-        #: (Job's uid, name of a pod made or uid of one removed) → until when that counts as seen.
-        self._echo: dict[tuple[str, str], float] = {}
+        #: Job's uid → name of a pod made, or uid of one removed → until when that counts as seen.
+        self._echo: dict[str, dict[str, float]] = {}
         #: Failures in a row, and no attempt before this time of the loop; a new generation starts afresh.
         self._pauses: dict[WorkloadKey, tuple[int, int, float]] = {}
         #: What keeps a Job's pods from being made, for its status.
@@ -97,15 +96,13 @@ class VolcanoJobs:
         What was just done, or lately failed, is left out; ``again`` is called when its time has come.
         """
         loop = asyncio.get_running_loop()
-        if len(self._echo) > _MANY_ECHOES:
-            now = loop.time()
-            self._echo = {what: lapses for what, lapses in self._echo.items() if lapses > now}
         for work in works:
             if work.key in self._under_way:
                 self._outdated.add(work.key)
                 continue
             if work.lacks_group:
                 self._companions.make_later(work.spec)
+            self._hear(work)
             due = self._due(work, loop.time())
             if due.creates or due.deletes or due.remove:
                 self._under_way[work.key] = loop.create_task(
@@ -131,8 +128,7 @@ class VolcanoJobs:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        for name in [name for name in self._echo if name[0] == key.uid]:
-            del self._echo[name]
+        self._echo.pop(key.uid, None)
         self._pauses.pop(key, None)
         self.problems.pop(key, None)
         self._companions.forget(key.uid)
@@ -166,18 +162,30 @@ class VolcanoJobs:
             paused=paused,
         )
 
+    def _hear(self, work: JobWork) -> None:
+        """What the work lacks, the watch has shown: if it is wanted later, then because it went away again."""
+        echoes = self._echo.get(work.key.uid)
+        if echoes:
+            silent = {_name(work, wanted) for wanted in work.creates}
+            silent |= {unwanted.uid for unwanted in work.deletes}
+            if work.remove:
+                silent.add(work.key.uid)
+            self._echo[work.key.uid] = {what: until for what, until in echoes.items() if what in silent}
+
     def _just_done(self, work: JobWork, what: str, now: float) -> bool:
-        lapses = self._echo.get((work.key.uid, what))
+        echoes = self._echo.get(work.key.uid, {})
+        lapses = echoes.get(what)
         if lapses is None:
             return False
         if lapses <= now:
-            del self._echo[work.key.uid, what]
+            del echoes[what]
             return False
         self._look_again(work.key, lapses - now)
         return True
 
     def _done(self, work: JobWork, what: str) -> None:
-        self._echo[work.key.uid, what] = asyncio.get_running_loop().time() + ECHO_SECONDS
+        lapses = asyncio.get_running_loop().time() + ECHO_SECONDS
+        self._echo.setdefault(work.key.uid, {})[what] = lapses
 
     async def _carry_out(self, work: JobWork, due: "_Due") -> JobReport:
         report = JobReport(workload=work.key)

@@ -55,7 +55,8 @@ class Release:
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
         #: Orders under way by workload.
         self._left: Counter[WorkloadKey] = Counter()
-        self._echo: dict[tuple[str, str], float] = {}
+        #: uid → what was brought about last, and until when that counts as seen.
+        self._echo: dict[str, tuple[str, float]] = {}
         self._failures: dict[WorkloadKey, int] = {}
 
     def look_at(self, keys: Iterable[WorkloadKey]) -> None:
@@ -63,7 +64,7 @@ class Release:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if len(self._echo) > 10_000:
-            self._echo = {key: until for key, until in self._echo.items() if until > now}
+            self._echo = {uid: last for uid, last in self._echo.items() if last[1] > now}
         for key in keys:
             portrait = self._world.portraits.get(key)
             if portrait is None:
@@ -71,7 +72,8 @@ class Release:
                 continue
             for order in orders_for(portrait, self._world.facts.get(key), self._world.stock):
                 mark = (order.uid, order.intent)
-                if mark in self._under_way or self._echo.get(mark, 0.0) > now:
+                intent, until = self._echo.get(order.uid, ("", 0.0))
+                if mark in self._under_way or (intent == order.intent and until > now):
                     continue
                 task = loop.create_task(self._carry_out(key, order), name=f"{order.verb} {order.name}")
                 self._under_way[mark] = task
@@ -83,7 +85,7 @@ class Release:
         problem: str | None = None
         try:
             await self._send(order)
-            self._echo[mark] = loop.time() + ECHO_SECONDS
+            self._echo[order.uid] = (order.intent, loop.time() + ECHO_SECONDS)
             self._failures.pop(key, None)
             self._pause("one-released")
         except (NotFound, Conflict):

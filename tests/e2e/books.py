@@ -55,6 +55,11 @@ class Books:
             )
         ]
 
+    def workloads(self, namespace: str) -> list[str]:
+        """Names of everything that is known of a namespace."""
+        found = self.ask("SELECT name FROM workloads WHERE namespace = $1 ORDER BY arrival", namespace)
+        return [str(name) for (name,) in found]
+
     def admissions(self, namespace: str, name: str) -> list[tuple[int, str]]:
         """(id, state) of all admissions a workload ever had, oldest first."""
         return [

@@ -6,18 +6,26 @@ from pathlib import Path
 import pytest
 
 from deploy.local.client import Client
+from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from tests.e2e.books import Books
 from tests.e2e.yard import Yard, name_from
 
 EXAMPLES = Path("deploy/examples")
+#: Waits that are there for real clusters' sake are short here.
+IMPATIENT = {
+    "MUSTER_REFUSAL_GRACE_SECONDS": "1",
+    "MUSTER_BACKOFF_SECONDS": "1",
+    "MUSTER_TURN_AT_LEAST_EVERY_SECONDS": "1",
+}
 
 
 @pytest.fixture(scope="session")
 def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
     """Control plane, Postgres, and a Muster that leads, installed as a user would."""
-    with Stack(durable=False) as stack:
+    options = ClusterOptions(toleration_seconds=1)
+    with Stack(options=options, durable=False, environment=IMPATIENT) as stack:
         stack.install()
         stack.apply(EXAMPLES / "topology.yaml")
         stack.start_muster()

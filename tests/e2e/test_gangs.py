@@ -1,39 +1,10 @@
 """Gangs start whole, where they asked to be, and within their queue's limits."""
 
-from collections.abc import Callable
-
 import pytest
 
 from deploy.local.stack import Stack
-from tests.e2e.yard import (
-    Document,
-    Yard,
-    batch_job,
-    finish,
-    grouped,
-    pod_group,
-    volcano_job,
-)
-
-
-def as_volcano_job(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    return [volcano_job(yard, name, pods, gpus)]
-
-
-def as_batch_job(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    return [batch_job(yard, name, pods, gpus)]
-
-
-def as_pod_group(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    members = [grouped(yard, name, f"{name}-{index}", gpus) for index in range(pods)]
-    return [pod_group(yard, name, pods), *members]
-
-
-Gang = Callable[[Yard, str, int, int], list[Document]]
-
-
-def finish_all(yard: Yard, prefix: str) -> None:
-    finish(yard, [pod["metadata"]["name"] for pod in yard.running(prefix)])
+from tests.e2e.gangs import EACH_KIND, Gang, as_pod_group, finish_all
+from tests.e2e.yard import Yard, batch_job, volcano_job
 
 
 def check_that_a_gang_waits_whole(yard: Yard, gang: Gang) -> None:
@@ -67,7 +38,7 @@ def check_that_a_gang_waits_whole(yard: Yard, gang: Gang) -> None:
     assert len({m.admission for m in yard.history.of(yard.name, "big-") if m.node}) == 1
 
 
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
+@pytest.mark.parametrize("gang", EACH_KIND)
 def test_a_gang_that_does_not_fit_has_no_pod_bound_while_one_that_fits_goes(yard: Yard, gang: Gang) -> None:
     check_that_a_gang_waits_whole(yard, gang)
 

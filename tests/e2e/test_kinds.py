@@ -2,22 +2,18 @@
 
 from collections import Counter
 
+from tests.e2e.gangs import finish_all
 from tests.e2e.yard import (
     GPU,
     Yard,
     bare_pod,
     batch_job,
-    condition,
     finish,
     grouped,
     pinned_to,
     pod_group,
     volcano_job,
 )
-
-
-def finish_all(yard: Yard, prefix: str) -> None:
-    finish(yard, [pod["metadata"]["name"] for pod in yard.running(prefix)])
 
 
 def test_a_volcano_job_runs_with_everything_its_plugins_promise(yard: Yard) -> None:
@@ -69,7 +65,7 @@ def test_a_batch_job_that_fills_its_nodes_is_released_by_one_patch(yard: Yard) -
     )
 
     finish_all(yard, "full-")
-    yard.wait(lambda: bool(condition(yard.get("batch/v1 Job", "full"), "Complete")), "the Job to be Complete")
+    yard.wait(lambda: yard.job_is("full", "Complete"), "the Job to be Complete")
     yard.wait_free()
 
 
@@ -85,9 +81,7 @@ def test_a_batch_job_with_room_left_on_its_nodes_is_released_pod_by_pod(yard: Ya
     )
 
     finish_all(yard, "loose-")
-    yard.wait(
-        lambda: bool(condition(yard.get("batch/v1 Job", "loose"), "Complete")), "the Job to be Complete"
-    )
+    yard.wait(lambda: yard.job_is("loose", "Complete"), "the Job to be Complete")
     yard.wait_free()
 
 
@@ -103,9 +97,7 @@ def test_an_indexed_job_gets_the_seat_of_its_index(yard: Yard) -> None:
     assert seats == indexes
 
     finish_all(yard, "ranks-")
-    yard.wait(
-        lambda: bool(condition(yard.get("batch/v1 Job", "ranks"), "Complete")), "the Job to be Complete"
-    )
+    yard.wait(lambda: yard.job_is("ranks", "Complete"), "the Job to be Complete")
     yard.wait_free()
 
 
@@ -117,9 +109,7 @@ def test_a_job_with_more_completions_than_parallel_pods_runs_them_in_turn(yard: 
     )
     yard.add(quick)
 
-    yard.wait(
-        lambda: bool(condition(yard.get("batch/v1 Job", "waves"), "Complete")), "the Job to be Complete"
-    )
+    yard.wait(lambda: yard.job_is("waves", "Complete"), "the Job to be Complete")
     assert yard.get("batch/v1 Job", "waves")["status"]["succeeded"] == 6
     yard.wait_free()
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from deploy.local.client import Client
@@ -58,6 +59,7 @@ class Yard:
     books: Books
     history: PodHistory
     nodes: list[str] = field(default_factory=list)
+    gone_nodes: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
 
     def open(self) -> None:
@@ -78,7 +80,7 @@ class Yard:
         self.wait_free()
         for name in reversed(self.queues):
             self.api.delete(path("Queue", "", name))
-        for name in self.nodes:
+        for name in set(self.nodes) - set(self.gone_nodes):
             self.api.delete(path("Node", "", name))
         self.api.delete(path("Namespace", "", self.name))
         unheld = [
@@ -137,6 +139,10 @@ class Yard:
     def wait_phase(self, kind: str, name: str, phase: str) -> None:
         self.wait(lambda: self.phase(kind, name) == phase, f"{kind} {name} to be {phase}")
 
+    def job_is(self, name: str, type_: str) -> bool:
+        """Whether a batch/v1 Job has a condition."""
+        return condition(self.get("batch/v1 Job", name), type_).get("status") == "True"
+
     def find(self, kind: str, name: str) -> Document | None:
         """An object, None if there is none."""
         try:
@@ -191,6 +197,34 @@ class Yard:
             for pod in self.pods(prefix)
             if pod["spec"].get("nodeName")
         }
+
+    def seats_of(self, name: str) -> set[str]:
+        """Nodes that a pod is pinned to."""
+        return pinned_to(self.get("Pod", name))
+
+    def remove_node(self, name: str) -> None:
+        """The node's object goes, as when a machine is taken out of the cluster."""
+        self.api.delete(path("Node", "", name))
+        self.gone_nodes.append(name)
+
+    def somebody(self, user: str) -> Path:
+        """A kubeconfig of a user who may do what members of a team may: ``edit`` in this namespace."""
+        rbac = "rbac.authorization.k8s.io"
+        self.api.create(
+            f"/apis/{rbac}/v1/namespaces/{self.name}/rolebindings",
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": user},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "edit"},
+                "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+            },
+        )
+        return self.stack.cluster.kubeconfig_for(user)
+
+    def as_user(self, user: str) -> Client:
+        """A client of such a user."""
+        return Client(self.somebody(user))
 
     def racks(self, nodes: Iterable[str]) -> set[str]:
         """Racks of these nodes."""
@@ -256,7 +290,6 @@ def pod_spec(yard: str, gpus: int | str = 1, **resources: str) -> Document:
         "nodeSelector": {YARD: yard},
         "containers": [container(gpus, **resources)],
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
     }
 
 

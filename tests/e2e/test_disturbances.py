@@ -1,0 +1,338 @@
+"""What happens to gangs between their admission and their end, when the world does not keep still."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.stack import CommandFailed, Stack
+from queues.errors import ApiError
+from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish_all
+from tests.e2e.yard import GPU, Yard, batch_job, finish, grouped, path, pod, pod_group, volcano_job
+
+
+@pytest.fixture
+def idle_scheduler(whole_stack: Stack) -> Iterator[Stack]:
+    """The stock scheduler hangs until it is resumed: gangs are admitted and released, and not bound."""
+    whole_stack.cluster.pause("kube-scheduler")
+    yield whole_stack
+    whole_stack.cluster.resume("kube-scheduler")
+
+
+def wait_released(yard: Yard, prefix: str, count: int) -> list[str]:
+    """Until so many pods are ready for the scheduler; their names."""
+
+    def released() -> list[str]:
+        return [
+            each["metadata"]["name"] for each in yard.pods(prefix) if not each["spec"].get("schedulingGates")
+        ]
+
+    yard.wait(lambda: len(released()) == count, f"{count} pods {prefix}* to be released")
+    return released()
+
+
+def bind(yard: Yard, name: str) -> None:
+    """Do the scheduler's work for one pod that is pinned to one node."""
+    [node] = yard.seats_of(name)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    yard.api.create(path("Pod", yard.name, name) + "/binding", binding)
+
+
+# ── failures ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_of_a_job_that_fails_is_replaced_in_a_seat_of_its_gang(yard: Yard) -> None:
+    """All at once: the Job controller waits ten seconds before it replaces a failed pod."""
+    yard.add_nodes(5)
+    yard.add_queue()
+    names = ("directed", "podwise", "indexed")
+    yard.add(batch_job(yard, "directed", 2, 8))
+    yard.wait_running("directed-", 2)
+    yard.add(batch_job(yard, "podwise", 3, 3), batch_job(yard, "indexed", 3, 3, completionMode="Indexed"))
+    yard.wait_running("", 8)
+    before = yard.held()
+    failing = [yard.pods(f"{name}-")[0]["metadata"]["name"] for name in names]
+
+    finish(yard, failing, exit_code=1)
+    yard.wait(
+        lambda: (
+            len(running := {each["metadata"]["name"] for each in yard.running()}) == 8
+            and not running & set(failing)
+        ),
+        "replacements to run",
+    )
+    assert yard.held() == before
+    assert [len(yard.books.admissions(yard.name, name)) for name in names] == [1, 1, 1]
+    for name in names:
+        finish_all(yard, f"{name}-")
+    for name in names:
+        yard.wait(lambda name=name: yard.job_is(name, "Complete"), f"{name} to be Complete")
+    yard.wait_free()
+
+
+def test_a_failed_pod_of_a_volcano_job_without_policies_stays_failed(yard: Yard) -> None:
+    yard.add_nodes(1)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 4))
+    yard.wait_running("train-", 2)
+
+    finish(yard, ["train-worker-0"], exit_code=3)
+    yard.wait(lambda: yard.held().get(f"queue {yard.name} {GPU}") == 4_000, "its seat to come back")
+    finish(yard, ["train-worker-1"])
+    yard.wait_phase("Job", "train", "Failed")
+    yard.wait_free()
+    assert {each["metadata"]["name"]: each["status"]["phase"] for each in yard.pods()} == {
+        "train-worker-0": "Failed",
+        "train-worker-1": "Succeeded",
+    }
+
+
+def test_a_deleted_pod_of_a_volcano_job_is_made_again_in_its_seat(yard: Yard) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 8))
+    yard.wait_running("train-", 2)
+    nodes, uid = yard.nodes_of("train-"), yard.get("Pod", "train-worker-1")["metadata"]["uid"]
+
+    yard.delete("Pod", "train-worker-1")
+    yard.wait(
+        lambda: (
+            len(yard.running("train-")) == 2 and yard.get("Pod", "train-worker-1")["metadata"]["uid"] != uid
+        ),
+        "the pod to be made again",
+    )
+    assert yard.nodes_of("train-") == nodes
+    assert len(yard.books.admissions(yard.name, "train")) == 1
+
+
+# ── nodes and foreign pods ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job])
+def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewhere(
+    idle_scheduler: Stack, yard: Yard, gang: Gang
+) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    yard.add(*gang(yard, "train", 2, 8))
+    released = wait_released(yard, "train-", 2)
+
+    yard.add(pod(yard, "foreign", 8, nodeName=yard.nodes[0]))
+    yard.wait_running("foreign", 1)
+    idle_scheduler.cluster.resume("kube-scheduler")
+    yard.wait(
+        lambda: [state for _, state in yard.books.admissions(yard.name, "train")] == ["closed"],
+        "the gang to go back whole",
+    )
+    evictions = [code for kind, code, _ in yard.books.decisions(yard.name, "train") if kind == "evict"]
+    assert evictions == (["Refused"] if gang is as_volcano_job else ["SeatTaken"])
+    assert not yard.nodes_of("train-")
+
+    yard.add_nodes(1)
+    yard.wait_running("train-", 2)
+    assert set(yard.nodes_of("train-").values()) == set(yard.nodes[1:])
+    assert yard.get("Pod", "foreign")["status"]["phase"] == "Running"
+    assert len(released) == 2
+
+
+def test_a_node_that_is_removed_costs_its_seats_and_nothing_else(yard: Yard) -> None:
+    yard.add_nodes(3)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 8))
+    yard.wait_running("train-", 2)
+    nodes = yard.nodes_of("train-")
+    other = yard.get("Pod", "train-worker-1")["metadata"]["uid"]
+
+    yard.remove_node(nodes["train-worker-0"])
+    yard.wait(
+        lambda: (
+            len(yard.running("train-")) == 2
+            and yard.nodes_of("train-")["train-worker-0"] != nodes["train-worker-0"]
+        ),
+        "the lost member to run elsewhere",
+    )
+    assert yard.get("Pod", "train-worker-1")["metadata"]["uid"] == other
+
+
+def test_a_gang_goes_on_elsewhere_once_its_dead_node_is_gone(yard: Yard) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 8))
+    yard.wait_running("train-", 2)
+    dead = yard.nodes_of("train-")["train-worker-0"]
+    yard.add(volcano_job(yard, "next", 1, 8))
+    yard.wait_reason("next", "NoFit")
+
+    yard.stack.cluster.kill_node(dead, at_once=True)
+    yard.wait(
+        lambda: "deletionTimestamp" in yard.get("Pod", "train-worker-0")["metadata"],
+        "Kubernetes to give the pod up",
+    )
+    yard.add_nodes(1)
+    yard.wait_running("next-", 1)
+    assert dead not in yard.nodes_of("next-").values(), "the silent node may still run the old pod"
+    assert len(yard.running("train-")) == 1
+
+    yard.add_nodes(1)
+    yard.remove_node(dead)
+    yard.wait_running("train-", 2)
+
+
+def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
+    idle_scheduler: Stack, yard: Yard
+) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 8))
+    wait_released(yard, "train-", 2)
+    bind(yard, "train-worker-1")
+    [dead] = yard.seats_of("train-worker-0")
+
+    yard.stack.cluster.kill_node(dead, at_once=True)
+    yard.delete("Pod", "train-worker-0", now=True)
+    yard.wait(
+        lambda: "closed" in [state for _, state in yard.books.admissions(yard.name, "train")],
+        "the gang to go back",
+    )
+    assert not yard.nodes_of("train-")
+    yard.add_nodes(1)
+    idle_scheduler.cluster.resume("kube-scheduler")
+    yard.wait_running("train-", 2)
+    assert dead not in yard.nodes_of("train-").values()
+
+
+# ── deletion ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def delete_gang(yard: Yard, gang: Gang, name: str) -> None:
+    match gang:
+        case _ if gang is as_volcano_job:
+            yard.delete("Job", name)
+        case _ if gang is as_batch_job:
+            yard.delete("batch/v1 Job", name)
+        case _:
+            yard.delete("PodGroup", name)
+            for each in yard.pods(f"{name}-"):
+                yard.delete("Pod", each["metadata"]["name"])
+
+
+@pytest.mark.parametrize("gang", EACH_KIND)
+def test_a_pending_gang_that_is_deleted_leaves_nothing(yard: Yard, gang: Gang) -> None:
+    yard.add_nodes(1)
+    yard.add_queue()
+    yard.add(*gang(yard, "train", 2, 8))
+    yard.wait_reason("train", "NoFit")
+    delete_gang(yard, gang, "train")
+    yard.wait(lambda: not yard.books.workloads(yard.name), "the gang to be forgotten")
+    assert not yard.pods()
+    assert yard.held() == {}
+
+
+@pytest.mark.parametrize("gang", EACH_KIND)
+def test_a_half_released_gang_that_is_deleted_gives_everything_back(
+    idle_scheduler: Stack, yard: Yard, gang: Gang
+) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    # Three pods of three: no node is filled, so Jobs are released pod by pod.
+    yard.add(*gang(yard, "train", 3, 3))
+    names = wait_released(yard, "train-", 3)
+    bind(yard, names[0])
+    yard.wait_running("train-", 1)
+    assert yard.held()
+
+    delete_gang(yard, gang, "train")
+    yard.wait(lambda: not yard.pods(), "its pods to go")
+    yard.wait_free()
+    yard.wait(lambda: not yard.books.workloads(yard.name), "the gang to be forgotten")
+
+
+@pytest.mark.parametrize("gang", EACH_KIND)
+def test_a_running_gang_that_is_deleted_makes_room_for_the_next(yard: Yard, gang: Gang) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    yard.add(*gang(yard, "train", 2, 8))
+    yard.wait_running("train-", 2)
+    yard.add(*gang(yard, "next", 2, 8))
+    yard.wait_reason("next", "NoFit")
+
+    delete_gang(yard, gang, "train")
+    yard.wait_running("next-", 2)
+    delete_gang(yard, gang, "next")
+    yard.wait_free()
+
+
+def test_seats_are_held_until_the_last_pod_is_really_gone(yard: Yard) -> None:
+    yard.add_nodes(1)
+    yard.add_queue()
+    slow = {"kwok.muster.dev/stop-after": "1500ms"}
+    yard.add(volcano_job(yard, "slow", 1, 8, annotations=slow))
+    yard.wait_running("slow-", 1)
+    yard.add(volcano_job(yard, "next", 1, 8))
+    yard.wait_reason("next", "NoFit")
+
+    yard.delete("Job", "slow")
+    yard.wait_running("next-", 1)
+    moments = yard.history.of(yard.name)
+    gone = [i for i, m in enumerate(moments) if m.kind == "DELETED" and "/slow-" in m.name]
+    bound = [i for i, m in enumerate(moments) if m.node and "/next-" in m.name]
+    assert gone
+    assert gone[0] < bound[0]
+
+
+# ── people ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_user_who_takes_the_gate_off_a_pod_is_refused(yard: Yard) -> None:
+    yard.add_nodes(1)
+    yard.add_queue()
+    yard.add(pod_group(yard, "ring", 2), grouped(yard, "ring", "ring-0"))
+    yard.add(batch_job(yard, "waits", 2, 8))
+    yard.wait_reason("ring", "NotEnoughPods")
+    yard.wait_reason("waits", "NoFit")
+    alice = yard.somebody("alice")
+
+    for target, change, words in (
+        ("pod/ring-0", '{"spec":{"schedulingGates":null}}', "Scheduling gate muster.dev/admission"),
+        ("pod/ring-0", '{"metadata":{"labels":{"muster.dev/released":"true"}}}', "muster.dev/released"),
+        ("pod/ring-0", '{"metadata":{"annotations":{"muster.dev/admission-id":"1"}}}', "admission-id"),
+        ("job/waits", '{"spec":{"suspend":false}}', "expected true until Muster admits"),
+    ):
+        with pytest.raises(CommandFailed) as refused:
+            yard.stack.kubectl("patch", target, "-n", yard.name, "--type=merge", "-p", change, user=alice)
+        assert "orbidden" in str(refused.value)
+        assert words in str(refused.value)
+    assert yard.get("Pod", "ring-0")["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+    assert not yard.history.bound(yard.name)
+
+
+def test_a_user_cannot_make_a_pod_that_is_released_already(yard: Yard) -> None:
+    yard.add_queue()
+    forged = pod(yard, "forged", labels={"muster.dev/released": "true", "muster.dev/queue-name": yard.name})
+    with yard.as_user("alice") as alice, pytest.raises(ApiError, match="which only Muster writes"):
+        alice.create(path("Pod", yard.name), forged)
+
+
+def test_a_quota_shrunk_below_its_use_evicts_nothing_and_admits_nothing(yard: Yard) -> None:
+    yard.add_nodes(3)
+    queue = yard.add_queue(capability={GPU: 16})
+    yard.add(volcano_job(yard, "first", 1, 8), volcano_job(yard, "second", 1, 8))
+    yard.wait_running("first-", 1)
+    yard.wait_running("second-", 1)
+
+    yard.api.merge(path("Queue", "", queue), {"spec": {"capability": {GPU: 8}}})
+    yard.add(volcano_job(yard, "third", 1, 2))
+    message = yard.wait_reason("third", "QueueLimit")
+    assert message == f"queue {queue} may use 8 {GPU}: 16 used, 2 asked, 10 too many"
+    assert message in yard.explain("third")
+
+    finish_all(yard, "first-")
+    yard.wait(lambda: yard.held().get(f"queue {queue} {GPU}") == 8_000, "the first one's seat to come back")
+    yard.wait(lambda: "8 used, 2 asked, 2 too many" in yard.reason("third")[1], "the new numbers")
+    assert len(yard.running("second-")) == 1
+    finish_all(yard, "second-")
+    yard.wait_running("third-", 1)
