@@ -136,7 +136,8 @@ class Statuses:
         applied = report.applied
         for id_, admit in applied.admitted if applied is not None else ():
             nodes = len({seat.node for seat in admit.seats})
-            message = f"{len(admit.seats)} seats on {nodes} nodes, admission {id_}, queue {admit.queue}"
+            seats = f"{_many(len(admit.seats), 'seat')} on {_many(nodes, 'node')}"
+            message = f"{seats}, admission {id_}, queue {admit.queue}"
             self._note(world, admit.workload, reason="Admitted", message=message, action="Admit")
         for evict in applied.evicted if applied is not None else ():
             admission = world.admissions.get(evict.admission)
@@ -228,3 +229,7 @@ def _standing(portrait: Portrait) -> str:
     if not open_:
         return "pending"
     return "running" if any(admission.started for admission in open_) else "inqueue"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

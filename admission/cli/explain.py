@@ -86,20 +86,19 @@ def story(one: Story, *, wide: bool, headers: bool = True) -> str:
 
 def _facts(one: Story) -> str:
     together = one["minimum"]
-    pods = f"{one['pods']} pod" + ("s" if one["pods"] != 1 else "")
+    asks = f"{one['pods']} pod" + ("s" if one["pods"] != 1 else "")
     if one["pods"] > 1:
-        pods += (
+        asks += (
             ", all together or none" if together >= one["pods"] else f", at least {together} of them together"
         )
+    asks += f": {amounts(one['asks'], all_of_them=True)}"
+    if not one["pods"]:
+        asks = f"{together} pods together, of which none exists yet"
     lines = [
         ("State", _state(one)),
         ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
         # What has finished asks for nothing any more.
-        *(
-            [("Asks", f"{pods}: {amounts(one['asks'], all_of_them=True)}")]
-            if one["state"] != "finished"
-            else []
-        ),
+        *([("Asks", asks)] if one["state"] != "finished" else []),
         ("Priority", str(one["priority"])),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
         ("UID", one["uid"]),

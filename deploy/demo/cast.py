@@ -52,7 +52,7 @@ ONE_RACK: Final = Role(
     pods=8,
     gpus=4,
     example="rack-job",
-    runs=10,
+    runs=9,
 )
 SIMULATION: Final = Role(
     kind="job",
@@ -62,7 +62,7 @@ SIMULATION: Final = Role(
     pods=4,
     gpus=2,
     example="indexed-job",
-    runs=16,
+    runs=14,
 )
 TRAINING: Final = Role(
     kind="job",
@@ -72,7 +72,7 @@ TRAINING: Final = Role(
     pods=1,
     gpus=4,
     example="training-job",
-    runs=16,
+    runs=14,
 )
 TOPOLOGY_AWARE: Final = Role(
     kind="pod",
@@ -82,7 +82,7 @@ TOPOLOGY_AWARE: Final = Role(
     pods=1,
     gpus=2,
     example="gpu-pods",
-    runs=16,
+    runs=14,
 )
 GROUP: Final = Role(
     kind="podgroup",
@@ -92,7 +92,7 @@ GROUP: Final = Role(
     pods=4,
     gpus=8,
     example="podgroup",
-    runs=3,
+    runs=2,
 )
 GANG: Final = Role(
     kind="vcjob",
@@ -102,7 +102,7 @@ GANG: Final = Role(
     pods=4,
     gpus=8,
     example="volcano-job",
-    runs=5,
+    runs=4,
 )
 SMALL: Final = Role(
     kind="pod",
@@ -112,7 +112,7 @@ SMALL: Final = Role(
     pods=1,
     gpus=2,
     example="gpu-pods",
-    runs=8,
+    runs=6,
 )
 OVER_QUOTA: Final = Role(
     kind="job",

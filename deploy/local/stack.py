@@ -32,6 +32,10 @@ class MusterDidNotStart(MusterError):
     """Muster was not ready after {seconds:.0f} seconds. The end of {log}: {tail}"""
 
 
+class ReplicaEnded(MusterError):
+    """Muster ended with status {status} before it was ready. The end of {log}: {tail}"""
+
+
 class CommandFailed(MusterError):
     """{command} ended with status {status}: {output}"""
 
@@ -183,11 +187,13 @@ class Stack:
         self.replicas.remove(replica)
 
     def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
-        """Wait until a replica is ready. Raises MusterDidNotStart."""
+        """Wait until a replica is ready. Raises MusterDidNotStart, ReplicaEnded."""
         deadline = time.monotonic() + seconds
         while not replica.ready():
-            if time.monotonic() > deadline or not replica.process.running:
-                tail = replica.log.read_text(errors="replace")[-2000:]
+            tail = replica.log.read_text(errors="replace")[-2000:]
+            if not replica.process.running:
+                raise ReplicaEnded(status=replica.process.returncode, log=replica.log, tail=tail)
+            if time.monotonic() > deadline:
                 raise MusterDidNotStart(seconds=seconds, log=replica.log, tail=tail)
             time.sleep(0.05)
 
