@@ -155,11 +155,11 @@ class Line:
             for name in paths[queue]:
                 self._nodes.setdefault(name, _Node(name))
         for queue in sorted(self._nodes, key=lambda name: -len(paths[name])):  # children before parents
+            # All of its children are there now, and its key depends on which of them is first.
+            heapify(self._nodes[queue].children)
             if queue != ROOT:
                 parent = self._nodes[paths[queue][1]]
                 parent.children.append((self._key(self._nodes[queue]), self._nodes[queue]))
-        for node in self._nodes.values():
-            heapify(node.children)
 
     def _rank(self, candidate: Candidate) -> _Rank:
         workload = candidate.workload
