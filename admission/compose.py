@@ -4,7 +4,7 @@ The world calls them for what has changed; nothing here is remembered.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -44,6 +44,15 @@ class Occupancy:
         """Seats that are held without a live pod, in order."""
         seats = range(len(self.admission.seats))
         return [index for index in seats if index not in self.sitting and index not in self.admission.ended]
+
+
+def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[Occupancy, ...]:
+    """Who sits where in all admissions of a workload. Whom one of them adopted belongs to no other."""
+    adopted = {uid: admission.id for admission in admissions for uid in admission.adopted or ()}
+    return tuple(
+        occupancy(admission, [pod for pod in pods if adopted.get(pod.uid, admission.id) == admission.id])
+        for admission in admissions
+    )
 
 
 def occupancy(admission: Admission, pods: Iterable[PodFact]) -> Occupancy:
@@ -99,50 +108,85 @@ def _digest(takes: Resources, nodes: NodeFilter, required: str | None, preferred
     return blake2b(shape.encode(), digest_size=5).hexdigest()
 
 
+def awaits_seat(pod: PodFact) -> bool:
+    """Whether a pod may be let go as soon as it has a seat. One that was never gated goes its own way."""
+    return pod.gated and is_live(pod) and not pod.deleting
+
+
 def group_pod_sets(
     fact: WorkloadFact, pods: Sequence[PodFact], occupancies: Sequence[Occupancy]
 ) -> tuple[PodSet, ...]:
-    """Pod sets of a PodGroup: its live pods by shape. Pods without a seat get ordinals never used before."""
+    """Pod sets of a PodGroup: its seats and its gated pods, by shape.
+
+    A pod that gates of others hold does not count until it is let go by them: admitted, it could not start.
+    """
     seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
     held: dict[str, set[int]] = {}
-    used: dict[str, int] = {}
     vacant: Counter[str] = Counter()
     seats: dict[str, Seat] = {}
     for place in occupancies:
         for index, seat in enumerate(place.admission.seats):
-            seats[seat.pod_set] = seat
-            used[seat.pod_set] = max(used.get(seat.pod_set, 0), seat.ordinal + 1)
             if index not in place.admission.ended:
+                seats[seat.pod_set] = seat
                 held.setdefault(seat.pod_set, set()).add(seat.ordinal)
                 vacant[seat.pod_set] += index not in place.sitting
     members: dict[str, list[PodFact]] = {}
     for pod in pods:
-        if is_live(pod) and not pod.deleting and pod.uid not in seated:
+        if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated:
             members.setdefault(shape_name(pod), []).append(pod)
     sets = []
     for name in sorted(members.keys() | held.keys()):
-        waiting = members.get(name, [])
-        count = used.get(name, 0) + max(0, len(waiting) - vacant[name])
-        wanted = held.get(name, set()) | set(range(used.get(name, 0), count))
-        template = (
-            _pod_set_of(waiting[0], name, fact)
-            if waiting
-            else PodSet(name=name, count=0, takes=seats[name].takes)
-        )
-        sets.append(replace(template, count=count, done=frozenset(range(count)) - wanted))
-    return tuple(sets)
+        waiting, mine = members.get(name, []), held.get(name, set())
+        template = _pod_set_of(waiting[0], name) if waiting else _pod_set_of_seat(seats[name])
+        sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
+    return _with_task_minimums(sets, fact.task_minimums)
 
 
-def _pod_set_of(pod: PodFact, name: str, fact: WorkloadFact | None = None) -> PodSet:
+def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
+    """A set of interchangeable pods: the ordinals that are held, whatever they are, and the lowest free ones."""
+    wanted = set(held)
+    ordinal = 0
+    while len(wanted) < count:
+        wanted.add(ordinal)
+        ordinal += 1
+    size = max(wanted, default=-1) + 1
+    return replace(pods, count=size, done=frozenset(range(size)) - wanted)
+
+
+def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> tuple[PodSet, ...]:
+    """Where pods of one task have several shapes, they share its minimum; what is lacking is asked of the last."""
+    if not minimums:
+        return tuple(sets)
+    left = dict(minimums)
+    last = {task_of(pods.name): pods.name for pods in sets}
+    shared = []
+    for pods in sets:
+        task = task_of(pods.name)
+        least = left.get(task, 0)
+        share = least if last[task] == pods.name else min(least, len(pods.wanted()))
+        left[task] = least - share
+        shared.append(replace(pods, minimum=share))
+    return tuple(shared)
+
+
+def task_of(shape: str) -> str:
+    """The task in the name of a shape."""
+    return shape.rpartition("-")[0]
+
+
+def _pod_set_of(pod: PodFact, name: str) -> PodSet:
     return PodSet(
         name=name,
         count=1,
-        minimum=fact.task_minimums.get(pod.task, 0) if fact is not None else 0,
         takes=pod.takes,
         nodes=pod.nodes,
         required_topology=pod.required_topology,
         preferred_topology=pod.preferred_topology,
     )
+
+
+def _pod_set_of_seat(seat: Seat) -> PodSet:
+    return PodSet(name=seat.pod_set, count=0, takes=seat.takes)
 
 
 def bare_pod_set(pod: PodFact) -> PodSet:
@@ -202,17 +246,31 @@ def successors_of(
     """
     if over:
         return Successors(none=True)
-    if kind is WorkloadKind.VOLCANO_JOB or (fact is not None and fact.indexed):
-        return Successors(
-            ordinals=frozenset((pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted())
-        )
+    if is_by_ordinal(kind, fact):
+        wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
+        return Successors(ordinals=frozenset(wanted - taken_places(occupancies)))
     if kind is WorkloadKind.JOB:
         sitting = sum(len(place.sitting) for place in occupancies)
-        return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in pod_sets})
+        asked = fact.pod_sets if fact is not None else ()
+        return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
     seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
     waiting = Counter(
         BARE if kind is WorkloadKind.POD else shape_name(pod)
         for pod in pods
-        if is_live(pod) and not pod.deleting and pod.uid not in seated
+        if awaits_seat(pod) and pod.uid not in seated
     )
     return Successors(numbers=waiting)
+
+
+def is_by_ordinal(kind: WorkloadKind, fact: WorkloadFact | None) -> bool:
+    """Whether each pod has a seat of its own, so that no other pod can take it."""
+    return kind is WorkloadKind.VOLCANO_JOB or (fact is not None and fact.indexed)
+
+
+def taken_places(occupancies: Iterable[Occupancy]) -> set[tuple[str, int]]:
+    """Places (pod set, ordinal) on which a live pod sits, in whatever admission."""
+    return {
+        (place.admission.seats[index].pod_set, place.admission.seats[index].ordinal)
+        for place in occupancies
+        for index in place.sitting
+    }

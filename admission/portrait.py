@@ -9,13 +9,18 @@ from dataclasses import dataclass, field, replace
 from admission.compose import (
     BARE,
     Occupancy,
+    awaits_seat,
     bare_pod_set,
     group_pod_sets,
+    is_by_ordinal,
     is_live,
-    occupancy,
+    numbered,
+    occupancies_of,
     seats_over,
     shape_name,
     successors_of,
+    taken_places,
+    task_of,
 )
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact, PodPhase, WorkloadFact
@@ -108,10 +113,10 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     """The portrait of one workload; None: nothing of it is left, or it is not ours."""
     if not _exists(sight) and not sight.admissions:
         return None
-    occupancies = tuple(occupancy(admission, sight.pods) for admission in sight.admissions)
+    occupancies = occupancies_of(sight.admissions, sight.pods)
     over = _over(sight)
     pod_sets = _pod_sets(sight, occupancies)
-    unbooked = _unbooked(sight, pod_sets) if not over else None
+    unbooked = _unbooked(sight, pod_sets, occupancies) if not over else None
     workload = _workload(sight, pod_sets, occupancies)
     successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
     ended: dict[AdmissionId, frozenset[int]] = {}
@@ -163,7 +168,7 @@ def _exists(sight: Sight) -> bool:
 
 def _over(sight: Sight) -> bool:
     if sight.key.kind is WorkloadKind.POD:
-        return not any(is_live(pod) for pod in sight.pods)
+        return not any(is_live(pod) and not pod.deleting for pod in sight.pods)
     fact = sight.fact
     return fact is None or fact.finished or fact.deleting or sight.job_over
 
@@ -180,33 +185,27 @@ def _pod_sets(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodSet, .
         return tuple(_without_done(pods, sight.outcomes) for pods in fact.pod_sets)
     if fact.indexed:
         return fact.pod_sets
-    return tuple(_by_number(pods, occupancies) for pods in fact.pod_sets)
+    return tuple(
+        numbered(pods, held, max(pods.count, len(held)))
+        for pods in fact.pod_sets
+        for held in [_held_ordinals(pods.name, occupancies)]
+    )
 
 
 def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) -> PodSet:
+    # Who is done counts as present in the gang, so the minimum stays.
     done = frozenset(ordinal for name, ordinal in outcomes if name == pods.name)
-    if not done:
-        return pods
-    return replace(pods, done=done, minimum=max(0, pods.minimum - len(done)))
+    return replace(pods, done=done) if done else pods
 
 
-def _by_number(pods: PodSet, occupancies: Sequence[Occupancy]) -> PodSet:
-    """A Job's interchangeable pods: the seats it holds, whatever their ordinals, and the lowest free ones."""
-    held = {
+def _held_ordinals(name: str, occupancies: Sequence[Occupancy]) -> set[int]:
+    return {
         seat.ordinal
         for place in occupancies
+        if place.admission.state is AdmissionState.OPEN
         for seat in place.admission.holding()
-        if seat.pod_set == pods.name and place.admission.state is AdmissionState.OPEN
+        if seat.pod_set == name
     }
-    wanted = set(held)
-    ordinal = 0
-    while len(wanted) < pods.count:
-        wanted.add(ordinal)
-        ordinal += 1
-    if not wanted:
-        return pods
-    count = max(wanted) + 1
-    return replace(pods, count=count, done=frozenset(range(count)) - wanted)
 
 
 def _wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -224,23 +223,20 @@ def _workload(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[
     if fact is None:
         return _workload_of_pod(sight, pod_sets, arrival)
     draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
-    minimum = max(0, fact.minimum - len(sight.outcomes))
     obstacle = fact.obstacle or (
         ("Evicting", "its pods of an earlier admission are still ending") if draining else None
     )
     if sight.key.kind is WorkloadKind.POD_GROUP and not sight.admissions and obstacle is None:
-        obstacle = _too_few_pods(fact, pod_sets)
+        obstacle = _too_few_pods(sight, fact, pod_sets)
     return Workload(
         key=sight.key,
         namespace=fact.namespace,
         name=fact.name,
         queue=fact.queue or DEFAULT_QUEUE,
-        priority=max(
-            [fact.priority, *(pod.priority for pod in sight.pods if fact.task_minimums or not fact.pod_sets)]
-        ),
+        priority=max([fact.priority, *(pod.priority for pod in _members(sight))]),
         arrival=arrival,
         created=fact.created,
-        minimum=minimum,
+        minimum=_minimum(sight, fact),
         pod_sets=pod_sets,
         generation=fact.generation,
         obstacle=obstacle,
@@ -248,10 +244,28 @@ def _workload(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[
     )
 
 
-def _too_few_pods(fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> tuple[str, str] | None:
-    exist = _wanted(pod_sets)
-    if exist < fact.minimum or not exist:
-        return ("NotEnoughPods", f"{exist} of {max(fact.minimum, 1)} pods exist")
+def _members(sight: Sight) -> Sequence[PodFact]:
+    """Pods of a group: they alone tell what it takes."""
+    return sight.pods if sight.key.kind is WorkloadKind.POD_GROUP else ()
+
+
+def _minimum(sight: Sight, fact: WorkloadFact) -> int:
+    """The gang size. As in Volcano, members of a group that succeeded are part of the gang still."""
+    return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(sight)))
+
+
+def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> tuple[str, str] | None:
+    exist, needed = _wanted(pod_sets), _minimum(sight, fact)
+    if not exist and any(not is_live(pod) for pod in sight.pods):
+        return None  # it is done
+    if exist < needed or not exist:
+        held = sum(pod.held_by_others for pod in sight.pods if awaits_seat(pod))
+        beside = f"; {held} more wait for scheduling gates of others" if held else ""
+        return ("NotEnoughPods", f"{exist} of {max(needed, 1)} pods exist{beside}")
+    for task, least in sorted(fact.task_minimums.items()):
+        of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
+        if of_task < least:
+            return ("NotEnoughPods", f"{of_task} of {least} pods of task {task} exist")
     return None
 
 
@@ -267,11 +281,14 @@ def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -
             "OtherGates",
             "the pod carries scheduling gates of others; it waits until they are removed",
         )
+    elif pod is not None and not pod.gated and last is None:
+        obstacle = ("NotGated", "the pod was not gated when it was created; it enters the books once it runs")
     return Workload(
         key=sight.key,
         namespace=pod.namespace if pod else last.namespace if last else "",
         name=pod.name if pod else last.name if last else "",
-        queue=(pod.queue if pod else last.queue if last else None) or DEFAULT_QUEUE,
+        # The default of its namespace is known only as long as the pod is gated.
+        queue=(pod.queue if pod else None) or (last.queue if last else None) or DEFAULT_QUEUE,
         priority=pod.priority if pod else last.priority if last else 0,
         arrival=arrival,
         created=pod.created if pod else 0,
@@ -344,23 +361,33 @@ def _lost(node: NodeName, taken: bool, now: int) -> tuple[str, str, int]:
     return ("NodeLost", f"node {node} of a seat cannot take pods any more", now)
 
 
-def _unbooked(sight: Sight, pod_sets: Sequence[PodSet]) -> Unbooked | None:
-    """Pods that run in a queue without an admission."""
+def _unbooked(sight: Sight, pod_sets: Sequence[PodSet], occupancies: Sequence[Occupancy]) -> Unbooked | None:
+    """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for."""
     ids = {admission.id for admission in sight.admissions}
-    adopted = {uid for admission in sight.admissions for uid in admission.adopted or ()}
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    surplus = {
+        pod.uid
+        for place in occupancies
+        if place.admission.state is AdmissionState.OPEN
+        for pod in place.standing
+        if pod.seat is None
+    }
     found = [
         pod
         for pod in sight.pods
         if is_live(pod)
         and pod.node is not None
-        and pod.admission not in ids
         and pod.admission not in sight.closed
-        and pod.uid not in adopted
+        and pod.uid not in seated
+        and (pod.admission not in ids or pod.uid in surplus)
     ]
     if not found:
         return None
     fact, first = sight.fact, found[0]
-    taken = {(seat.pod_set, seat.ordinal) for admission in sight.admissions for seat in admission.holding()}
+    if is_by_ordinal(sight.key.kind, fact):
+        taken = taken_places(occupancies)
+    else:
+        taken = {(seat.pod_set, seat.ordinal) for each in sight.admissions for seat in each.holding()}
     pods: list[tuple[str, str, int, NodeName, Resources]] = []
     for pod in found:
         name = _set_of(sight, pod, pod_sets)

@@ -65,7 +65,6 @@ def job_fact(job: Job) -> WorkloadFact:
     directed = _directed(bytes(spec.template))
     if directed is not None:
         pods = replace(pods, nodes=one(without_pin(pods.nodes)))
-    minimum = min(gang, count - len(done))
     queue = (
         (meta.labels or {}).get(names.QUEUE_LABEL)
         or annotations.get(names.QUEUE_ANNOTATION)
@@ -77,7 +76,8 @@ def job_fact(job: Job) -> WorkloadFact:
         name=meta.name,
         queue=QueueName(queue) if queue else None,
         created=seconds(meta.creation_timestamp),
-        minimum=minimum,
+        # Who is done counts as present in the gang.
+        minimum=min(gang, count),
         pod_sets=(replace(pods, done=done),),
         priority_class=priority_class,
         generation=_digest(parallelism, spec.completions, spec.completion_mode, gang, pods.takes, pods),

@@ -76,9 +76,14 @@ def volcano_job(count: int, **facts: Any) -> WorkloadFact:
 
 
 def group(minimum: int, **facts: Any) -> WorkloadFact:
-    return WorkloadFact(
-        **{"key": GROUP, "namespace": "ns", "name": "gang", "queue": TEAM, "minimum": minimum} | facts
-    )
+    given: dict[str, Any] = {
+        "key": GROUP,
+        "namespace": "ns",
+        "name": "gang",
+        "queue": TEAM,
+        "minimum": minimum,
+    }
+    return WorkloadFact(**given | facts)
 
 
 def _fact(key: WorkloadKey, count: int, **facts: Any) -> WorkloadFact:

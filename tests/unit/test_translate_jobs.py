@@ -83,7 +83,7 @@ def test_an_indexed_jobs_ordinals_are_completion_indexes() -> None:
     )
     (pods,) = fact.pod_sets
     assert (fact.indexed, pods.count, pods.wanted()) == (True, 4, (2,))
-    assert fact.minimum == 1
+    assert fact.minimum == 4  # who is done counts as present
 
 
 def test_failed_indexes_need_no_seat_either() -> None:
