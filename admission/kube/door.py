@@ -157,5 +157,14 @@ class Door:
                 tasks.create_task(self.keeper.run(), name="webhook certificates")
         finally:
             self.open.clear()
+            connections = list(runner.server.connections) if runner.server is not None else []
+            transports = [connection.transport for connection in connections]
             await runner.cleanup()
+            for transport in transports:
+                # A TLS connection would go on waiting for the API server's farewell.
+                if transport is not None:
+                    transport.abort()
+            # Their sockets are closed in the loop's next passes; it may have no others.
+            for _ in range(3):
+                await asyncio.sleep(0)
         raise AssertionError("informers and certificates are kept for ever")

@@ -23,6 +23,7 @@ from admission.kube.webhook_configuration import SERVICE, Callee, webhook_config
 from queues.errors import ApiError, ApiUnavailable, Conflict, MusterError, NotFound
 from queues.spec.crd import OWNER_LABEL, crds
 from queues.spec.names import (
+    CHANGED_BY,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
@@ -283,18 +284,22 @@ async def _apply_webhooks(client: Client, installation: Installation, keyring: K
 
 async def _create_queue(client: Client, name: str, tell: Tell) -> None:
     """Made once, then the administrators'."""
-    document = {
-        "apiVersion": SCHEDULING_VOLCANO,
-        "kind": "Queue",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {"weight": 1, "reclaimable": name != ROOT_QUEUE},
-    }
+    document = _a_queue(name)
     try:
         await _once_served(lambda: client.create(QUEUES.path(), document, field_manager=FIELD_MANAGER))
     except Conflict:
         tell(f"queue/{name} unchanged")
     else:
         tell(f"queue/{name} created")
+
+
+def _a_queue(name: str = "muster-probe") -> Document:
+    return {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": name, "labels": PART_OF},
+        "spec": {"weight": 1, "reclaimable": name != ROOT_QUEUE},
+    }
 
 
 async def _once_served(send: Callable[[], Any]) -> None:
@@ -310,7 +315,7 @@ async def _once_served(send: Callable[[], Any]) -> None:
 
 
 async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None:
-    """Wait until a pod that names a queue would wait; nothing is left behind by a dry run."""
+    """Wait until a pod that names a queue would wait, and a Queue be signed; a dry run leaves nothing behind."""
     probe = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -325,7 +330,10 @@ async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None
                 try:
                     answer = msgspec.json.decode(await client.create(path, probe, dry_run=True))
                     gates = answer["spec"].get("schedulingGates") or []
-                    if {"name": GATE} in gates and RELEASED in answer["metadata"]["labels"]:
+                    # Policies for a new definition answer 503 until admission knows its schema.
+                    queue = msgspec.json.decode(await client.create(QUEUES.path(), _a_queue(), dry_run=True))
+                    signed = CHANGED_BY in (queue["metadata"].get("annotations") or {})
+                    if signed and {"name": GATE} in gates and RELEASED in answer["metadata"]["labels"]:
                         return
                 except ApiError as error:
                     reason = f" ({error})"  # the namespace's service account may not exist yet

@@ -61,9 +61,9 @@ class Keeper:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client = client
-        self._namespace = namespace
+        self.namespace = namespace
         self._secrets = f"/api/v1/namespaces/{namespace}/secrets"
-        self._names = frozenset(names)
+        self.names = frozenset(names)
         self._lifetimes = lifetimes
         self._clock = clock
         self._loaded: bytes | None = None
@@ -99,7 +99,7 @@ class Keeper:
         """The keyring that all replicas share, renewed if due. Raises ApiError."""
         for _ in range(_ATTEMPTS):
             stored, version = await self._read()
-            keyring = renewed(stored, self._names, self._clock(), self._lifetimes)
+            keyring = renewed(stored, self.names, self._clock(), self._lifetimes)
             if keyring is stored:
                 return keyring
             try:
@@ -138,11 +138,11 @@ class Keeper:
             fields = {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
             return decoded(fields), version
         except UnreadableKeyring as error:
-            _log.warning("secret %s/%s: %s", self._namespace, SECRET, error)
+            _log.warning("secret %s/%s: %s", self.namespace, SECRET, error)
             return None, version
 
     async def _write(self, keyring: Keyring, version: str) -> None:
-        metadata: dict[str, Any] = {"name": SECRET, "namespace": self._namespace, "labels": PART_OF}
+        metadata: dict[str, Any] = {"name": SECRET, "namespace": self.namespace, "labels": PART_OF}
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",
