@@ -284,7 +284,7 @@ async def _apply_webhooks(client: Client, installation: Installation, keyring: K
 
 async def _create_queue(client: Client, name: str, tell: Tell) -> None:
     """Made once, then the administrators'."""
-    document = _a_queue(name)
+    document = first_queue(name)
     try:
         await _once_served(lambda: client.create(QUEUES.path(), document, field_manager=FIELD_MANAGER))
     except Conflict:
@@ -293,7 +293,8 @@ async def _create_queue(client: Client, name: str, tell: Tell) -> None:
         tell(f"queue/{name} created")
 
 
-def _a_queue(name: str = "muster-probe") -> Document:
+def first_queue(name: str = "muster-probe") -> Document:
+    """A queue that is there from the start."""
     return {
         "apiVersion": SCHEDULING_VOLCANO,
         "kind": "Queue",
@@ -331,7 +332,9 @@ async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None
                     answer = msgspec.json.decode(await client.create(path, probe, dry_run=True))
                     gates = answer["spec"].get("schedulingGates") or []
                     # Policies for a new definition answer 503 until admission knows its schema.
-                    queue = msgspec.json.decode(await client.create(QUEUES.path(), _a_queue(), dry_run=True))
+                    queue = msgspec.json.decode(
+                        await client.create(QUEUES.path(), first_queue(), dry_run=True)
+                    )
                     signed = CHANGED_BY in (queue["metadata"].get("annotations") or {})
                     if signed and {"name": GATE} in gates and RELEASED in answer["metadata"]["labels"]:
                         return

@@ -1,0 +1,77 @@
+"""Writes what ``muster install`` applies as files, for who installs by kubectl or GitOps.
+
+    python -m deploy.manifests
+
+They follow from the code; a test holds them equal. What only they have is in ``controller.yaml``, by hand.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from admission.kube.guards import guards
+from admission.kube.install import Installation
+from admission.kube.policies import Document, mutating_policies
+from admission.kube.rbac import CONTROLLER, Rule, people, rbac
+from admission.kube.webhook_configuration import webhook_configurations
+
+DEPLOY = Path(__file__).parent
+#: What the files are for: Muster in its own namespace, reached by its Service.
+INSTALLATION = Installation()
+_HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a value out wherever it occurs, and expressions as blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Plain.add_representer(str, _text)
+
+
+def files() -> dict[str, str]:
+    """Path below ``deploy`` → content."""
+    namespace, identity = INSTALLATION.namespace, INSTALLATION.identity
+    options = INSTALLATION.policy_options
+    for_people = people(namespace)
+    for_muster = [role for role in rbac(namespace, identity) if role not in for_people]
+    webhooks = webhook_configurations(INSTALLATION.callee, b"", identity)
+    for configuration in webhooks:
+        for webhook in configuration["webhooks"]:
+            # Muster writes it as soon as it has made its certificates.
+            del webhook["clientConfig"]["caBundle"]
+    return {
+        "rbac/controller.yaml": _yaml(for_muster, _purposes(CONTROLLER)),
+        "rbac/people.yaml": _yaml(for_people),
+        "policies/gate.yaml": _yaml(mutating_policies(options)),
+        "policies/guard.yaml": _yaml(guards(options)),
+        "policies/webhooks.yaml": _yaml(webhooks),
+    }
+
+
+def _yaml(documents: list[Document], comment: str = "") -> str:
+    body = yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+    return _HEADER + comment + body
+
+
+def _purposes(rules: tuple[Rule, ...]) -> str:
+    """What each rule is for, in their order."""
+    return "".join(f"# {number:2}. {rule.purpose}: {rule.why}\n" for number, rule in enumerate(rules, 1))
+
+
+def main() -> None:
+    """Write all files."""
+    for path, content in files().items():
+        (DEPLOY / path).write_text(content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The manifests in ``deploy``: what ``muster install`` applies, as files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import deploy
+from admission.kube.install import first_queue
+from admission.kube.policies import PART_OF
+from admission.kube.rbac import AT_HOME, CONTROLLER
+from admission.kube.webhook_configuration import SERVICE
+from deploy.manifests import INSTALLATION, files
+
+DEPLOY = Path(deploy.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(files()))
+def test_a_manifest_is_what_the_code_says(path: str) -> None:
+    assert (DEPLOY / path).read_text() == files()[path], "run `python -m deploy.manifests`"
+
+
+def test_the_first_queues_are_those_that_install_makes() -> None:
+    assert _documents("queues.yaml") == [first_queue("root"), first_queue("default")]
+
+
+def test_everything_by_hand_is_found_by_uninstall() -> None:
+    for document in _documents("controller.yaml"):
+        assert PART_OF.items() <= document["metadata"]["labels"].items(), document["metadata"]["name"]
+
+
+def test_the_deployment_runs_as_who_the_guard_knows_where_the_webhook_is_looked_for() -> None:
+    documents = {(one["kind"], one["metadata"]["name"]): one for one in _documents("controller.yaml")}
+    pod = documents["Deployment", "muster"]["spec"]["template"]
+    account = f"system:serviceaccount:{INSTALLATION.namespace}:{pod['spec']['serviceAccountName']}"
+    assert account == INSTALLATION.identity
+    ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
+    for name, port in (("muster", "http"), (SERVICE, "webhook")):
+        service = documents["Service", name]["spec"]
+        assert service["selector"].items() <= pod["metadata"]["labels"].items()
+        assert service["ports"][0]["targetPort"] == port
+        assert port in ports
+
+
+def test_kustomize_applies_every_file() -> None:
+    named = set(_documents("kustomization.yaml")[0]["resources"])
+    there = {
+        str(path.relative_to(DEPLOY))
+        for folder in ("rbac", "policies", "crds")
+        for path in (DEPLOY / folder).glob("*.yaml")
+    }
+    assert named == there | {"controller.yaml"}
+
+
+def test_every_right_has_a_purpose_of_its_own() -> None:
+    rules = [*CONTROLLER, *AT_HOME]
+    assert len({rule.purpose for rule in rules}) == len(rules)
+    granted = [
+        (rule.group, resource, verb)
+        for rule in CONTROLLER
+        for resource in rule.resources
+        for verb in rule.verbs
+    ]
+    assert len(set(granted)) == len(granted), "two rules grant the same"
+    assert not [one for one in granted if "*" in one]
+
+
+def _documents(path: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / path).read_text()))
