@@ -97,6 +97,7 @@ class Cycle:
         changes = self._drain()
         world.observe(changes)
         world.refresh(now)
+        self._tell_defects()
         if await self._save(self._database, self._term, world):
             self._pause("intake-committed")
             world.refresh(now)
@@ -129,6 +130,11 @@ class Cycle:
             decide_seconds=decided - frozen,
             apply_seconds=perf_counter() - decided,
         )
+
+    def _tell_defects(self) -> None:
+        while self.world.defects:
+            key, error = self.world.defects.popitem()
+            _log.error("workload cannot be handled", extra={"workload": str(key)}, exc_info=error)
 
     def _take(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """The world after the commit."""

@@ -150,9 +150,46 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
             for pod in place.sitting.values()
             if _refused(pod, now, patience)
         ),
-        strays=tuple(pod for pod in sight.pods if is_live(pod) and pod.admission in sight.closed),
+        strays=_strays(sight, occupancies),
         unbooked=unbooked,
         timed=bool(refused),
+    )
+
+
+def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
+    """What is left to say where ``portray`` failed: the workload waits with that as its reason, and keeps its seats."""
+    fact, pod = sight.fact, next(iter(sight.pods), None)
+    last = sight.admissions[-1] if sight.admissions else None
+    named = fact or pod or last
+    if named is None:
+        return None
+    workload = Workload(
+        key=sight.key,
+        namespace=named.namespace,
+        name=named.name,
+        queue=named.queue or DEFAULT_QUEUE,
+        arrival=sight.arrival or 0,
+        minimum=0,
+        pod_sets=(),
+        obstacle=("Defect", f"Muster cannot handle this object ({type(error).__name__}); its log tells more"),
+    )
+    return Portrait(
+        key=sight.key,
+        namespace=workload.namespace,
+        name=workload.name,
+        workload=workload,
+        lacking=True,
+        over=False,
+    )
+
+
+def _strays(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ...]:
+    """What an adopted pod carries may be of another ledger."""
+    if not sight.closed:
+        return ()
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    return tuple(
+        pod for pod in sight.pods if is_live(pod) and pod.admission in sight.closed and pod.uid not in seated
     )
 
 

@@ -103,9 +103,10 @@ class Stock:
         limit = self.limit(node)
         return NOTHING if limit is None else limit - self._seats.get(node, NOTHING)
 
-    def is_overfull(self, node: NodeName) -> bool:
-        """Whether others have taken what was promised to seats there."""
-        return any(units < 0 for units in self.room(node).values())
+    def is_overfull(self, node: NodeName, takes: Resources) -> bool:
+        """Whether others have taken of what was promised to a seat there that takes this."""
+        room = self.room(node)
+        return any(room[resource] < 0 for resource in takes)
 
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""

@@ -25,7 +25,7 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.jobs.lifecycle import JobState
-from admission.portrait import Patience, Portrait, Sight, portray
+from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
 from admission.stock import Stock
 from queues.quota import QueueTree
 from queues.workload import (
@@ -90,8 +90,9 @@ class World:
         self.backoffs = dict(rows.backoffs)
         self.jobs: dict[str, JobState] = dict(rows.jobs)
         self.reasons = dict(rows.reasons)
-        #: Admission ids seen on pods that the ledger has as closed, with their workload.
+        #: Admissions that the ledger has closed, with their workload, as long as that is there.
         self.closed: dict[AdmissionId, WorkloadKey] = {}
+        self._closed_of: dict[WorkloadKey, set[AdmissionId]] = {}
         #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
         self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
         self.unsaved = Unsaved()
@@ -100,6 +101,8 @@ class World:
         #: Workloads whose objects may need a write.
         self.touched: set[WorkloadKey] = set()
         self.portraits: dict[WorkloadKey, Portrait] = {}
+        #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
+        self.defects: dict[WorkloadKey, Exception] = {}
         self._pods_of: dict[WorkloadKey, set[str]] = {}
         self._owner: dict[str, WorkloadKey] = {}
         self._groups: dict[tuple[str, str], WorkloadKey] = {}
@@ -109,6 +112,8 @@ class World:
         self._members: dict[tuple[str, str], set[str]] = {}
         self._controlled: dict[WorkloadKey, set[str]] = {}
         self._admissions_of: dict[WorkloadKey, set[AdmissionId]] = {}
+        #: Pod uid → the open admission that adopted it.
+        self._adopted_by: dict[str, AdmissionId] = {}
         self._on_node: dict[NodeName, set[AdmissionId]] = {}
         self._pending: dict[WorkloadKey, Workload] = {}
         self._ended: dict[AdmissionId, frozenset[int]] = {}
@@ -202,40 +207,48 @@ class World:
 
     def _owner_of(self, pod: PodFact) -> WorkloadKey | None:
         """The workload that a pod belongs to; None: other people's pod."""
+        job = pod.owner
+        if job is not None and job.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB):
+            fact = self.facts.get(job)
+            managed = fact is not None and fact.queue is not None
+            if managed or job.kind is WorkloadKind.VOLCANO_JOB or job in self._admissions_of:
+                return job
         if pod.group is not None:
-            group = self._groups.get((pod.namespace, pod.group))
+            group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
             if group is not None:
                 return group
-        if pod.owner is not None and pod.owner.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB):
-            fact = self.facts.get(pod.owner)
-            if fact is not None and fact.queue is not None:
-                return pod.owner
-            if pod.owner.kind is WorkloadKind.VOLCANO_JOB or pod.owner in self._admissions_of:
-                return pod.owner
         if pod.gated or pod.queue is not None or pod.admission is not None:
             return WorkloadKey(WorkloadKind.POD, pod.uid)
         return None
 
+    def _group_gone(self, pod: PodFact) -> WorkloadKey | None:
+        """The PodGroup that was deleted while this pod of it holds a seat."""
+        admission = self._admission_of(pod)
+        if admission is None or admission.workload.kind is not WorkloadKind.POD_GROUP:
+            return None
+        named = (admission.namespace, admission.name) == (pod.namespace, pod.group)
+        return admission.workload if named else None
+
+    def _admission_of(self, pod: PodFact) -> Admission | None:
+        """The open admission whose books the pod is in, if it is of that admission's workload."""
+        id_ = self._adopted_by.get(pod.uid, pod.admission)
+        return None if id_ is None else self.admissions.get(id_)
+
     def is_booked(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
         """Whether the pod's use is covered by a seat of an open admission."""
-        if owner is None:
-            return False
-        for id_ in self._admissions_of.get(owner, ()):
-            admission = self.admissions[id_]
-            if pod.admission == id_ or (admission.adopted is not None and pod.uid in admission.adopted):
-                return True
-        return False
+        admission = self._admission_of(pod)
+        return admission is not None and admission.workload == owner
 
     def _note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
         # A pod that is being deleted did not end by itself, whatever its last phase says.
-        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.seat is None or pod.deleting:
+        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.index is None or pod.deleting:
             return
         job = self.jobs.get(owner.uid)
         if pod.version != (job.version if job is not None else 0):
             return
         outcomes = self.outcomes.setdefault(owner, {})
-        if pod.seat not in outcomes:
-            outcomes[pod.seat] = pod.phase
+        if (pod.task, pod.index) not in outcomes:
+            outcomes[pod.task, pod.index] = pod.phase
             self.unsaved.outcomes[pod.uid] = (owner, pod)
 
     def _put_workload(self, change: Change) -> None:
@@ -273,11 +286,7 @@ class World:
         before = self.stock.nodes.get(name)
         self.stock.put_node(name, fact)
         self.news = True
-        if (
-            before is None
-            or fact is None
-            or (before.ready, before.unschedulable) != (fact.ready, fact.unschedulable)
-        ):
+        if before is None or fact is None or _offer(before) != _offer(fact):
             self._stale.update(self._seated_on(name))
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
@@ -305,13 +314,17 @@ class World:
             ids.discard(admission.id)
             for seat in admission.seats:
                 _discard(self._on_node, seat.node, admission.id)
+            for uid in admission.adopted or ():
+                self._adopted_by.pop(uid, None)
             self.closed[admission.id] = key
+            self._closed_of.setdefault(key, set()).add(admission.id)
             if not ids:
                 del self._admissions_of[key]
         else:
             self.admissions[admission.id] = admission
             ids.add(admission.id)
             self.stock.hold(admission.holding())
+            self._adopted_by.update(dict.fromkeys(admission.adopted or (), admission.id))
             for seat in admission.seats:
                 self._on_node.setdefault(seat.node, set()).add(admission.id)
         if before is None or admission.state is AdmissionState.CLOSED:
@@ -333,7 +346,7 @@ class World:
 
     def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
         """A workload went back and waits."""
-        self.backoffs[key] = (not_before, rollbacks)
+        self.backoffs[key] = (max(not_before, self.backoffs.get(key, (0, 0))[0]), rollbacks)
         self._stale.add(key)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
@@ -371,6 +384,8 @@ class World:
             for rows in (self.arrivals, self.outcomes, self.backoffs, self.reasons, self.portraits):
                 rows.pop(key, None)
             self.jobs.pop(key.uid, None)
+            for id_ in self._closed_of.pop(key, ()):
+                self.closed.pop(id_, None)
 
     def look_again(self, key: WorkloadKey) -> None:
         """What is to be done for a workload must be worked out anew, though nothing was seen to change."""
@@ -391,17 +406,18 @@ class World:
 
         All of them, and those whose room others have taken.
         """
-        nodes = {seat.node for admission in admissions for seat in admission.seats}
-        gone = frozenset(node for node in nodes if not self.stock.can_take_pods(node))
-        taken = frozenset(node for node in nodes - gone if self.stock.is_overfull(node))
+        places = {(seat.node, seat.takes) for admission in admissions for seat in admission.seats}
+        gone = frozenset(node for node, _ in places if not self.stock.can_take_pods(node))
+        taken = frozenset(
+            node for node, takes in places if node not in gone and self.stock.is_overfull(node, takes)
+        )
         return gone | taken, taken
 
     def refresh(self, now: int) -> None:
         """Bring the portraits of everything stale up to date, and note what must be saved first."""
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
         for key in sorted(stale):
-            portrait = portray(self._sight(key), now, self.patience)
-            before = self.portraits.get(key)
+            before, portrait = self.portraits.get(key), self._portray(key, now)
             if before is not None and portrait is not None and before.workload == portrait.workload:
                 # The engine's memo goes by identity.
                 portrait = replace(portrait, workload=before.workload)
@@ -421,6 +437,15 @@ class World:
                 self.unsaved.arrivals[key] = None
             elif before is None or _described(before) != _described(portrait):
                 self.unsaved.described[key] = None
+
+    def _portray(self, key: WorkloadKey, now: int) -> Portrait | None:
+        sight = self._sight(key)
+        try:
+            return portray(sight, now, self.patience)
+        except Exception as error:
+            # A defect that one workload brings to light must not keep the others waiting.
+            self.defects[key] = error
+            return unportrayed(sight, error)
 
     def _sight(self, key: WorkloadKey) -> Sight:
         job = self.jobs.get(key.uid)
@@ -500,6 +525,11 @@ def _discard(sets: dict[_Key, set[_Member]], key: _Key, member: _Member) -> None
         members.discard(member)
         if not members:
             del sets[key]
+
+
+def _offer(node: NodeFact) -> tuple[object, ...]:
+    """What of a node matters to the seats on it."""
+    return (node.ready, node.unschedulable, node.allocatable)
 
 
 def _visible(portrait: Portrait) -> tuple[object, ...]:

@@ -112,11 +112,11 @@ def _description(world: World, key: WorkloadKey) -> observed.Description:
 
 
 def _outcome(key: WorkloadKey, pod: PodFact) -> observed.Outcome:
-    assert pod.seat is not None
+    assert pod.index is not None
     return observed.Outcome(
         workload=key,
-        pod_set=pod.seat[0],
-        ordinal=pod.seat[1],
+        pod_set=pod.task,
+        ordinal=pod.index,
         pod_uid=pod.uid,
         phase=pod.phase.value,
         exit_code=pod.exit_code,
