@@ -65,7 +65,7 @@ def set_up(stack: Stack, screen: Screen) -> None:
     stack.install()
     stack.cluster.add_nodes(NODES, SHAPE)
     screen.say(
-        f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run`, as a user of its own."
+        f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run` as its own user."
     )
     stack.start_muster()
     stack.apply(*(cast.EXAMPLES / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))

@@ -18,7 +18,7 @@ from deploy.demo.cast import (
     Document,
     Role,
 )
-from deploy.demo.scene import Observer, Scene
+from deploy.demo.scene import NoAnswer, Observer, Scene
 from deploy.demo.screen import Screen
 from deploy.local.client import Client
 from deploy.local.history import PodHistory
@@ -42,7 +42,7 @@ class StepFailed(MusterError):
 
 
 class MusterEnded(MusterError):
-    """Muster ended by itself. The end of its log:
+    """Muster ended by itself with status {status}. The end of its log:
     {tail}
     """
 
@@ -142,7 +142,13 @@ class Story:
         deadline = time.monotonic() + seconds
         while True:
             self._check()
-            scene = self.observer.look()
+            try:
+                scene = self.observer.look()
+            except NoAnswer:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_EVERY)  # if it has ended, the check says more
+                continue
             lines = table.lines(scene, self.total_gpus)
             self.screen.show(lines, table.changes(scene))
             if holds(scene):
@@ -167,10 +173,10 @@ class Story:
 
     def _check(self) -> None:
         if not self.stack.replicas[0].process.running:
-            raise MusterEnded(tail=self._log())
+            raise MusterEnded(status=self.stack.replicas[0].process.returncode, tail=self._log())
 
     def _log(self) -> str:
-        return self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
+        return "\n" + self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
 
 
 def _collection(document: Document) -> str:
@@ -180,4 +186,4 @@ def _collection(document: Document) -> str:
 
 
 def _told(lines: Sequence[str], log: str) -> str:
-    return "\n".join([*lines, "", "The end of Muster's log:", log])
+    return "\n".join(["", *lines, "", "The end of Muster's log:", log])
