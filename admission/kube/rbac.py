@@ -98,7 +98,13 @@ CONTROLLER: Final = (
     Rule(
         "create-config-maps", "plugin svc: lists of members", "", ("configmaps",), ("create", "get", "patch")
     ),
-    Rule("create-secrets", "plugin ssh: keys of a Job", "", ("secrets",), ("create", "get")),
+    Rule(
+        "create-secrets",
+        "plugin ssh: keys of a Job; get tells whose a Secret of that name is",
+        "",
+        ("secrets",),
+        ("create", "get"),
+    ),
     Rule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
     Rule(
         "create-network-policies",

@@ -64,6 +64,7 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     await _free(client, removal.waiting, tell)
     await _remove_definitions(client, removal, tell)
     for path in (
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
         f"{_RBAC}/clusterrolebindings",
         f"{_RBAC}/clusterroles",
         f"{_RBAC}/namespaces/{home}/rolebindings",

@@ -12,5 +12,7 @@ from deploy.local.components import ClusterOptions
 @pytest.fixture(scope="session")
 def door_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]:
     """A control plane whose admission policies and webhooks are the tests' own to install and remove."""
-    with LocalCluster(options=ClusterOptions()) as cluster:
+    # Some clusters ask for a right on an owner before an object may block its deletion.
+    flags = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
+    with LocalCluster(options=ClusterOptions(api_server_flags=flags)) as cluster:
         yield cluster
