@@ -12,6 +12,8 @@ INSTALLED := $(VENV)/.installed
 TESTED := not containers and not long
 # Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
 ARGS ?=
+# Test processes; tests that share a control plane stay in one.
+JOBS ?= 2
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
@@ -45,10 +47,10 @@ run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
 test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
-	@$(BIN)/python -m pytest -m "$(TESTED)" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "$(TESTED)" $(ARGS)
 
 test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 checks: lint types contracts
 
