@@ -112,14 +112,17 @@ class Companions:
         while self._groups:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._calm.wait(), _GROUP_PATIENCE)
-            uid, job = next(iter(self._groups.items()))
+            # Jobs may go at every await.
+            uid, job = next(iter(self._groups.items()), ("", None))
+            if job is None:
+                return
             try:
                 await self.ensure(job, (group_of(job),))
             except Fenced:
                 return
             except (ApiError, NameTaken) as error:
                 _log.info("podgroup not made", extra={"job": job.name, "why": str(error)})
-            del self._groups[uid]
+            self._groups.pop(uid, None)
 
     def forget(self, uid: str) -> None:
         """The Job is gone."""
