@@ -116,7 +116,7 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
         return _patch_job(fact, f"resume {admission.id}", {"suspend": False, "template": template})
     template = {
         "metadata": {
-            "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: None},
+            "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: "false"},
             "annotations": {names.ADMISSION_ID: None},
         },
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},

@@ -381,6 +381,19 @@ async def test_pods_of_a_released_job_do_not_wait_and_others_do(place: Place) ->
     assert by_pod["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
+async def test_pods_whose_template_carries_all_of_it_wait_without_being_changed_again(place: Place) -> None:
+    """As Muster resumes a Job whose pods are released one by one: saves the API server a patch per pod."""
+    await place.create("jobs", batch_job("a", labels=QUEUED))
+    template = {"metadata": {"labels": {"muster.dev/released": "false"}}, "spec": {"schedulingGates": GATE}}
+    await place.patch("jobs", "a", {"spec": {"suspend": False, "template": template}}, by=MUSTER)
+    made = await _pod_of(place, "a")
+    assert made["spec"]["schedulingGates"] == GATE
+    assert made["metadata"]["labels"]["muster.dev/released"] == "false"
+    assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
+    with pytest.raises(Refused):
+        await place.patch("pods", made["metadata"]["name"], {"spec": {"schedulingGates": []}})
+
+
 async def test_a_released_job_cannot_grow_beyond_its_seats(place: Place) -> None:
     await place.create("jobs", batch_job("a", labels=QUEUED, parallelism=2))
     await place.patch("jobs", "a", {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}, by=MUSTER)
