@@ -8,7 +8,7 @@ import pytest
 from deploy.local.client import Client
 from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
-from deploy.local.stack import Stack
+from deploy.local.stack import USERNAME, Stack
 from tests.e2e.books import Books
 from tests.e2e.yard import Yard, name_from
 
@@ -30,6 +30,13 @@ def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
         stack.apply(EXAMPLES / "topology.yaml")
         stack.start_muster()
         yield stack
+        complaints = [
+            line
+            for log in sorted(stack.cluster.directory.glob("*.log"))
+            for line in log.read_text(errors="replace").splitlines()
+            if " ERROR " in line or f'User "{USERNAME}" cannot' in line
+        ]
+        assert not complaints, "what Muster could not do, or did not expect"
 
 
 @pytest.fixture(scope="session")

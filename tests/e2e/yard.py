@@ -3,6 +3,7 @@
 Nodes carry the yard's label and every pod of the yard selects it, so that tests do not feel one another.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -139,6 +140,10 @@ class Yard:
     def wait_phase(self, kind: str, name: str, phase: str) -> None:
         self.wait(lambda: self.phase(kind, name) == phase, f"{kind} {name} to be {phase}")
 
+    def told(self, kind: str, name: str) -> str:
+        """Everything that an object's status says, as text."""
+        return json.dumps(self.get(kind, name).get("status", {}))
+
     def job_is(self, name: str, type_: str) -> bool:
         """Whether a batch/v1 Job has a condition."""
         return condition(self.get("batch/v1 Job", name), type_).get("status") == "True"
@@ -232,8 +237,14 @@ class Yard:
 
     def wait(self, holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
         """``until``, with the yard's state in the message."""
+
+        def holds_or_ended() -> bool:
+            ended = [replica.name for replica in self.stack.replicas if not replica.process.running]
+            assert not ended, f"{what}: {ended[0]} has ended"
+            return holds()
+
         try:
-            until(holds, what, seconds=seconds)
+            until(holds_or_ended, what, seconds=seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.state()}") from None
 
