@@ -56,11 +56,15 @@ class Careers:
         """State changes of the Jobs that were touched."""
         found = []
         for key in sorted(world.touched):
-            view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
-            if view is None:
+            try:
+                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                if view is None:
+                    continue
+                old = world.jobs.get(key.uid)
+                new = advance(old or JobState(uid=key.uid), view, now)
+            except Exception as error:
+                world.defects[key] = error
                 continue
-            old = world.jobs.get(key.uid)
-            new = advance(old or JobState(uid=key.uid), view, now)
             if new != old:
                 found.append(JobTransition(key=key, old=old, new=new))
         return tuple(found)
@@ -69,15 +73,19 @@ class Careers:
         """What these Jobs need done in the cluster; empty work says that nothing is left to do."""
         found = []
         for key in keys:
-            view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
-            if view is None:
-                continue
-            state = world.jobs.get(key.uid) or JobState(uid=key.uid)
-            has_group = (view.spec.namespace, view.spec.group_name) in world.job_groups
             try:
+                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                if view is None:
+                    continue
+                state = world.jobs.get(key.uid) or JobState(uid=key.uid)
+                has_group = (view.spec.namespace, view.spec.group_name) in world.job_groups
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
             except InvalidDocument as error:
                 self.problems[key] = str(error)
+                continue
+            except Exception as error:
+                # A defect that one Job brings to light must not keep the others waiting.
+                world.defects[key] = error
                 continue
             found.append(work)
         return found

@@ -15,10 +15,11 @@ from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.jobs.lifecycle import JobTransition
 from admission.world import World
-from queues.quota import Account
+from queues.quota import ROOT, Account, QueueTree
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.workload import QueueName, WorkloadKey
+from queues.usage import Usage
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,10 @@ class TurnReport:
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     nodes_usable: int = 0
+    #: Seconds from the creation of each gang's object to the commit of its admission.
+    admitted_after: Sequence[float] = ()
+    #: Seconds from the commit of each admission to the binding of its last pod.
+    bound_after: Sequence[float] = ()
     applied: Applied | None = None
 
 
@@ -54,6 +59,31 @@ class Decided:
 
     snapshot: Snapshot
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """What queues use and deserve, as the last decision saw it; worked out anew only where that changed."""
+
+    usage: Usage | None = None
+    tree: QueueTree | None = None
+    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+
+    def after(self, memo: Memo) -> "Amounts":
+        """The amounts of a later decision."""
+        usage, tree = memo.usage, memo.tree
+        if usage is None or tree is None or (usage is self.usage and tree is self.tree):
+            return self
+        deserved = self.deserved
+        if tree is not self.tree:
+            deserved = {
+                (name, account): tree.deserved(name, account)
+                for name in tree.paths
+                for account in tree.capabilities[ROOT]
+            }
+        used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
+        return Amounts(usage=usage, tree=tree, used=used, deserved=deserved)
 
 
 class Cycle:
@@ -81,6 +111,9 @@ class Cycle:
         self._clock = clock
         self._pause = pause
         self._memo = Memo()
+        self._amounts = Amounts()
+        #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
+        self._committed: dict[AdmissionId, float] = {}
         self._numbers_stored_at = 0.0
         self._numbers_put_off = False
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
@@ -97,15 +130,17 @@ class Cycle:
         changes = self._drain()
         world.observe(changes)
         world.refresh(now)
-        self._tell_defects()
         if await self._save(self._database, self._term, world):
             self._pause("intake-committed")
             world.refresh(now)
         jobs = self._transitions(world, now)
+        self._tell_defects()
         if not (world.news or jobs or now >= self.next_look):
             return TurnReport(now=now, changes=len(changes))
         started = perf_counter()
         snapshot = world.freeze(now)
+        # Until the plan is stored, what was seen is news still.
+        world.news = True
         frozen = perf_counter()
         plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
         plan = replace(plan, jobs=jobs)
@@ -115,10 +150,10 @@ class Cycle:
         reasons = self._changed_reasons(plan)
         applied = None
         if plan.changes_ledger() or reasons:
-            # Until it is stored, what was seen is news still.
-            world.news = True
             applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions, self._pause)
-            world.news = False
+        world.news = False
+        waits = self._waits(snapshot, applied, plan)
+        if applied is not None:
             self._pause("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)
@@ -126,6 +161,8 @@ class Cycle:
         report = self._report(snapshot, plan, applied, len(changes))
         return replace(
             report,
+            admitted_after=waits[0],
+            bound_after=waits[1],
             freeze_seconds=frozen - started,
             decide_seconds=decided - frozen,
             apply_seconds=perf_counter() - decided,
@@ -135,6 +172,25 @@ class Cycle:
         while self.world.defects:
             key, error = self.world.defects.popitem()
             _log.error("workload cannot be handled", extra={"workload": str(key)}, exc_info=error)
+
+    def _waits(
+        self, snapshot: Snapshot, applied: Applied | None, plan: Plan
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """How long gangs took to be admitted, and admissions to be bound."""
+        if applied is None:
+            return (), ()
+        clock, moment = self._clock(), monotonic()
+        bound = []
+        for id_ in plan.starts:
+            since = self._committed.pop(id_, None)
+            bound.append(clock - snapshot.admissions[id_].opened_at if since is None else moment - since)
+        for id_ in applied.closed:
+            self._committed.pop(id_, None)
+        self._committed.update((id_, moment) for id_, _ in applied.admitted)
+        created = [
+            snapshot.pending[admit.workload].created for _, admit in applied.admitted if not admit.elastic
+        ]
+        return tuple(clock - at for at in created if at), tuple(bound)
 
     def _take(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """The world after the commit."""
@@ -200,6 +256,7 @@ class Cycle:
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
+        self._amounts = self._amounts.after(self._memo)
         pending: Counter[tuple[QueueName, str]] = Counter()
         for key, reason in plan.reasons.items():
             pending[(snapshot.pending[key].queue, reason.code)] += 1
@@ -212,6 +269,8 @@ class Cycle:
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped or {}) if applied else 0,
             pending=pending,
+            used=self._amounts.used,
+            deserved=self._amounts.deserved,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
         )

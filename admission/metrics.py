@@ -3,7 +3,7 @@
 The only file that knows prometheus_client. Names and units: docs/reference/metrics.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -80,6 +80,13 @@ class TurnReading(Protocol):
 
     @property
     def nodes_usable(self) -> int: ...  # noqa: D102
+    @property
+    def admitted_after(self) -> Sequence[float]:
+        """Seconds that gangs took from creation to admission, and (next) from there to their last binding."""
+        ...
+
+    @property
+    def bound_after(self) -> Sequence[float]: ...  # noqa: D102
 
 
 class Stage(StrEnum):
@@ -87,10 +94,8 @@ class Stage(StrEnum):
 
     #: The object's creation to the commit of its admission.
     ADMITTED = "created_to_admitted"
-    #: The commit to the last write that hands its pods to the scheduler.
-    RELEASED = "admitted_to_released"
-    #: That write to the binding of its last pod.
-    BOUND = "released_to_bound"
+    #: The commit to the binding of its last pod.
+    BOUND = "admitted_to_bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,16 +153,15 @@ class Metrics:
         counts = (report.admitted, report.adopted, report.freed, report.evicted, report.dropped)
         for what, count in zip(self._counts, counts, strict=True):
             self._counts[what] += count
+        for stage, waits in ((Stage.ADMITTED, report.admitted_after), (Stage.BOUND, report.bound_after)):
+            for seconds in waits:
+                self._waits.labels(stage.value).observe(max(0.0, seconds))
 
     def leads(self, term: int | None) -> None:
         """This replica leads from now on in that term, or (None) no longer: then the turns' gauges vanish."""
         self._term = term
         if term is None:
             self._last = None
-
-    def waited(self, stage: Stage, seconds: float) -> None:
-        """A gang has come through a stage."""
-        self._waits.labels(stage.value).observe(max(0.0, seconds))
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""

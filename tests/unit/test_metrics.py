@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from admission.cycle import TurnReport
-from admission.metrics import Metrics, Stage, Watching
+from admission.metrics import Metrics, Watching
 from queues.quota import Account
 from queues.workload import FlavorName, QueueName
 
@@ -101,11 +101,12 @@ def test_stages_requests_and_informers_are_told() -> None:
         requests=lambda: {("GET", "200"): 5, ("PATCH", "409"): 1},
         informers=lambda: {"pods": Watching(silent_seconds=1.5, lists=2, objects=4000)},
     )
-    metrics.waited(Stage.BOUND, 0.2)
+    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
 
     found = samples(metrics)
 
-    assert found["muster_gang_stage_seconds_count,stage=released_to_bound"] == 1
+    assert found["muster_gang_stage_seconds_sum,stage=created_to_admitted"] == 4
+    assert found["muster_gang_stage_seconds_count,stage=admitted_to_bound"] == 1
     assert found["muster_api_requests_total,code=409,verb=PATCH"] == 1
     assert found["muster_informer_silent_seconds,kind=pods"] == 1.5
     assert found["muster_informer_lists_total,kind=pods"] == 2
@@ -120,7 +121,7 @@ def test_every_metric_is_documented() -> None:
         informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
     )
     metrics.observe(report(pending={(A, "NoFit"): 3}, used={(A, GPU): 1}, deserved={(A, GPU): 1}))
-    metrics.waited(Stage.BOUND, 0.2)
+    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
     page = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text(encoding="utf-8")
     families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
     shown = {
