@@ -24,7 +24,7 @@ from admission.term import Lead, Means
 from admission.web import app as web
 from admission.web.reader import SqlReader
 from admission.web.reading import Check, NotLeading
-from queues.sql.database import Database, check_schema, migrate
+from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded import EmbeddedPostgres
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,9 @@ class Controller:
             stack.callback(server.stop)
             _log.info("embedded Postgres started", extra={"folder": str(folder)})
         await migrate(dsn)
-        database = await Database.connect(dsn)
+        # A leader that stands still in the middle of a transaction must not hold up its successor.
+        idle = min(IDLE_TIMEOUT, settings.lease_seconds / 2)
+        database = await Database.connect(dsn, idle_timeout=idle)
         stack.push_async_callback(database.close)
         async with database.transaction() as tx:
             await check_schema(tx)

@@ -71,9 +71,7 @@ class Leadership:
             try:
                 await self._serve(mandate, lead)
             except* (Fenced, DatabaseError) as errors:
-                _log.warning(
-                    "term ended", extra={"term": mandate.term.number, "why": str(errors.exceptions[0])}
-                )
+                _log.warning("term ended", extra={"term": mandate.term.number, "why": str(_first(errors))})
             finally:
                 mandate.end()
                 self.mandate = None
@@ -109,7 +107,8 @@ class Leadership:
                 async with asyncio.timeout(max(0.1, mandate.left())), self._database.transaction() as tx:
                     term = await leadership.renew(tx, mandate.term, self._patience.lease)
             except (DatabaseError, TimeoutError) as error:
-                _log.warning("lease not renewed", extra={"why": str(error), "left": round(mandate.left(), 1)})
+                why = str(error) or "no answer in time"
+                _log.warning("lease not renewed", extra={"why": why, "left": round(mandate.left(), 1)})
                 mandate.guard()
                 continue
             if term is None:
@@ -125,3 +124,10 @@ class Leadership:
                 await leadership.resign(tx, mandate.term)
         except (DatabaseError, TimeoutError) as error:
             _log.info("not resigned", extra={"why": str(error)})
+
+
+def _first(error: BaseException) -> BaseException:
+    """What a task failed with, out of the groups around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

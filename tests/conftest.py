@@ -12,6 +12,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.nodeid.split("/")[1]
 
     for item in items:
-        if folder(item) in TOGETHER:
+        # Tests with a control plane of their own say which one.
+        if folder(item) in TOGETHER and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(folder(item)))
     items.sort(key=lambda item: TOGETHER.index(folder(item)) if folder(item) in TOGETHER else len(TOGETHER))

@@ -1,0 +1,319 @@
+"""Muster's whole ring over a toy cluster: the real intake, world, engine, applier, orders and ledger.
+
+What is left out is what talks: informers and HTTP. A crash forgets everything that is not in Postgres.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import text
+
+from admission.careers import Careers
+from admission.compose import is_live
+from admission.cycle import Cycle
+from admission.engine.decide import Memo, decide
+from admission.engine.plan import Plan
+from admission.facts import Change
+from admission.jobs.pods import PodMold, PodRules
+from admission.jobs.work import JobWork
+from admission.kube import intake
+from admission.orders import Order, orders_for
+from admission.portrait import Patience
+from admission.term import ledger_rows
+from admission.world import World
+from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
+from queues.sql import leadership, views
+from queues.sql.database import Database
+from queues.workload import WorkloadKey
+from tests.laws.toy_cluster import ToyCluster
+
+PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
+#: Seconds; longer than any order that was carried out is not repeated.
+ECHO = 10
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass(slots=True)
+class Ring:
+    """A leader, and the things it remembers only in memory."""
+
+    database: Database
+    cluster: ToyCluster
+    careers: Careers = field(default_factory=lambda: Careers(PodRules()))
+    world: World = field(init=False)
+    cycle: Cycle = field(init=False)
+    terms: int = 0
+    #: Leaders that were deposed and do not know.
+    deposed: list[Cycle] = field(default_factory=list)
+    #: Orders under way: (uid, intent) → whose, and what.
+    under_way: dict[tuple[str, str], tuple[WorkloadKey, Order]] = field(default_factory=dict)
+    works: dict[WorkloadKey, JobWork] = field(default_factory=dict)
+    _echo: dict[tuple[str, str], int] = field(default_factory=dict)
+    _fault: tuple[str, type[BaseException] | None] = ("", None)
+
+    @classmethod
+    async def begin(cls, database: Database, cluster: ToyCluster) -> "Ring":
+        async with database.transaction() as tx:
+            tables = await tx.scalars(
+                text(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+                )
+            )
+            await tx.execute(text(f"TRUNCATE {', '.join(tables)}"))
+            await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
+        ring = cls(database, cluster)
+        await ring.lead()
+        return ring
+
+    async def lead(self) -> None:
+        """Another term, of a process that knows nothing yet."""
+        if self.terms:
+            self.deposed.append(self.cycle)
+        self.terms += 1
+        async with self.database.transaction() as tx:
+            await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
+            term = await leadership.elect(tx, f"leader-{self.terms}", 600.0)
+        assert term is not None
+        self.under_way, self.works, self._echo = {}, {}, {}
+        self.careers = Careers(PodRules())
+        self.world = await self.loaded(self.cluster.list_anew())
+        self.world.is_busy = lambda key: key in self.works
+        self.cycle = Cycle(
+            self.database,
+            term,
+            self.world,
+            drain=list,
+            save=intake.save,
+            transitions=self.careers.transitions,
+            clock=lambda: self.cluster.now,
+            pause=self._pass,
+        )
+
+    async def loaded(self, facts: list[Change]) -> World:
+        """The world as a new leader would build it from Postgres and these facts."""
+        async with self.database.snapshot() as tx:
+            rows = await views.load_world(tx)
+        world = World(ledger_rows(rows), PATIENCE)
+        world.begin(rows.queues, rows.node_limits, facts)
+        async with self.database.transaction() as tx:
+            world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
+        return world
+
+    def _pass(self, point: str) -> None:
+        where, error = self._fault
+        if point == where and error is not None:
+            self._fault = ("", None)
+            raise error if error is Killed else error(reason="a test")
+
+    async def turn(
+        self,
+        delivered: Mapping[str, int] | None = None,
+        fault: tuple[str, type[BaseException] | None] = ("", None),
+    ) -> None:
+        """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
+        self.world.observe(self.cluster.deliver(None if delivered is None else dict(delivered)))
+        self._fault = fault
+        try:
+            await self.cycle.turn()
+        except DatabaseUnavailable:
+            return
+        except (Killed, OutcomeUnknown):
+            await self.lead()
+            return
+        finally:
+            self._fault = ("", None)
+        touched, self.world.touched = self.world.touched, set()
+        self.look_at(touched)
+
+    def look_at(self, keys: set[WorkloadKey]) -> None:
+        """What has to be written for these workloads is under way from now on."""
+        for key in sorted(keys):
+            portrait = self.world.portraits.get(key)
+            if portrait is None:
+                continue
+            for order in orders_for(portrait, self.world.facts.get(key), self.world.stock):
+                mark = (order.uid, order.intent)
+                if self._echo.get(mark, 0) <= self.cluster.now:
+                    self.under_way.setdefault(mark, (key, order))
+        for work in self.careers.work(self.world, sorted(keys), self.cluster.now):
+            if work.creates or work.deletes:
+                self.works.setdefault(work.key, work)
+
+    def carry_out(self, most: int = 1_000_000) -> int:
+        """Do up to so many writes; how many were done."""
+        done = 0
+        for mark, (key, order) in list(self.under_way.items())[:most]:
+            del self.under_way[mark]
+            done += 1
+            try:
+                self.cluster.carry_out(order)
+                self._echo[mark] = self.cluster.now + ECHO
+            except (Conflict, NotFound, Refused):
+                self.world.touched.add(key)
+        for key, work in list(self.works.items()):
+            steps = most - done
+            done += self._do(work, steps)
+            if steps >= len(work.creates) + len(work.deletes):
+                del self.works[key]
+                self.world.look_again(key)
+            else:
+                self.works[key] = work
+        return done
+
+    def _do(self, work: JobWork, steps: int) -> int:
+        """The first steps of a Job's work. What was done already is found so."""
+        done = 0
+        for unwanted in work.deletes[:steps]:
+            done += 1
+            try:
+                self.cluster.delete_pod(unwanted.uid)
+            except NotFound:
+                continue
+        for wanted in work.creates[: max(0, steps - done)]:
+            done += 1
+            task = next(task for task in work.spec.tasks if task.name == wanted.task)
+            mold = PodMold(work.spec, task, work.stamps[wanted.admission])
+            try:
+                self.cluster.create_pod(mold.cast(wanted.index, wanted.node))
+            except Conflict:
+                pod = self.cluster.pod_named(work.spec.pod_name(wanted.task, wanted.index))
+                assert pod is not None
+                admission = int(pod["metadata"]["annotations"]["muster.dev/admission-id"])
+                if admission not in work.stamps and "deletionTimestamp" not in pod["metadata"]:
+                    self.cluster.delete_pod(pod["metadata"]["uid"])
+        return done
+
+    async def crash(self) -> None:
+        """Everything in memory is lost; somebody else leads."""
+        await self.lead()
+
+    async def wake_deposed(self) -> None:
+        """An old leader goes on where it stood; it must not write."""
+        before = await self.fingerprint()
+        for cycle in self.deposed[-2:]:
+            cycle.world.news = True
+            cycle.world.unsaved.arrivals.update(dict.fromkeys(cycle.world.portraits))
+            with suppress(Fenced):
+                await cycle.turn()
+        assert before == await self.fingerprint()
+
+    async def fingerprint(self) -> tuple[Any, ...]:
+        """Changes with every write to the ledger or to what was observed."""
+        async with self.database.transaction() as tx:
+            row = (
+                await tx.execute(
+                    text(
+                        "SELECT (SELECT ledger_seq FROM leases), (SELECT count(*) FROM postings),"
+                        " (SELECT count(*) FROM decisions), (SELECT count(*) FROM workloads),"
+                        " (SELECT sum(ctid::text::point <-> point(0,0)) FROM admissions)"
+                    )
+                )
+            ).one()
+        return tuple(row)
+
+    # ── laws ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def equals_reloaded(self) -> None:
+        """The world equals one loaded afresh from the same database and the same facts."""
+        if self.works:
+            return  # while pods are being made, a missing pod means nothing yet: only this process knows
+        fresh = await self.loaded(self.cluster.everything_known())
+        now = self.cluster.now
+        fresh.refresh(now)
+        kept = self.world
+        kept.refresh(now)
+        news = kept.news
+        mine, theirs = seen(kept), seen(fresh)
+        for part, value in theirs.items():
+            assert mine[part] == value, (
+                f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
+            )
+        plan, anew = self._plan(kept, self.cycle._memo), self._plan(fresh, Memo())
+        assert plan == anew
+        assert news or now >= self.cycle.next_look or not plan.changes_ledger(), (
+            "there is news, and no turn for it"
+        )
+        kept.news = news
+
+    def _plan(self, world: World, memo: Memo) -> Plan:
+        return decide(world.freeze(self.cluster.now), memo)[0]
+
+    async def balances_equal_seats(self) -> None:
+        """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
+        async with self.database.snapshot() as tx:
+            rows = await views.load_world(tx)
+            nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
+            on_nodes = {(node, resource): used for node, resource, used in nodes}
+            posted = await tx.execute(
+                text("SELECT debit, credit, resource, sum(amount) FROM muster_postings GROUP BY 1, 2, 3")
+            )
+            journal: dict[tuple[str, str], int] = {}
+            for debit, credit, resource, amount in posted:
+                journal[debit, resource] = journal.get((debit, resource), 0) + int(amount)
+                journal[credit, resource] = journal.get((credit, resource), 0) - int(amount)
+        own: dict[tuple[str, str], int] = {}
+        placed: dict[tuple[str, str], int] = {}
+        for admission in rows.admissions:
+            for seat in admission.holding():
+                for resource, units in seat.takes.items():
+                    own[admission.queue, resource] = own.get((admission.queue, resource), 0) + units
+                    placed[seat.node, resource] = placed.get((seat.node, resource), 0) + units
+        stored = {
+            (queue, account.resource): balance.own
+            for queue, accounts in rows.balances.items()
+            for account, balance in accounts.items()
+            if account.flavor == "" and balance.own
+        }
+        assert {place: units for place, units in own.items() if units} == stored
+        assert {place: units for place, units in placed.items() if units} == on_nodes
+        queues = {
+            (account.removeprefix("queue/"), resource): units
+            for (account, resource), units in journal.items()
+            if account != "pool" and units
+        }
+        assert queues == stored
+        assert self.world.admissions == {admission.id: admission for admission in rows.admissions}
+
+
+def seen(world: World) -> dict[str, Any]:
+    """Everything of a world that a decision, an order or a status may depend on."""
+    nodes = {*world.stock.nodes, *(seat.node for a in world.admissions.values() for seat in a.holding())}
+    table = world.stock.table()
+    return {
+        "ledger_seq": world.ledger_seq,
+        "pods": world.pods,
+        "facts": world.facts,
+        "queues": world.queues,
+        "admissions": world.admissions,
+        "arrivals": world.arrivals,
+        "outcomes": {key: value for key, value in world.outcomes.items() if value},
+        "backoffs": world.backoffs,
+        "jobs": world.jobs,
+        "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
+        "strays": {
+            uid
+            for uid, pod in world.pods.items()
+            if is_live(pod) and pod.admission and world.closed.get(pod.admission) == world._owner.get(uid)
+        },
+        "portraits": world.portraits,
+        "pending": world._pending,
+        "ended": world._ended,
+        "evictable": world._evictable,
+        "started": set(world._started),
+        "unbooked": world._unbooked,
+        "room": {node: world.stock.room(node) for node in nodes},
+        "limit": {node: world.stock.limit(node) for node in nodes},
+        "table": {node: table[node] for node in world.stock.nodes},
+    }
+
+
+def _differ(mine: Any, theirs: Any) -> str:
+    if not isinstance(mine, dict):
+        return f"{mine!r}\n≠ {theirs!r}"
+    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+    return "\n".join(f"{key}:\n  {mine.get(key)!r}\n≠ {theirs.get(key)!r}" for key in keys)

@@ -1,0 +1,327 @@
+"""The whole ring under random events, with a crash between any two steps: nothing is lost, nothing is doubled.
+
+Real: translation, intake, world, engine, applier, ledger (in Postgres), orders. Toy: the cluster.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from queues.errors import DatabaseUnavailable, OutcomeUnknown
+from queues.sql.database import Database
+from queues.workload import AdmissionState
+from tests.laws.ring import Killed, Ring
+from tests.laws.toy_cluster import ENDED, ToyCluster
+
+QUEUES = ("a", "b")
+NODES = ("n1", "n2", "n3", "n4")
+GPUS_PER_NODE = 4
+
+queues = st.sampled_from(QUEUES)
+counts = st.integers(1, 4)
+devices = st.sampled_from([1, 1, 2, 4])
+which = st.integers(0, 30)
+FAULTS = st.sampled_from(
+    [
+        *[("", None)] * 3,
+        *((point, Killed) for point in ("intake-committed", "decided", "applied", "freeing")),
+        ("decided", DatabaseUnavailable),
+        ("freeing", DatabaseUnavailable),
+        ("applied", OutcomeUnknown),
+    ]
+)
+
+
+class RingUnderFaults(RuleBasedStateMachine):
+    """One life of a cluster. ``database`` and ``loop`` are set by the test."""
+
+    database: Database
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = 0
+        self.cluster = ToyCluster()
+        self.cluster.put(
+            "topologies",
+            "racks",
+            {
+                "metadata": {"name": "racks"},
+                "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+            },
+        )
+        self.cluster.add_queue("root")
+        for queue in QUEUES:
+            self.cluster.add_queue(queue)
+        for node in NODES:
+            self.cluster.add_node(node, GPUS_PER_NODE)
+
+    def does(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def name(self) -> str:
+        self.names += 1
+        return f"w{self.names}"
+
+    @initialize()
+    def begin(self) -> None:
+        self.ring = self.does(Ring.begin(self.database, self.cluster))
+
+    # ── what arrives ────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(queue=queues, replicas=counts, elastic=st.booleans(), gpus=devices)
+    def volcano_job(self, queue: str, replicas: int, elastic: bool, gpus: int) -> None:
+        minimum = max(1, replicas - 2) if elastic else replicas
+        self.cluster.add_volcano_job(self.name(), queue, replicas, minimum, gpus)
+
+    @rule(queue=queues, pods=counts, more=st.sampled_from([0, 0, 2]), indexed=st.booleans(), gpus=devices)
+    def job(self, queue: str, pods: int, more: int, indexed: bool, gpus: int) -> None:
+        self.cluster.add_job(self.name(), queue, pods, pods + more, indexed=indexed, gpus=gpus)
+        self.cluster.control_jobs()
+
+    @rule(queue=queues, minimum=counts, members=st.integers(0, 4), gpus=devices)
+    def pod_group(self, queue: str, minimum: int, members: int, gpus: int) -> None:
+        name = self.name()
+        self.cluster.add_group(name, queue, minimum)
+        for _ in range(members):
+            self.cluster.add_member(self.name(), name, gpus)
+
+    @rule(number=which, gpus=devices)
+    def member(self, number: int, gpus: int) -> None:
+        if groups := list(self.cluster.objects["groups"].values()):
+            self.cluster.add_member(self.name(), groups[number % len(groups)]["metadata"]["name"], gpus)
+
+    @rule(queue=queues, gpus=devices)
+    def bare_pod(self, queue: str, gpus: int) -> None:
+        self.cluster.add_bare_pod(self.name(), queue, gpus)
+
+    @rule(node=st.sampled_from(NODES), gpus=devices)
+    def foreign_pod(self, node: str, gpus: int) -> None:
+        if node in self.cluster.objects["nodes"] and self.cluster.gpus_on(node) + gpus <= GPUS_PER_NODE:
+            self.cluster.add_foreign_pod(self.name(), node, gpus)
+
+    # ── what goes ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(number=which)
+    def delete_workload(self, number: int) -> None:
+        every = [(kind, uid) for kind in ("vcjobs", "jobs", "groups") for uid in self.cluster.objects[kind]]
+        if every:
+            self.cluster.remove(*every[number % len(every)])
+
+    @rule(number=which)
+    def delete_pod(self, number: int) -> None:
+        pods = [
+            uid for uid, pod in self.cluster.objects["pods"].items() if pod["status"]["phase"] not in ENDED
+        ]
+        if pods:
+            self.cluster.delete_pod(pods[number % len(pods)])
+
+    @rule(number=which, phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]))
+    def end_pod(self, number: int, phase: str) -> None:
+        if running := self.cluster.running():
+            self.cluster.end_pod(running[number % len(running)], phase)
+
+    @rule(
+        node=st.sampled_from(NODES),
+        what=st.sampled_from(["down", "up", "cordon", "uncordon", "gone", "back"]),
+    )
+    def node(self, node: str, what: str) -> None:
+        there = node in self.cluster.objects["nodes"]
+        if what == "back" and not there:
+            self.cluster.add_node(node, GPUS_PER_NODE)
+        if not there:
+            return
+        if what == "gone":
+            self.cluster.remove("nodes", node)
+        elif what in ("down", "up"):
+            ready = [{"type": "Ready", "status": str(what == "up")}]
+            self.cluster.change("nodes", node, {"status": {"conditions": ready}})
+        elif what != "back":
+            self.cluster.change("nodes", node, {"spec": {"unschedulable": what == "cordon"}})
+
+    @rule(queue=queues, capability=st.sampled_from([None, 2, 8]), paused=st.booleans())
+    def quota(self, queue: str, capability: int | None, paused: bool) -> None:
+        self.cluster.add_queue(queue, capability, paused=paused)
+
+    # ── what everybody does in between ──────────────────────────────────────────────────────────────────────
+
+    @rule()
+    def controllers(self) -> None:
+        self.cluster.control_jobs()
+
+    @rule()
+    def scheduler(self) -> None:
+        self.cluster.schedule()
+
+    @rule()
+    def kubelets(self) -> None:
+        self.cluster.run_pods()
+
+    @rule(seconds=st.sampled_from([1, 11, 60]))
+    def later(self, seconds: int) -> None:
+        self.cluster.now += seconds
+
+    @rule(
+        delivered=st.none() | st.dictionaries(st.sampled_from(["pods", "jobs", "vcjobs", "nodes"]), counts),
+        fault=FAULTS,
+    )
+    def turn(self, delivered: dict[str, int] | None, fault: tuple[str, type[BaseException] | None]) -> None:
+        self.does(self.ring.turn(delivered, fault))
+        self.does(self.ring.balances_equal_seats())
+        self.does(self.ring.equals_reloaded())
+
+    @rule(most=st.integers(1, 4) | st.just(1000))
+    def writes(self, most: int) -> None:
+        self.ring.carry_out(most)
+
+    @rule()
+    def crash(self) -> None:
+        self.does(self.ring.crash())
+
+    @rule()
+    def old_leader_wakes(self) -> None:
+        self.does(self.ring.wake_deposed())
+
+    @rule(times=st.integers(1, 3))
+    def all_is_well(self, times: int) -> None:
+        for _ in range(times):
+            self.beat()
+
+    # ── and in the end ──────────────────────────────────────────────────────────────────────────────────────
+
+    def beat(self) -> None:
+        """Everybody gets round to everything once."""
+        self.does(self.ring.turn())
+        self.ring.carry_out()
+        self.cluster.control_jobs()
+        self.cluster.schedule()
+        self.cluster.run_pods()
+        self.cluster.now += 1
+
+    def settle(self, what: str, *, finish: bool) -> None:
+        """Until nothing changes any more."""
+        quiet = 0
+        for _ in range(200):
+            before = self.cluster._versions
+            self.beat()
+            if finish:
+                for uid in self.cluster.running():
+                    self.cluster.end_pod(uid, "Succeeded")
+            quiet = quiet + 1 if self.cluster._versions == before else 0
+            if quiet == 3:
+                # Whoever waits for a time to pass has waited long enough.
+                self.cluster.now += 100
+            if quiet == 8:
+                return
+        raise AssertionError(f"no end of changes: {what}")
+
+    def teardown(self) -> None:
+        if not hasattr(self, "ring"):
+            return
+        for node in NODES:
+            self.node(node, "back")
+            self.node(node, "up")
+            self.node(node, "uncordon")
+        for queue in QUEUES:
+            if self.cluster.objects["queues"][queue]["spec"]:
+                self.cluster.add_queue(queue)
+        self.settle("a healthy cluster", finish=False)
+        self.no_pod_without_admission()
+        foreign = [uid for uid, pod in self.cluster.objects["pods"].items() if not pod["metadata"]["labels"]]
+        for uid in foreign:
+            self.cluster.end_pod(uid, "Succeeded")
+        self.settle("everything ends", finish=True)
+        self.everything_ended()
+        self.does(self.ring.equals_reloaded())
+        self.nothing_is_held()
+        for kind in ("vcjobs", "jobs", "groups", "pods"):
+            for uid in list(self.cluster.objects[kind]):
+                self.cluster.remove(kind, uid)
+        self.settle("everything goes", finish=True)
+        self.nothing_is_held()
+        self.does(self.ring.equals_reloaded())
+        world = self.ring.world
+        assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.backoffs == {}
+
+    def no_pod_without_admission(self) -> None:
+        """Every live pod that was let go has a seat of an open admission, and no seat has two."""
+        world = self.ring.world
+        taken = set()
+        for portrait in world.portraits.values():
+            for place in portrait.occupancies:
+                assert place.admission.state is AdmissionState.OPEN
+                assert not place.standing, place
+                taken |= {pod.uid for pod in place.sitting.values()}
+        for uid, pod in self.cluster.objects["pods"].items():
+            mine = pod["metadata"]["labels"]
+            waits = "schedulingGates" in pod["spec"]
+            if mine and not waits and pod["status"]["phase"] not in ENDED:
+                assert uid in taken, pod
+
+    def everything_ended(self) -> None:
+        """Whatever could run has run to its end, each completion once."""
+        for uid, job in self.cluster.objects["vcjobs"].items():
+            state = self.ring.world.jobs[uid]
+            assert state.is_over(), (job["metadata"]["name"], state)
+        for job in self.cluster.objects["jobs"].values():
+            assert job["status"].get("succeeded", 0) == job["spec"]["completions"], job
+        groups = {group["metadata"]["name"]: group for group in self.cluster.objects["groups"].values()}
+        for pod in self.cluster.objects["pods"].values():
+            group = pod["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name")
+            if pod["status"]["phase"] not in ENDED:
+                # Only a group that is gone, or that has too few members left, may still wait.
+                assert group is not None, pod
+                assert group not in groups or self.too_few(groups[group]), pod
+
+    def too_few(self, group: dict[str, Any]) -> bool:
+        name = group["metadata"]["name"]
+        members = [
+            pod
+            for pod in self.cluster.objects["pods"].values()
+            if pod["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name") == name
+            and pod["status"]["phase"] not in ENDED
+        ]
+        return len(members) < int(group["spec"]["minMember"])
+
+    def nothing_is_held(self) -> None:
+        """The books are exactly zero."""
+        assert self.ring.world.admissions == {}
+        self.does(self.ring.balances_equal_seats())
+
+
+def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, steps: int) -> None:
+    RingUnderFaults.database = database
+    RingUnderFaults.loop = loop
+    run_state_machine_as_test(
+        RingUnderFaults,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            report_multiple_bugs=False,
+        ),
+    )
+
+
+async def test_nothing_is_lost_or_doubled_whatever_happens_between_two_steps(database: str) -> None:
+    connected = await Database.connect(database)
+    try:
+        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 15, 30)
+    finally:
+        await connected.close()
+
+
+@pytest.mark.long
+async def test_nothing_is_lost_or_doubled_in_long_histories(database: str) -> None:
+    connected = await Database.connect(database)
+    try:
+        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 300, 60)
+    finally:
+        await connected.close()
