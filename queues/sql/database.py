@@ -5,6 +5,7 @@ code, ``NNNN_post_*`` after.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
@@ -33,6 +34,9 @@ MIGRATION_LOCK = 0x6D7573746572
 
 #: SQLSTATEs of a server that is not to be had now: too many connections, shutting down, out of resources.
 _UNAVAILABLE = ("08", "53", "57P")
+
+#: The escape of NUL in JSON, after an even number of backslashes.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 #: What questions are asked in; callers outside this package need no other name of the library.
 Transaction = AsyncConnection
@@ -76,7 +80,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=statement_timeout or None,
-            json_serializer=lambda value: msgspec.json.encode(value).decode(),
+            json_serializer=as_json,
             json_deserializer=msgspec.json.decode,
         )
         database = cls(engine, dsn)
@@ -122,6 +126,12 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def as_json(value: Any) -> str:
+    """JSON as Postgres takes it: what it has no place for, the character NUL, becomes U+FFFD."""
+    encoded = msgspec.json.encode(value).decode()
+    return _NUL.sub(r"\1\\ufffd", encoded) if "\\u0000" in encoded else encoded
 
 
 async def raw_connection(dsn: str, **options: Any) -> asyncpg.Connection:

@@ -43,6 +43,7 @@ class Given:
 
     def __init__(self, **types: TypeEngine[Any]) -> None:
         prefix = f"given{next(_prefixes)}"
+        self._kinds = tuple(types.values())
         self._parameters = [f"{prefix}_{name}" for name in types]
         arrays = [
             bindparam(parameter, type_=ARRAY(kind))
@@ -56,8 +57,11 @@ class Given:
         """The parameters that stand for these rows."""
         if not rows:
             return {parameter: [] for parameter in self._parameters}
-        columns = zip(*rows, strict=True)
-        return {parameter: list(values) for parameter, values in zip(self._parameters, columns, strict=True)}
+        columns = zip(self._parameters, self._kinds, zip(*rows, strict=True), strict=True)
+        return {
+            parameter: [storable(value) for value in values] if kind is TEXT else list(values)
+            for parameter, kind, values in columns
+        }
 
 
 class GivenWide:
@@ -75,6 +79,11 @@ class GivenWide:
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
         """The parameter that stands for these rows."""
         return {self._parameter: list(rows)}
+
+
+def storable(text: str | None) -> str | None:
+    """The text without what Postgres has no place for: users may write the character NUL."""
+    return text.replace("\0", "\ufffd") if text and "\0" in text else text
 
 
 def names(of: Iterable[str]) -> BindParameter[Any]:

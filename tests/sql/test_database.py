@@ -1,6 +1,7 @@
 """Transactions and what their errors mean."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import URL, make_url, text
 
 from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
-from queues.sql.database import Database
+from queues.sql.database import Database, as_json
 
 KILL = text("SELECT pg_terminate_backend(:pid)")
 PID = text("SELECT pg_backend_pid()")
@@ -168,3 +169,8 @@ async def test_an_answer_to_commit_that_never_came_is_an_unknown_outcome(
         wire.cut_after_commit = False
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM queues WHERE name = 'a'")) == 1
+
+
+def test_json_for_postgres_has_no_nul_and_is_else_unchanged() -> None:
+    texts = ["plain", "a\0b", "\0", "\\\0", "\\u0000", "\\\\u0000"]
+    assert json.loads(as_json(texts)) == [text.replace("\0", "\ufffd") for text in texts]
