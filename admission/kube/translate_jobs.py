@@ -35,6 +35,8 @@ _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 _TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
 #: Bytes; larger templates are read anew at every version of their object rather than kept twice.
 _CACHED_TEMPLATE: Final = 8192
+#: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
+MOST_PODS: Final = 100_000
 _Obstacle = tuple[str, str] | None
 
 
@@ -70,7 +72,7 @@ def job_fact(job: Job) -> WorkloadFact:
         or annotations.get(names.QUEUE_ANNOTATION)
         or (meta.labels or {}).get(names.QUEUE_ANNOTATION)
     )
-    return WorkloadFact(
+    fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
@@ -93,6 +95,7 @@ def job_fact(job: Job) -> WorkloadFact:
         indexed=indexed,
         directed=directed,
     )
+    return _of_possible_size(fact, "spec.parallelism")
 
 
 def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
@@ -126,7 +129,7 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
     minimums = _task_minimums(spec)
     pod_sets = tuple(replace(found[0], minimum=least) for found, least in zip(sets, minimums, strict=True))
     problem = next((found[2] for found in sets if found[2] is not None), None)
-    return replace(
+    fact = replace(
         fact,
         minimum=spec.minimum,
         pod_sets=pod_sets,
@@ -136,6 +139,7 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         obstacle=_contradiction(spec) or problem,
         unsupported=_unsupported(spec, fact.network_tier),
     )
+    return _of_possible_size(fact, "spec.tasks")
 
 
 def pod_group_fact(group: PodGroup) -> WorkloadFact:
@@ -173,6 +177,16 @@ def pod_group_fact(group: PodGroup) -> WorkloadFact:
         unsupported=tuple(unsupported),
         owned_by_job=owned,
     )
+
+
+def _of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
+    """The fact, without its pods if they are too many to be considered at all."""
+    pods = sum(each.count for each in fact.pod_sets)
+    if pods <= MOST_PODS:
+        return fact
+    message = f"{where}: found {pods} pods, expected at most {MOST_PODS}"
+    none = tuple(replace(each, count=0, minimum=0, done=frozenset()) for each in fact.pod_sets)
+    return replace(fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or (INVALID_SPEC, message))
 
 
 def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:

@@ -371,3 +371,10 @@ def test_facts_are_equal_when_nothing_that_matters_changed() -> None:
     fact = a_job()
     assert replace(fact, resource_version="8") == fact
     assert a_job({"annotations": {"note": "x"}}, status={"ready": 1}) == fact
+
+
+def test_more_pods_than_any_cluster_runs_are_refused_before_anybody_counts_them() -> None:
+    for fact in (a_job(parallelism=2_000_000_000), a_volcano_job(task("w", replicas=2_000_000_000))):
+        assert sum(pods.count for pods in fact.pod_sets) == 0
+        assert fact.obstacle is not None
+        assert "found 2000000000 pods, expected at most 100000" in fact.obstacle[1]
