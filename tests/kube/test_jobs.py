@@ -259,6 +259,24 @@ async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
     assert len(await listed(api, namespace)) == 4
 
 
+async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
+    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+) -> None:
+    spec = await submitted(api, namespace, plain())
+    admission = admitted(spec, nodes)
+    (first,) = await jobs.reconcile([work(spec, admission)])
+    pods = await listed(api, namespace)
+    await jobs.reconcile([work(spec, admission, pods=tuple(fact(pod) for pod in pods))])
+    lost = pods[0]["metadata"]["name"]
+    await api.delete(f"/api/v1/namespaces/{namespace}/pods/{lost}", grace=0)
+
+    (second,) = await jobs.reconcile(
+        [work(spec, admission, pods=tuple(fact(pod) for pod in pods if pod["metadata"]["name"] != lost))]
+    )
+
+    assert (first.created, second.created) == (len(pods), 1)
+
+
 async def test_a_stray_of_an_earlier_admission_makes_way(
     api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
 ) -> None:
