@@ -5,18 +5,20 @@ Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from admission.compose import BARE, Occupancy, is_live, shape_name
+from admission.compose import BARE, Occupancy, awaits_seat, shape_name
 from admission.facts import PodFact, WorkloadFact
 from admission.pinning import own_affinity, pinned_affinity
 from admission.portrait import Portrait
 from admission.stock import Stock
+from queues.resources import NOTHING
 from queues.spec import names
-from queues.workload import Admission, AdmissionState, NodeName, WorkloadKind
+from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKind
 
 
 class Verb(StrEnum):
@@ -25,6 +27,14 @@ class Verb(StrEnum):
     PATCH_POD = "patch pod"
     DELETE_POD = "delete pod"
     PATCH_JOB = "patch job"
+
+
+class Promised(NamedTuple):
+    """A seat that a pod was told to take."""
+
+    admission: AdmissionId
+    #: Index into the admission's seats.
+    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +50,21 @@ class Order:
     body: Mapping[str, Any] | None = None
     #: Seconds to end, for deletions; None: as the pod says.
     grace: int | None = None
+    #: The seat that the pod is told to take.
+    seat: Promised | None = None
 
 
-def orders_for(portrait: Portrait, fact: WorkloadFact | None, stock: Stock) -> list[Order]:
-    """All that is to be written for one workload now."""
+def orders_for(
+    portrait: Portrait,
+    fact: WorkloadFact | None,
+    stock: Stock,
+    promised: Mapping[str, Promised] = MappingProxyType({}),
+) -> list[Order]:
+    """All that is to be written for one workload now.
+
+    ``promised``: seats that pods (by uid) were told to take before; they are told the same again, and no other
+    pod gets one of these.
+    """
     orders = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
     orders += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
     orders += _buried(portrait, stock)
@@ -55,7 +76,7 @@ def orders_for(portrait: Portrait, fact: WorkloadFact | None, stock: Stock) -> l
     else:
         orders += _evictions(portrait)
     if not portrait.over:
-        orders += _releases(portrait, fact)
+        orders += _releases(portrait, fact, promised)
     return orders
 
 
@@ -92,7 +113,9 @@ def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Or
     evicting = len(open_) < len(portrait.occupancies)
     if fact.suspended and open_ and not evicting:
         return [_resume(portrait, fact, open_, stock)]
-    if not fact.suspended and (evicting or not open_) and portrait.unbooked is None:
+    # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
+    goes_back = evicting or (not open_ and portrait.lacking)
+    if not fact.suspended and goes_back and portrait.unbooked is None:
         return [_patch_job(fact, "suspend", {"suspend": True})]
     return []
 
@@ -133,7 +156,7 @@ def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
     per_node: Counter[NodeName] = Counter(seat.node for seat in seats)
     if len(per_node) == 1:
         return True
-    takes = seats[0].takes
+    takes = seats[0].takes if seats else NOTHING
     for node, count in per_node.items():
         fact = stock.nodes.get(node)
         if fact is None or (takes * (count + 1)).fits(fact.allocatable):
@@ -152,37 +175,41 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Orde
     )
 
 
-def _releases(portrait: Portrait, fact: WorkloadFact | None) -> Iterator[Order]:
+def _releases(
+    portrait: Portrait, fact: WorkloadFact | None, promised: Mapping[str, Promised]
+) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
     seated = {pod.uid for place in portrait.occupancies for pod in place.sitting.values()}
     waiting = [
-        pod
-        for pod in portrait.pods
-        if pod.gated
-        and is_live(pod)
-        and not pod.deleting
-        and not pod.held_by_others
-        and pod.uid not in seated
+        pod for pod in portrait.pods if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated
     ]
     if not waiting:
         return
     by_index = fact is not None and fact.indexed
     places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
-    vacant = _vacant_seats(places, by_index)
+    vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
+    told = {
+        Promised(place.admission.id, index): place.admission for place in places for index in place.vacant()
+    }
     for pod in waiting:
-        seats = vacant.get(_seat_wanted(portrait, fact, pod, by_index))
-        if seats:
-            admission, index = seats.pop(0)
-            yield _let_go(pod, admission, index)
+        seat = promised.get(pod.uid)
+        if seat is not None and seat in told:
+            yield _let_go(pod, told[seat], seat.position)
+        elif seats := vacant.get(_seat_wanted(portrait, fact, pod, by_index)):
+            yield _let_go(pod, *seats.pop(0))
 
 
 Place = tuple[str, int | None]
 
 
-def _vacant_seats(places: list[Occupancy], by_index: bool) -> dict[Place, list[tuple[Admission, int]]]:
+def _vacant_seats(
+    places: list[Occupancy], by_index: bool, promised: Set[Promised]
+) -> dict[Place, list[tuple[Admission, int]]]:
     vacant: dict[Place, list[tuple[Admission, int]]] = {}
     for place in places:
         for index in place.vacant():
+            if Promised(place.admission.id, index) in promised:
+                continue
             seat = place.admission.seats[index]
             key = (seat.pod_set, seat.ordinal if by_index else None)
             vacant.setdefault(key, []).append((place.admission, index))
@@ -207,7 +234,8 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
-        intent=f"release {admission.id}",
+        intent=f"release {admission.id}/{index}",
+        seat=Promised(admission.id, index),
         body={
             "metadata": {
                 "uid": pod.uid,

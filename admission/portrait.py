@@ -184,12 +184,16 @@ def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
 
 
 def _strays(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ...]:
-    """What an adopted pod carries may be of another ledger."""
-    if not sight.closed:
-        return ()
+    """Live pods of admissions that are closed, and those that came for a seat that another pod has.
+
+    What an adopted pod carries may be of another ledger, so it is none while it has a seat.
+    """
     seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    late = {pod.uid for place in occupancies for pod in place.standing if pod.seat is not None}
     return tuple(
-        pod for pod in sight.pods if is_live(pod) and pod.admission in sight.closed and pod.uid not in seated
+        pod
+        for pod in sight.pods
+        if is_live(pod) and pod.uid not in seated and (pod.admission in sight.closed or pod.uid in late)
     )
 
 

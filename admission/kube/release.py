@@ -1,38 +1,33 @@
 """Ledger → cluster: carries out the orders for Jobs, groups and bare pods, each once at a time.
 
-Nothing is remembered but what is under way: an order that failed is ordered again when its workload is looked at
-next, after a pause that grows.
+Remembered is only what is under way or not yet seen: an order that failed is ordered again when its workload is
+looked at next, after a pause that grows.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from admission.engine.plan import Reason
 from admission.kube.client import Client
-from admission.orders import Order, Verb, orders_for
+from admission.orders import Order, Promised, Verb, orders_for
+from admission.portrait import Portrait
 from admission.world import World
-from queues.errors import ApiError, Conflict, Fenced, NotFound
+from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
 #: An order that was carried out is not repeated for this long, while the watch has not shown its effect yet.
 ECHO_SECONDS: Final = 10.0
+_MANY_ECHOES: Final = 20_000
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
-    """An order that was carried out or refused."""
-
-    workload: WorkloadKey
-    order: Order
-    #: None: done.
-    problem: str | None = None
+#: Code of the reason that is shown on a workload whose release the API server refuses.
+RELEASE_REFUSED: Final = "ReleaseRefused"
 
 
 class Release:
@@ -44,68 +39,88 @@ class Release:
         world: World,
         guard: Callable[[], None],
         *,
-        report: Callable[[Released], None] = lambda _: None,
+        again: Callable[[WorkloadKey], None] = lambda _: None,
         pause: Callable[[str], None] = lambda point: None,
     ) -> None:
+        """``again`` is called when what is shown about a workload has to be worked out anew."""
         self._client = client
         self._world = world
         self._guard = guard
-        self._report = report
+        self._again = again
         self._pause = pause
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
         #: Orders under way by workload.
         self._left: Counter[WorkloadKey] = Counter()
         #: uid → what was brought about last, and until when that counts as seen.
         self._echo: dict[str, tuple[str, float]] = {}
-        self._failures: dict[WorkloadKey, int] = {}
+        #: Seats that pods were told to take, until they are seen there: nobody else is told to take them.
+        self._promised: dict[WorkloadKey, dict[str, Promised]] = {}
+        #: Failures in a row, and no order before this time of the loop.
+        self._pauses: dict[WorkloadKey, tuple[int, float]] = {}
+        self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
+        #: What the API server refuses, for the status of the workload.
+        self.problems: dict[WorkloadKey, Reason] = {}
 
     def look_at(self, keys: Iterable[WorkloadKey]) -> None:
         """Order what these workloads need; returns at once."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if len(self._echo) > 10_000:
+        now = asyncio.get_running_loop().time()
+        if len(self._echo) > _MANY_ECHOES:
             self._echo = {uid: last for uid, last in self._echo.items() if last[1] > now}
         for key in keys:
             portrait = self._world.portraits.get(key)
             if portrait is None:
-                self._failures.pop(key, None)
+                self._forget(key)
+            elif (wait := self._pauses.get(key, (0, now))[1] - now) > 0:
+                self._look_again(key, wait)
+            else:
+                self._order(key, portrait, now)
+
+    def _order(self, key: WorkloadKey, portrait: Portrait, now: float) -> None:
+        waiting = {pod.uid for pod in portrait.pods if pod.gated}
+        promised = {uid: seat for uid, seat in self._promised.pop(key, {}).items() if uid in waiting}
+        try:
+            orders = orders_for(portrait, self._world.facts.get(key), self._world.stock, promised)
+        except Exception:
+            # A defect that one workload brings to light must not keep the others waiting.
+            _log.exception("workload cannot be released", extra={"workload": str(key)})
+            return
+        promised |= {order.uid: order.seat for order in orders if order.seat is not None}
+        if promised:
+            self._promised[key] = promised
+        for order in orders:
+            mark = (order.uid, order.intent)
+            intent, until = self._echo.get(order.uid, ("", 0.0))
+            if mark in self._under_way:
                 continue
-            for order in orders_for(portrait, self._world.facts.get(key), self._world.stock):
-                mark = (order.uid, order.intent)
-                intent, until = self._echo.get(order.uid, ("", 0.0))
-                if mark in self._under_way or (intent == order.intent and until > now):
-                    continue
-                task = loop.create_task(self._carry_out(key, order), name=f"{order.verb} {order.name}")
-                self._under_way[mark] = task
-                self._left[key] += 1
+            if intent == order.intent and until > now:
+                self._look_again(key, until - now)
+                continue
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self._carry_out(key, order), name=f"{order.verb} {order.name}")
+            self._under_way[mark] = task
+            self._left[key] += 1
 
     async def _carry_out(self, key: WorkloadKey, order: Order) -> None:
-        mark = (order.uid, order.intent)
-        loop = asyncio.get_running_loop()
-        problem: str | None = None
         try:
             await self._send(order)
-            self._echo[order.uid] = (order.intent, loop.time() + ECHO_SECONDS)
-            self._failures.pop(key, None)
-            self._pause("one-released")
+            self._done(key, order)
         except (NotFound, Conflict):
             # It changed or went away meanwhile: the watch tells, and the next look orders what is right then.
-            self._try_again(key)
+            self._promised.get(key, {}).pop(order.uid, None)
+            self._look_again(key, _FIRST_PAUSE)
         except Fenced:
             return
         except ApiError as error:
-            problem = str(error)
-            _log.warning(
-                "release failed", extra={"workload": str(key), "order": order.intent, "why": problem}
-            )
-            self._try_again(key)
+            self._failed(key, order, error)
+        except Exception:
+            _log.exception("order not carried out", extra={"workload": str(key), "order": order.intent})
+            self._look_again(key, _LONGEST_PAUSE)
         finally:
-            self._under_way.pop(mark, None)
+            self._under_way.pop((order.uid, order.intent), None)
             self._left[key] -= 1
         if not self._left[key]:
             del self._left[key]
             self._pause("released")
-        self._report(Released(workload=key, order=order, problem=problem))
 
     async def _send(self, order: Order) -> None:
         pods = f"/api/v1/namespaces/{order.namespace}/pods/{order.name}"
@@ -118,10 +133,49 @@ class Release:
             case Verb.DELETE_POD:
                 await self._client.delete(pods, uid=order.uid, grace=order.grace, guard=self._guard)
 
-    def _try_again(self, key: WorkloadKey) -> None:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
-        asyncio.get_running_loop().call_later(pause, self.look_at, (key,))
+    def _done(self, key: WorkloadKey, order: Order) -> None:
+        self._echo[order.uid] = (order.intent, asyncio.get_running_loop().time() + ECHO_SECONDS)
+        self._pauses.pop(key, None)
+        if self.problems.pop(key, None) is not None:
+            self._again(key)
+        self._pause("one-released")
+
+    def _failed(self, key: WorkloadKey, order: Order, error: ApiError) -> None:
+        _log.warning("release failed", extra={"workload": str(key), "order": order.intent, "why": str(error)})
+        now = asyncio.get_running_loop().time()
+        failures, until = self._pauses.get(key, (0, now))
+        if until <= now:  # of orders that failed together the first counts
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures + 1, 10))
+            self._pauses[key] = (failures + 1, now + pause)
+            self._look_again(key, pause)
+        if isinstance(error, Refused):
+            self._promised.get(key, {}).pop(order.uid, None)
+            if key not in self.problems:
+                reason = str(error.facts.get("reason", error))
+                self.problems[key] = Reason(code=RELEASE_REFUSED, message=f"{order.name}: {reason}")
+                self._again(key)
+
+    def _look_again(self, key: WorkloadKey, pause: float) -> None:
+        """Look at a workload, at the latest after this pause."""
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + pause:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(pause, self._ring, key)
+
+    def _ring(self, key: WorkloadKey) -> None:
+        self._timers.pop(key, None)
+        self.look_at((key,))
+
+    def _forget(self, key: WorkloadKey) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self._promised.pop(key, None)
+        self._pauses.pop(key, None)
+        self.problems.pop(key, None)
 
     def is_busy(self) -> bool:
         """Whether anything is under way."""
@@ -129,7 +183,11 @@ class Release:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
+        for timer in self._timers.values():
+            timer.cancel()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for timer in self._timers.values():
+            timer.cancel()
