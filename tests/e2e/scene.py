@@ -42,6 +42,8 @@ BRISK = {
 #: What pods do once they run.
 SHORT = {"kwok.muster.dev/complete-after": "1s"}
 GROUP = {"scheduling.k8s.io/group-name": "group"}
+#: Pods of each workload of a company.
+PODS = {"volcano": 4, "whole": 2, "single": 3, "group": 3, "bare": 1}
 #: GPUs of a yard: less than everything wants, so that some wait until others have ended.
 NODES, GPUS = 3, 8
 
@@ -133,15 +135,26 @@ class Company:
         return volcano and jobs and all(each["status"].get("phase") == "Succeeded" for each in pods)
 
     def wait_over(self, *, seconds: float = 60.0) -> None:
-        self.yard.wait(self.is_over, "everything to run to its end", seconds=seconds)
+        try:
+            self.yard.wait(self.is_over, "everything to run to its end", seconds=seconds)
+        except AssertionError as error:
+            logs = [f"{each.name}:\n{log_of(each)}" for each in self.yard.stack.replicas]
+            raise AssertionError("\n".join([str(error), *logs])) from None
 
     def prove(self) -> None:
         """Nothing lost, nothing doubled, and the books are exactly zero."""
         moments = self.yard.history.of(self.yard.name)
-        each_pod_once(moments, {"volcano": 4, "whole": 2, "single": 3, "group": 3, "bare": 1})
+        each_pod_once(moments, PODS)
         assert not were_gated(moments, "whole")
         assert were_gated(moments, "single")
         nodes_never_above(moments, GPUS)
+        self.prove_by_books()
+
+    def prove_by_books(self) -> None:
+        """The same as far as the ledger and the pods that are there can tell."""
+        pods = Counter(pod["metadata"]["name"].partition("-")[0] for pod in self.yard.pods())
+        assert pods == PODS
+        assert {pod["status"]["phase"] for pod in self.yard.pods()} == {"Succeeded"}
         self.yard.wait_free()
         for name in ("volcano", "whole", "single", "group", "bare"):
             assert self.yard.books.admissions(self.yard.name, name) == [
@@ -255,6 +268,7 @@ def wait_quiet(yard: Yard) -> dict[str, Document]:
 
 def is_stopped(replica: Replica) -> bool:
     """Whether it stands still by SIGSTOP."""
+    assert replica.process.running, f"{replica.name} has ended\n{log_of(replica)}"
     stat = Path(f"/proc/{replica.process.pid}/stat").read_text()
     return stat.rpartition(")")[2].split()[0] == "T"
 

@@ -23,7 +23,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.xdist_group("crash")
 
 #: So often the same Muster dies at the same point before one lives.
-DEATHS = 3
+DEATHS = 2
 
 
 @pytest.fixture(scope="module")
