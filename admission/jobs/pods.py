@@ -4,9 +4,8 @@
 does not depend on the pod is encoded once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +14,7 @@ from admission.jobs.companions import owner_reference
 from admission.jobs.job import JobSpec, TaskSpec
 from admission.jobs.plugins import plugins_of
 from admission.jobs.volumes import mount_volumes
+from admission.pinning import pinned
 from queues.spec import names
 from queues.workload import AdmissionId, NodeName
 
@@ -170,29 +170,3 @@ def _annotations(job: JobSpec, task: TaskSpec, index: str, stamp: Stamp) -> dict
 def scheduler_of(written: str, rules: PodRules) -> str:
     """The scheduler that a name means; none at all means the stock one."""
     return rules.scheduler if not written or written in rules.aliases else written
-
-
-def pinned(affinity: Mapping[str, Any] | None, nodes: Sequence[str]) -> dict[str, Any]:
-    """The affinity with its node part narrowed to these nodes, by field, as DaemonSets do.
-
-    Terms are ORed and a field takes one value, so there is a term for each node and each term of the
-    template. A term that asks nothing matches nothing in Kubernetes; filled in, it would match.
-    """
-    affinity = dict(affinity or {})
-    node_affinity = dict(affinity.get("nodeAffinity") or {})
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = list(required.get("nodeSelectorTerms") or ())
-    asking = [term for term in terms if term.get("matchExpressions") or term.get("matchFields")]
-    if terms and not asking:
-        return affinity
-    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
-        "nodeSelectorTerms": list(_crossed(asking or [{}], nodes))
-    }
-    affinity["nodeAffinity"] = node_affinity
-    return affinity
-
-
-def _crossed(terms: Iterable[Mapping[str, Any]], nodes: Sequence[str]) -> Iterable[dict[str, Any]]:
-    for term, node in product(terms, nodes):
-        field_ = {"key": "metadata.name", "operator": "In", "values": [node]}
-        yield {**term, "matchFields": [*(term.get("matchFields") or ()), field_]}

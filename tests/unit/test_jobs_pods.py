@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.jobs.plugins import plugin_problem, unsupported_plugins
-from admission.jobs.pods import PodMold, PodRules, Stamp, pinned, pod_manifest
+from admission.jobs.pods import PodMold, PodRules, Stamp, pod_manifest
 from queues.workload import AdmissionId, NodeName
 from tests.unit.jobs_examples import UID, job
 
@@ -73,27 +73,6 @@ def test_a_pod_is_pinned_to_its_node_by_field() -> None:
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-3"]}]}
 
     assert [term] == pins(made()["spec"]["affinity"])
-
-
-def test_the_pin_narrows_every_term_of_the_template_and_revives_none_that_matches_nothing() -> None:
-    zone = {"key": "zone", "operator": "In", "values": ["a"]}
-    disk = {"key": "disk", "operator": "Exists"}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {}, {"matchExpressions": [disk]}]}
-    affinity = {
-        "podAntiAffinity": {"kept": True},
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
-    }
-
-    result = pinned(affinity, ["n1", "n2"])
-
-    assert result["podAntiAffinity"] == {"kept": True}
-    assert [(term["matchExpressions"][0], term["matchFields"][0]["values"]) for term in pins(result)] == [
-        (zone, ["n1"]),
-        (zone, ["n2"]),
-        (disk, ["n1"]),
-        (disk, ["n2"]),
-    ]
-    assert required["nodeSelectorTerms"][0] == {"matchExpressions": [zone]}
 
 
 @pytest.mark.parametrize(
