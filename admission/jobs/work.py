@@ -72,7 +72,7 @@ def work_for(
     deletes = tuple(
         PodUnwanted(name=pod.name, uid=pod.uid, why=why)
         for pod in view.pods
-        if not pod.deleting and (why := _unwanted(pod, state, ids, adopted)) is not None
+        if not pod.deleting and (why := _unwanted(pod, spec, state, ids, adopted)) is not None
     )
     creates = _missing(view, open_) if state.wants_pods() else ()
     return JobWork(
@@ -118,7 +118,11 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
 
 
 def _unwanted(
-    pod: PodFact, state: JobState, admissions: frozenset[AdmissionId], adopted: frozenset[str]
+    pod: PodFact,
+    spec: JobSpec,
+    state: JobState,
+    admissions: frozenset[AdmissionId],
+    adopted: frozenset[str],
 ) -> str | None:
     """Why a pod has to go; None: it may stay. What ended by itself stays for its logs."""
     if pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
@@ -127,6 +131,9 @@ def _unwanted(
         return state.phase.value
     if pod.version < state.version:
         return "Stale"
+    task = spec.task(pod.task)
+    if task is not None and pod.index is not None and pod.index >= task.replicas:
+        return "ScaledDown"
     if pod.uid not in adopted and (pod.admission is None or pod.admission not in admissions):
         # Without an admission it may be older than Muster: the engine adopts it.
         return None if pod.admission is None else "AdmissionClosed"

@@ -116,6 +116,19 @@ def test_a_seat_of_a_task_that_was_scaled_down_gets_no_pod() -> None:
     assert [index for index, _ in made(work(spec=job(tasks=tasks)))] == [0, 1]
 
 
+def test_pods_beyond_the_replicas_of_their_task_are_removed() -> None:
+    shrunk = document()
+    shrunk["spec"]["tasks"][0]["replicas"] = 2
+    shrunk["spec"]["minAvailable"] = 2
+    pods = tuple(pod(index) for index in range(4))
+    view = JobView(spec=read_job(shrunk), pods=pods, admissions=(admission(),))
+    state = JobState(uid=UID, phase=Phase.RUNNING)
+    assert removed(work_for(KEY, state, view, 0, rules=PodRules())) == {
+        "pod-2": "ScaledDown",
+        "pod-3": "ScaledDown",
+    }
+
+
 def companions(**spec: Any) -> dict[tuple[str, str], Any]:
     return {(one.plural, one.name): one for one in companions_of(job(**spec))}
 
