@@ -16,6 +16,7 @@ from admission.kube.client import Client
 from admission.kube.door import Door
 from admission.kube.webhook_configuration import Callee
 from admission.leader import Leadership, Mandate, Patience
+from admission.logs import about
 from admission.metrics import Metrics, Watching
 from admission.portrait import Patience as WorldPatience
 from admission.saved import save
@@ -134,7 +135,8 @@ class Controller:
         lead = self._lead = Lead(means, mandate)
         self._metrics.leads(mandate.term.number)
         try:
-            await lead.run()
+            with about(term=mandate.term.number):
+                await lead.run()
         finally:
             self._lead = None
             self._metrics.leads(None)
