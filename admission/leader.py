@@ -65,7 +65,7 @@ class Leadership:
     async def run(self, lead: Callable[[Mandate], Awaitable[None]]) -> NoReturn:
         """Lead whenever elected. ``lead`` runs for one term; it ends with Fenced or when it must start afresh."""
         while True:
-            mandate = await self._elected()
+            mandate, begun = await self._elected(), monotonic()
             self.mandate = mandate
             _log.info("elected", extra={"term": mandate.term.number})
             try:
@@ -76,6 +76,9 @@ class Leadership:
                 mandate.end()
                 self.mandate = None
                 await self._resign(mandate)
+            if monotonic() - begun < self._patience.lease:
+                # What ends every term at once would else read the whole cluster again and again.
+                await asyncio.sleep(self._patience.retry)
 
     async def _serve(self, mandate: Mandate, lead: Callable[[Mandate], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as tasks:

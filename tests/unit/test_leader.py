@@ -1,0 +1,180 @@
+"""Who leads goes on as long as it may, stops at once when it may not, and leaves the lease to the next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from admission.leader import Leadership, Mandate, Patience
+from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
+from queues.sql.database import Database
+from tests.waiting import eventually
+
+QUICK = Patience(lease=2.0, retry=0.1)
+
+
+class Flaky:
+    """A Postgres that can be taken away."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.away = False
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        if self.away:
+            raise DatabaseUnavailable(reason="it is away")
+        async with self._database.transaction() as tx:
+            yield tx
+
+
+@pytest_asyncio.fixture
+async def postgres(database: str) -> AsyncIterator[Flaky]:
+    connected = await Database.connect(database)
+    yield Flaky(connected)
+    await connected.close()
+
+
+class Reign:
+    """What a leader did: its mandates, and whether one is at work."""
+
+    def __init__(self) -> None:
+        self.mandates: list[Mandate] = []
+        self.at_work = 0
+
+    async def lead(self, mandate: Mandate) -> None:
+        self.mandates.append(mandate)
+        self.at_work += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.at_work -= 1
+
+
+@asynccontextmanager
+async def running(
+    postgres: Any,
+    lead: Callable[[Mandate], Awaitable[None]],
+    *,
+    holder: str = "me",
+    patience: Patience = QUICK,
+) -> AsyncIterator[asyncio.Task[None]]:
+    task: asyncio.Task[None] = asyncio.create_task(Leadership(postgres, holder, patience).run(lead))
+    yield task
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def run(postgres: Flaky, statement: str) -> None:
+    async with postgres.transaction() as tx:
+        await tx.execute(text(statement))
+
+
+async def test_who_is_elected_leads_and_stays_in_office(postgres: Flaky) -> None:
+    reign = Reign()
+    async with running(postgres, reign.lead, patience=Patience(lease=1.3, retry=0.1)):
+        await eventually(lambda: bool(reign.mandates), "an election")
+        elected = reign.mandates[0]
+        first = elected.left()
+        await eventually(lambda: elected.left() > first or elected.left() == 0.0, "a renewal")
+        elected.guard()
+        assert reign.at_work == 1
+
+
+async def test_who_lost_the_lease_stops_at_once_and_may_not_write(postgres: Flaky) -> None:
+    reign = Reign()
+    async with running(postgres, reign.lead):
+        await eventually(lambda: reign.at_work == 1, "an election")
+        await run(
+            postgres, "UPDATE leases SET holder = 'another', term = term + 1, expires = now() + '1 hour'"
+        )
+        await eventually(lambda: reign.at_work == 0, "the end of the term")
+        with pytest.raises(Fenced):
+            reign.mandates[0].guard()
+        await run(postgres, "UPDATE leases SET expires = now()")
+        await eventually(lambda: len(reign.mandates) == 2, "another term")
+        assert reign.mandates[1].term.number > reign.mandates[0].term.number
+        with pytest.raises(Fenced):
+            reign.mandates[0].guard()
+
+
+async def test_who_cannot_renew_stops_before_the_lease_ends(postgres: Flaky) -> None:
+    reign = Reign()
+    async with running(postgres, reign.lead):
+        await eventually(lambda: reign.at_work == 1, "an election")
+        postgres.away = True
+        since = monotonic()
+        await eventually(lambda: reign.at_work == 0, "the end of the term")
+        assert monotonic() - since < QUICK.lease
+        with pytest.raises(Fenced):
+            reign.mandates[0].guard()
+        postgres.away = False
+        await eventually(lambda: reign.at_work == 1, "another term")
+
+
+async def test_one_renewal_that_fails_ends_nothing(postgres: Flaky) -> None:
+    reign = Reign()
+    async with running(postgres, reign.lead, patience=Patience(lease=5.0, retry=0.05)):
+        await eventually(lambda: reign.at_work == 1, "an election")
+        elected, postgres.away = reign.mandates[0], True
+        low = elected.left() - 0.2
+        await eventually(lambda: elected.left() < low, "a renewal missed")
+        postgres.away = False
+        await eventually(lambda: elected.left() > low, "the next renewal")
+        assert reign.mandates == [elected]
+
+
+async def test_who_is_told_to_stop_resigns_so_that_the_next_need_not_wait(postgres: Flaky) -> None:
+    long = Patience(lease=600.0, retry=0.05)
+    first, second = Reign(), Reign()
+    async with running(postgres, second.lead, holder="second", patience=long):
+        async with running(postgres, first.lead, holder="first", patience=long):
+            await eventually(lambda: first.at_work + second.at_work == 1, "an election")
+        if not second.mandates:
+            await eventually(lambda: second.at_work == 1, "the successor")
+        assert first.at_work == 0
+
+
+async def test_a_term_that_must_start_afresh_is_followed_by_another(postgres: Flaky) -> None:
+    terms: list[int] = []
+
+    async def fails_once(mandate: Mandate) -> None:
+        terms.append(mandate.term.number)
+        if len(terms) == 1:
+            raise DatabaseError(reason="a constraint")
+        await asyncio.Event().wait()
+
+    async with running(postgres, fails_once):
+        await eventually(lambda: len(terms) == 2, "the next term")
+        assert terms[1] == terms[0] + 1
+
+
+async def test_terms_that_fail_at_once_do_not_follow_one_another_without_a_pause(postgres: Flaky) -> None:
+    begun: list[float] = []
+
+    async def fails(mandate: Mandate) -> None:
+        begun.append(monotonic())
+        raise DatabaseError(reason="a constraint")
+
+    async with running(postgres, fails):
+        await eventually(lambda: len(begun) == 4, "four terms")
+        assert begun[3] - begun[0] >= 3 * QUICK.retry
+
+
+async def test_a_defect_ends_the_process_and_not_only_the_term(postgres: Flaky) -> None:
+    async def breaks(mandate: Mandate) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as found:
+        await Leadership(postgres, "me", QUICK).run(breaks)  # type: ignore[arg-type]
+    assert found.group_contains(ZeroDivisionError)
+    second = Reign()
+    async with running(postgres, second.lead, holder="next", patience=Patience(lease=600.0, retry=0.05)):
+        await eventually(lambda: second.at_work == 1, "the successor")
