@@ -1,6 +1,7 @@
 """Volcano Jobs between the world and the pure rules of ``admission.jobs``: their views, transitions and work."""
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from admission.jobs.job import JobSpec, read_job
 from admission.jobs.lifecycle import JobState, JobTransition, JobView, advance
@@ -19,6 +20,9 @@ class Careers:
         self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
         #: Jobs whose document cannot be used, with what is wrong.
         self.problems: dict[WorkloadKey, str] = {}
+        #: When (seconds since the epoch) Jobs that ended are to be deleted, soonest first; each is there once.
+        self._expiring: list[tuple[int, WorkloadKey]] = []
+        self._awaited: set[WorkloadKey] = set()
 
     def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
         """What a Job's document says; None: the Job is gone or its document cannot be used."""
@@ -88,4 +92,15 @@ class Careers:
                 world.defects[key] = error
                 continue
             found.append(work)
+            if state.is_over() and view.spec.ttl is not None and not work.remove and key not in self._awaited:
+                self._awaited.add(key)
+                heappush(self._expiring, (state.finished_at + view.spec.ttl, key))
+        return found
+
+    def due(self, now: int) -> list[WorkloadKey]:
+        """Jobs whose time after the end has come, each named once: there is work for them."""
+        found = []
+        while self._expiring and self._expiring[0][0] <= now:
+            found.append(heappop(self._expiring)[1])
+        self._awaited.difference_update(found)
         return found

@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.kube.client import Client
 from admission.kube.objects import PRIORITY_CLASSES, PriorityClass
-from queues.errors import ApiError, Conflict, NotFound
+from queues.errors import ApiError, Conflict, NotFound, Refused
 
 _log = logging.getLogger(__name__)
 
@@ -49,19 +49,24 @@ class Twins:
         self._guard = guard
         self.names = names
 
-    async def keep(self, classes: Mapping[str, ClassFact]) -> None:
-        """Make the twins that are missing, remove those that rank like nobody any more."""
+    async def keep(self, classes: Mapping[str, ClassFact]) -> bool:
+        """Make the twins that are missing, remove those that rank like nobody any more.
+
+        False: the API server could not do it now.
+        """
+        done = True
         for name, found in sorted(classes.items()):
             if found.twin_of is not None:
                 base = classes.get(found.twin_of)
                 if base is None or base.value != found.value or not base.preempts:
-                    await self._try(self._remove(name, found.twin_of))
+                    done &= await self._try(self._remove(name, found.twin_of))
                 else:
                     self.names[found.twin_of] = name
         for name, found in sorted(classes.items()):
             wanted = found.preempts and found.twin_of is None and not name.startswith("system-")
             if wanted and _PREFIX + name not in classes:
-                await self._try(self._make(name, found.value))
+                done &= await self._try(self._make(name, found.value))
+        return done
 
     async def _make(self, name: str, value: int) -> None:
         twin = {
@@ -81,10 +86,12 @@ class Twins:
         self.names.pop(base, None)
         await self._client.delete(PRIORITY_CLASSES.path(name=name), guard=self._guard)
 
-    async def _try(self, write: Awaitable[None]) -> None:
+    async def _try(self, write: Awaitable[None]) -> bool:
         try:
             await write
         except (Conflict, NotFound):
-            return  # made or gone already; the watch tells
+            return True  # made or gone already; the watch tells
         except ApiError as error:
             _log.warning("priority class without a twin", extra={"why": str(error)})
+            return isinstance(error, Refused)  # what is refused once is refused again
+        return True
