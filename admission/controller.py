@@ -8,7 +8,6 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from admission.careers import Careers
 from admission.cycle import TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
@@ -119,7 +118,7 @@ class Controller:
         return Means(
             database=database,
             client=client,
-            careers=Careers(rules),
+            rules=rules,
             twins=twins,
             patience=WorldPatience(
                 refusal_grace=int(settings.refusal_grace_seconds),

@@ -5,6 +5,7 @@ Everything here ends with the term; nothing of it is used in the next one.
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from admission.cycle import Cycle, TurnReport
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState
+from admission.jobs.pods import PodRules
 from admission.kube import intake
 from admission.kube.client import Client
 from admission.kube.informers import Informers
@@ -48,7 +50,7 @@ class Means:
 
     database: Database
     client: Client
-    careers: Careers
+    rules: PodRules
     #: Priority class → its twin that never preempts; kept by the leader, read by whoever makes pods.
     twins: dict[str, str]
     patience: Patience
@@ -90,7 +92,8 @@ class Lead:
         async with means.database.transaction() as tx:
             world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
         tasks.create_task(self._keep_partitions(), name="partitions")
-        release = Release(means.client, world, guard, pause=means.pause)
+        careers = Careers(means.rules)
+        release = Release(means.client, world, guard, again=self._look_again, pause=means.pause)
         jobs = VolcanoJobs(
             means.client,
             guard,
@@ -103,8 +106,8 @@ class Lead:
         statuses = Statuses(
             means.client,
             guard,
-            means.careers,
-            problems=jobs.problems,
+            careers,
+            problems=ChainMap(jobs.problems, release.problems),
             busy=lambda: bool(creating() or release.is_busy()),
             instance=self._mandate.term.holder,
         )
@@ -114,7 +117,7 @@ class Lead:
             world,
             drain=self.informers.drain,
             save=intake.save,
-            transitions=means.careers.transitions,
+            transitions=careers.transitions,
             clock=time,
             pause=means.pause,
         )
@@ -122,6 +125,8 @@ class Lead:
         tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             while True:
+                for key in careers.due(int(time())):
+                    world.look_again(key)
                 try:
                     report = await cycle.turn()
                 except DatabaseUnavailable as error:
@@ -133,7 +138,7 @@ class Lead:
                 self.ready = True
                 means.observe(report)
                 touched, world.touched = world.touched, set()
-                self._carry_out(world, touched, release, jobs, statuses, report)
+                self._carry_out(careers, touched, release, jobs, statuses, report)
                 if not (world.news or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
         finally:
@@ -156,8 +161,7 @@ class Lead:
         seen: dict[str, ClassFact] = {}
         while True:
             if (classes := self.informers.classes()) != seen:
-                await twins.keep(classes)
-                seen = classes
+                seen = classes if await twins.keep(classes) else {}
             await asyncio.sleep(TWINS_EVERY)
 
     def _look_again(self, key: WorkloadKey) -> None:
@@ -167,18 +171,19 @@ class Lead:
 
     def _carry_out(
         self,
-        world: World,
+        careers: Careers,
         touched: Collection[WorkloadKey],
         release: Release,
         jobs: VolcanoJobs,
         statuses: Statuses,
         report: TurnReport,
     ) -> None:
+        world = release.world
         for key in touched:
             if key not in world.portraits:
                 jobs.forget(key)
         release.look_at(touched)
-        jobs.look_at(self._means.careers.work(world, touched, report.now))
+        jobs.look_at(careers.work(world, touched, report.now))
         statuses.look_at(world, touched, report)
 
     async def _wait(self, seconds: float) -> None:

@@ -44,7 +44,7 @@ class Release:
     ) -> None:
         """``again`` is called when what is shown about a workload has to be worked out anew."""
         self._client = client
-        self._world = world
+        self.world = world
         self._guard = guard
         self._again = again
         self._pause = pause
@@ -67,7 +67,7 @@ class Release:
         if len(self._echo) > _MANY_ECHOES:
             self._echo = {uid: last for uid, last in self._echo.items() if last[1] > now}
         for key in keys:
-            portrait = self._world.portraits.get(key)
+            portrait = self.world.portraits.get(key)
             if portrait is None:
                 self._forget(key)
             elif (wait := self._pauses.get(key, (0, now))[1] - now) > 0:
@@ -79,7 +79,7 @@ class Release:
         waiting = {pod.uid for pod in portrait.pods if pod.gated}
         promised = {uid: seat for uid, seat in self._promised.pop(key, {}).items() if uid in waiting}
         try:
-            orders = orders_for(portrait, self._world.facts.get(key), self._world.stock, promised)
+            orders = orders_for(portrait, self.world.facts.get(key), self.world.stock, promised)
         except Exception:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})
