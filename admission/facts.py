@@ -184,3 +184,15 @@ class Change:
     key: str
     fact: Fact | None
     workload_kind: WorkloadKind | None = None
+
+
+def asks(before: Fact | None, after: Fact | None) -> bool:
+    """Whether somebody waits for an answer now: a workload that is new or wants something else, a gated pod."""
+    match before, after:
+        case WorkloadFact(), WorkloadFact():
+            return before.generation != after.generation
+        case None, WorkloadFact():
+            return True
+        case None, PodFact():
+            return after.gated
+    return False

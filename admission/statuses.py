@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, NoReturn
 
 from admission.careers import Careers
 from admission.compose import is_live
@@ -37,6 +37,9 @@ from queues.errors import InvalidDocument
 from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionState, QueueName, WorkloadKey, WorkloadKind
 
+#: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.
+LOOK_AFTER: Final = 0.2
+LOOK_AFTER_BUSY: Final = 1.0
 #: Seconds between two countings of all queues.
 QUEUES_EVERY: Final = 2.0
 
@@ -59,6 +62,10 @@ class Statuses:
         self._events = Events(client, guard, self._status.counts, instance=instance, busy=busy)
         self._careers = careers
         self._problems = problems
+        self._busy = busy
+        self._world: World | None = None
+        self._touched: set[WorkloadKey] = set()
+        self._news = asyncio.Event()
         self._queues_due = 0.0
         self._queues_stale = True
 
@@ -67,19 +74,39 @@ class Statuses:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._status.run(), name="statuses")
             tasks.create_task(self._events.run(), name="events")
+            tasks.create_task(self._look(), name="look at statuses")
 
     def look_at(self, world: World, touched: Collection[WorkloadKey], report: TurnReport) -> None:
-        """Note what these workloads should say from now on; returns at once."""
+        """These workloads may have to say something else from now on; returns at once."""
+        self._world = world
+        self._tell(world, report)
+        if touched or report.applied is not None:
+            self._touched.update(touched)
+            self._queues_stale = True
+        if self._touched or self._queues_stale:
+            self._news.set()
+
+    async def _look(self) -> NoReturn:
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(LOOK_AFTER_BUSY if self._busy() else LOOK_AFTER)
+            self._news.clear()
+            assert self._world is not None
+            touched, self._touched = self._touched, set()
+            self._work_out(self._world, touched)
+
+    def _work_out(self, world: World, touched: Collection[WorkloadKey]) -> None:
         self._status.submit(wanted for key in touched for wanted in self._wanted(world, key))
-        self._tell(world, touched, report)
+        self._tell_who_waits(world, touched)
         gone = [key for key in touched if key not in world.portraits]
         self._status.forget(key.uid for key in gone)
         self._events.forget(key.uid for key in gone)
-        self._queues_stale = self._queues_stale or bool(touched) or report.applied is not None
         now = asyncio.get_running_loop().time()
         if self._queues_stale and now >= self._queues_due:
             self._queues_due, self._queues_stale = now + QUEUES_EVERY, False
             self._status.submit(queue_statuses(world))
+        if self._queues_stale:
+            self._news.set()
 
     def _wanted(self, world: World, key: WorkloadKey) -> Iterator[StatusWanted]:
         portrait = world.portraits.get(key)
@@ -132,7 +159,7 @@ class Statuses:
             ref = pod_group(portrait.namespace, view.spec.group_name, group)
             yield pod_group_status(_workload_status(world, portrait, ref))
 
-    def _tell(self, world: World, touched: Collection[WorkloadKey], report: TurnReport) -> None:
+    def _tell(self, world: World, report: TurnReport) -> None:
         applied = report.applied
         for id_, admit in applied.admitted if applied is not None else ():
             nodes = len({seat.node for seat in admit.seats})
@@ -150,6 +177,8 @@ class Statuses:
                     action="Evict",
                     warning=True,
                 )
+
+    def _tell_who_waits(self, world: World, touched: Collection[WorkloadKey]) -> None:
         for key in touched:
             portrait = world.portraits.get(key)
             reason = None if portrait is None else self._problems.get(key) or _reason(world, portrait)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import time
@@ -38,6 +39,10 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between attempts while Postgres cannot be reached.
 DATABASE_PAUSE = 0.5
+#: Seconds between two turns in which nobody asks to go in: pods that start and end are taken in together.
+REST = 0.05
+#: Seconds for which statuses and events wait after pods were let go: more pods may follow.
+BUSY = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
 #: Seconds between two looks at the partitions of the history.
@@ -71,6 +76,8 @@ class Lead:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.ready = False
+        #: Time of the loop until which writes that can wait do wait.
+        self._busy_until = 0.0
 
     async def run(self) -> None:
         """Lead until the term is over. Raises Fenced, DatabaseError: begin anew."""
@@ -101,14 +108,13 @@ class Lead:
             report=lambda report: self._look_again(report.workload),
             pause=means.pause,
         )
-        creating = jobs.creating
-        world.is_busy = lambda key: key in creating()
+        world.is_busy = jobs.is_creating
         statuses = Statuses(
             means.client,
             guard,
             careers,
             problems=ChainMap(jobs.problems, release.problems),
-            busy=lambda: bool(creating() or release.is_busy()),
+            busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._mandate.term.holder,
         )
         cycle = self.cycle = Cycle(
@@ -139,8 +145,10 @@ class Lead:
                 means.observe(report)
                 touched, world.touched = world.touched, set()
                 self._carry_out(careers, touched, release, jobs, statuses, report)
+                rested = asyncio.get_running_loop().time() + REST
                 if not (world.news or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
+                await self._rest(rested)
         finally:
             await release.stop()
             await jobs.stop()
@@ -184,6 +192,8 @@ class Lead:
                 jobs.forget(key)
         release.look_at(touched)
         jobs.look_at(careers.work(world, touched, report.now))
+        if jobs.creating() or release.is_busy():
+            self._busy_until = asyncio.get_running_loop().time() + BUSY
         statuses.look_at(world, touched, report)
 
     async def _wait(self, seconds: float) -> None:
@@ -193,6 +203,12 @@ class Lead:
                 await self.informers.changed.wait()
         except TimeoutError:
             return
+
+    async def _rest(self, until: float) -> None:
+        """Let consequences of earlier turns come together; whoever asks to go in ends the rest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self.informers.pressing.wait()
 
 
 def ledger_rows(rows: views.WorldRows) -> LedgerRows:

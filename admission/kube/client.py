@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, NoReturn, Self
 
 import aiohttp
@@ -30,6 +30,7 @@ from queues.errors import (
 
 PatchKind = Literal["merge", "json", "apply", "strategic"]
 
+_JSON: Final = "application/json"
 _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -39,6 +40,8 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
 #: Seconds between attempts: full jitter below a bound that doubles.
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
+#: An answer to a write that says no more than who the object is now.
+_BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: No object of the API server comes near it (etcd takes 1.5 MiB); a longer line is not a watch event.
 LONGEST_LINE: Final = 64 * 1024 * 1024
 
@@ -150,17 +153,22 @@ class Client:
         *,
         field_manager: str | None = None,
         dry_run: bool = False,
+        brief: bool = False,
         guard: Callable[[], None] | None = None,
     ) -> bytes:
-        """POST to a collection or a subresource. ``guard`` is called right before sending and may raise."""
+        """POST to a collection or a subresource. ``guard`` is called right before sending and may raise.
+
+        ``brief``: the answer has the object's metadata only, which is cheaper for both ends.
+        """
         query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
-        return await self._request("POST", path, query, body, guard=guard)
+        headers = {"Content-Type": _JSON, **_accepting(brief)}
+        return await self._request("POST", path, query, body, headers=headers, guard=guard)
 
     async def replace(
         self, path: str, body: bytes | Mapping[str, Any], *, guard: Callable[[], None] | None = None
     ) -> bytes:
         """PUT the whole object; its resourceVersion is the precondition."""
-        return await self._request("PUT", path, {}, body, guard=guard)
+        return await self._request("PUT", path, {}, body, headers={"Content-Type": _JSON}, guard=guard)
 
     async def patch(
         self,
@@ -170,11 +178,13 @@ class Client:
         kind: PatchKind = "merge",
         field_manager: str | None = None,
         force: bool | None = None,
+        brief: bool = False,
         guard: Callable[[], None] | None = None,
     ) -> bytes:
         """PATCH an object or subresource. A failed ``test`` of a JSON patch raises Refused (422)."""
         query: dict[str, str | int | bool | None] = {"fieldManager": field_manager, "force": force}
-        return await self._request("PATCH", path, query, body, content_type=_PATCH_TYPES[kind], guard=guard)
+        headers = {"Content-Type": _PATCH_TYPES[kind], **_accepting(brief)}
+        return await self._request("PATCH", path, query, body, headers=headers, guard=guard)
 
     async def delete(
         self,
@@ -197,7 +207,7 @@ class Client:
             options["gracePeriodSeconds"] = grace
         if propagation is not None:
             options["propagationPolicy"] = propagation
-        return await self._request("DELETE", path, {}, options, guard=guard)
+        return await self._request("DELETE", path, {}, options, headers={"Content-Type": _JSON}, guard=guard)
 
     async def watch(
         self, path: str, *, silence: float, **query: str | int | bool | None
@@ -211,7 +221,7 @@ class Client:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
         resource = resource_of(path)
         try:
-            async with await self._send("GET", path, {**query, "watch": True}, None, None, limits) as answer:
+            async with await self._send("GET", path, {**query, "watch": True}, None, {}, limits) as answer:
                 self.counts["WATCH", resource, answer.status] += 1
                 if answer.status == 401:
                     await self._credentials.authorization(rejected=True)
@@ -243,7 +253,7 @@ class Client:
         query: Mapping[str, str | int | bool | None],
         body: bytes | Mapping[str, Any] | list[Any] | None = None,
         *,
-        content_type: str = "application/json",
+        headers: Mapping[str, str] = MappingProxyType({}),
         guard: Callable[[], None] | None = None,
     ) -> bytes:
         payload = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
@@ -251,7 +261,7 @@ class Client:
         for attempt in range(1, self._attempts + 1):
             try:
                 async with self._free:
-                    return await self._attempt(method, path, query, payload, content_type, guard)
+                    return await self._attempt(method, path, query, payload, headers, guard)
             except ApiError as error:
                 pause = _pause_before_retry(method, path, error, bound)
                 if pause is None or attempt == self._attempts:
@@ -266,7 +276,7 @@ class Client:
         path: str,
         query: Mapping[str, str | int | bool | None],
         payload: bytes | None,
-        content_type: str,
+        headers: Mapping[str, str],
         guard: Callable[[], None] | None,
     ) -> bytes:
         limits = aiohttp.ClientTimeout(total=self._timeout)
@@ -278,7 +288,7 @@ class Client:
             started = loop.time()
             try:
                 async with await self._send(
-                    method, path, query, payload, content_type, limits, rejected=rejected
+                    method, path, query, payload, headers, limits, rejected=rejected
                 ) as answer:
                     content = await answer.read()
             except TimeoutError as error:
@@ -303,17 +313,14 @@ class Client:
         path: str,
         query: Mapping[str, str | int | bool | None],
         payload: bytes | None,
-        content_type: str | None,
+        headers: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
         *,
         rejected: bool = False,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        headers = {}
         token = await self._credentials.authorization(rejected=rejected)
         if token:
-            headers["Authorization"] = token
-        if payload is not None and content_type is not None:
-            headers["Content-Type"] = content_type
+            headers = {**headers, "Authorization": token}
         return self._session.request(
             method,
             self._credentials.server + path,
@@ -325,6 +332,10 @@ class Client:
             server_hostname=self._credentials.server_name,
             allow_redirects=False,
         )
+
+
+def _accepting(brief: bool) -> dict[str, str]:
+    return {"Accept": f"{_BRIEF},{_JSON}"} if brief else {}
 
 
 def resource_of(path: str) -> str:

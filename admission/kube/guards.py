@@ -45,7 +45,15 @@ def guards(options: PolicyOptions) -> list[Document]:
     marked = {"objectSelector": {"matchExpressions": [{"key": RELEASED, "operator": "Exists"}]}}
     queued = {"objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}}
     documents = [
-        *_guard("muster-guard-pods", POD, marked, _pod_rules(options), options, _POD_VARIABLES),
+        *_guard(
+            "muster-guard-pods",
+            POD,
+            marked,
+            _pod_rules(options),
+            options,
+            _POD_VARIABLES,
+            [_not_copied(options)],
+        ),
         *_guard("muster-guard-jobs", JOB, queued, _job_rules(), options, _JOB_VARIABLES),
     ]
     for name, kind in (("vcjobs", VCJOB), ("podgroups", POD_GROUP)):
@@ -61,6 +69,7 @@ def _guard(
     rules: Iterable[Document],
     options: PolicyOptions,
     variables: Sequence[Document] = (),
+    conditions: Sequence[Document] = (),
 ) -> list[Document]:
     operations = ["CREATE", "UPDATE"] if selector else ["UPDATE"]
     policy: Document = {
@@ -75,7 +84,7 @@ def _guard(
                 "resourceRules": [kind.rule(operations)],
                 **selector,
             },
-            "matchConditions": [not_by(options.identity)],
+            "matchConditions": [not_by(options.identity), *conditions],
             **({"variables": list(variables)} if variables else {}),
             "validations": list(rules),
         },
@@ -127,6 +136,12 @@ _POD_VARIABLES = (
         f"oldObject.spec.?schedulingGates.orValue([]).exists(g, g.name == {text(GATE)})",
     },
 )
+
+
+def _not_copied(options: PolicyOptions) -> Document:
+    """Pods of released Jobs as they are made are in order; asking the rules about each costs a millisecond."""
+    copied = f"{_CREATED} && {label(RELEASED)} == 'true' && {by_job_controller(options)}"
+    return {"name": "not-copied-from-a-released-template", "expression": f"!({copied})"}
 
 
 def _pod_rules(options: PolicyOptions) -> list[Document]:

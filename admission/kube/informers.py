@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.facts import Change, Fact, FactKind, TopologyFact
+from admission.facts import Change, Fact, FactKind, TopologyFact, asks
 from admission.kube import objects
 from admission.kube.client import Client
 from admission.kube.informer import Informer, Kept, Kind, Shift, Timing
@@ -120,6 +120,8 @@ class Informers:
     def __init__(self, client: Client, timing: Timing = _TIMING) -> None:
         #: Set when there is something to drain.
         self.changed = asyncio.Event()
+        #: Set when somebody among it waits for an answer.
+        self.pressing = asyncio.Event()
         self.context = Context()
         self._changes: list[Change] = []
         self._by_name: dict[str, Informer[Any, Any]] = {}
@@ -149,6 +151,7 @@ class Informers:
         """All changes since the last call, in the order of arrival."""
         changes, self._changes = self._changes, []
         self.changed.clear()
+        self.pressing.clear()
         return changes
 
     def everything(self) -> list[Change]:
@@ -186,6 +189,8 @@ class Informers:
                 fact = None if shift.after is None else in_context(shift.after, self.context)
                 self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
             self.changed.set()
+            if any(asks(shift.before, shift.after) for shift in shifts):
+                self.pressing.set()
 
         return deliver
 

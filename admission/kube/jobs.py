@@ -123,6 +123,10 @@ class VolcanoJobs:
         """Jobs that are being worked on now."""
         return frozenset(self._under_way)
 
+    def is_creating(self, key: WorkloadKey) -> bool:
+        """Whether this Job is being worked on now."""
+        return key in self._under_way
+
     def forget(self, key: WorkloadKey) -> None:
         """The Job is gone."""
         timer = self._timers.pop(key, None)
@@ -247,7 +251,8 @@ class VolcanoJobs:
         path = f"/api/v1/namespaces/{work.spec.namespace}/pods"
         name = _name(work, wanted)
         try:
-            await self._client.create(path, mold.cast(wanted.index, wanted.node), guard=self._guard)
+            body = mold.cast(wanted.index, wanted.node)
+            await self._client.create(path, body, brief=True, guard=self._guard)
             report.created += 1
         except Conflict as error:
             if error.facts.get("code") != "AlreadyExists":

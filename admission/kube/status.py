@@ -34,10 +34,14 @@ BETWEEN_WRITES: Final = 1.0
 BETWEEN_NUMBERS: Final = 3.0
 #: What the watch shows differs from what was written: after so long somebody else must have changed it.
 _WATCH_LAG: Final = 10.0
-#: Writes at a time, and per second; fewer while pods are being let go.
+#: Writes at a time, and per second.
 AT_A_TIME: Final = 8
 PER_SECOND: Final = 100.0
+#: While pods are being let go only what is overdue by so many seconds is written, and more slowly.
+HOLD: Final = 15.0
 PER_SECOND_BUSY: Final = 20.0
+#: Seconds between two looks at whether that is over.
+BUSY_LOOK: Final = 0.25
 _AFTER_FAILURE: Final = 2.0
 #: Events beyond this backlog are dropped, the oldest first.
 BACKLOG: Final = 2000
@@ -94,6 +98,7 @@ class Status:
     ) -> None:
         self._client = client
         self._guard = guard
+        self._busy = busy
         self._known: dict[str, _Known] = {}
         self._pace = Pace(busy, PER_SECOND, PER_SECOND_BUSY)
         self._news = asyncio.Event()
@@ -139,8 +144,10 @@ class Status:
             slots = asyncio.Semaphore(AT_A_TIME)
             while True:
                 self._news.clear()
-                now = loop.time()
-                due = [known for known in self._known.values() if known.due is not None and known.due <= now]
+                latest = loop.time() - (HOLD if self._busy() else 0.0)
+                due = [
+                    known for known in self._known.values() if known.due is not None and known.due <= latest
+                ]
                 for known in sorted(due, key=lambda known: known.due or 0.0):
                     known.due, known.busy = None, True
                     await slots.acquire()
@@ -152,6 +159,9 @@ class Status:
 
     async def _until(self, due: float | None) -> None:
         """Wait for news, at most until a time of the loop."""
+        if self._busy():
+            await asyncio.sleep(BUSY_LOOK)
+            return
         try:
             async with asyncio.timeout_at(due):
                 await self._news.wait()
@@ -188,6 +198,7 @@ class Status:
                     body,
                     # Merges conditions by type; only the built-in kinds know it.
                     kind="strategic" if wanted.shared else "merge",
+                    brief=True,
                     guard=self._guard,
                 )
                 known.written_at = loop.time()
@@ -269,7 +280,8 @@ class Events:
         self._guard = guard
         self._counts = counts
         self._instance = instance
-        self._pace = Pace(busy, 40.0, 10.0)
+        self._busy = busy
+        self._pace = Pace(busy, 40.0, PER_SECOND_BUSY)
         self._told: OrderedDict[str, str] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[Note, int]] = OrderedDict()
         self._news = asyncio.Event()
@@ -300,6 +312,7 @@ class Events:
             await self._news.wait()
             self._news.clear()
             while self._waiting:
+                await self._let_pods_go_first()
                 await self._pace.wait()
                 _, (note, at) = self._waiting.popitem(last=False)
                 try:
@@ -309,11 +322,19 @@ class Events:
                     self._counts.events_dropped += 1
                     _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
 
+    async def _let_pods_go_first(self) -> None:
+        """While pods are being let go, only what happened long ago is told."""
+        while self._busy():
+            _, at = next(iter(self._waiting.values()))
+            if time_ns() - at > HOLD * 1e9:
+                return
+            await asyncio.sleep(BUSY_LOOK)
+
     async def _write(self, note: Note, at: int) -> None:
         namespace = note.ref.namespace or "default"
         body = event(note, at, self._instance)
         await self._client.create(
-            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, guard=self._guard
+            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, brief=True, guard=self._guard
         )
 
 

@@ -54,6 +54,16 @@ async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]
         yield made
 
 
+async def test_a_brief_answer_is_asked_for_where_nobody_reads_more(
+    server: FakeApiServer, client: Client
+) -> None:
+    await client.create(PODS, {})
+    await client.create(PODS, {}, brief=True)
+    whole, brief = (seen.headers["Accept"] for seen in server.requests)
+    assert whole == "application/json"
+    assert brief.startswith("application/json;as=PartialObjectMetadata;")
+
+
 async def test_requests_carry_the_token_and_say_who_asks(server: FakeApiServer, client: Client) -> None:
     await client.get(PODS, limit=5, labelSelector=None)
     (seen,) = server.requests

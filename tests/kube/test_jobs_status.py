@@ -12,7 +12,7 @@ import pytest
 from admission.engine.plan import Reason
 from admission.jobs.lifecycle import JobState, JobView, advance
 from admission.kube.client import Client
-from admission.kube.status import Events, Status
+from admission.kube.status import BUSY_LOOK, COALESCE, Events, Status
 from admission.status import (
     JobStatusFacts,
     Note,
@@ -52,6 +52,10 @@ async def seen(api: Client, path: str, look: Callable[[Any], Any]) -> Any:
     return await eventually(found)
 
 
+async def _true(found: bool) -> bool:
+    return found
+
+
 async def new_group(api: Client, namespace: str) -> ObjectRef:
     made = json.loads(
         await api.create(
@@ -69,6 +73,20 @@ async def new_group(api: Client, namespace: str) -> ObjectRef:
 
 def writes(api: Client) -> int:
     return sum(count for (verb, _, _), count in api.counts.items() if verb == "PATCH")
+
+
+async def test_statuses_and_events_wait_while_pods_are_let_go(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    busy = True
+    status = Status(api, lambda: None, busy=lambda: busy)
+    events = Events(api, lambda: None, status.counts, instance="t", busy=lambda: busy)
+    async with running(status), running(events):
+        status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False))])
+        events.tell(Note(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
+        await asyncio.sleep(COALESCE + 4 * BUSY_LOOK)
+        assert (status.counts.written, status.counts.events) == (0, 0)
+        busy = False
+        await eventually(lambda: _true(status.counts.written == 1 and status.counts.events == 1))
 
 
 async def test_a_group_without_pods_is_pending_and_says_so(api: Client, namespace: str) -> None:

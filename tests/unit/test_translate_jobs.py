@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import WorkloadFact
+from admission.facts import WorkloadFact, asks
 from admission.kube.objects import Bare, Job, PodGroup, VolcanoJob
 from admission.kube.translate import Context, in_context
 from admission.kube.translate_jobs import (
@@ -378,3 +378,11 @@ def test_more_pods_than_any_cluster_runs_are_refused_before_anybody_counts_them(
         assert sum(pods.count for pods in fact.pod_sets) == 0
         assert fact.obstacle is not None
         assert "found 2000000000 pods, expected at most 100000" in fact.obstacle[1]
+
+
+def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can_wait() -> None:
+    asked = a_group(minMember=4)
+    assert asks(None, asked)
+    assert asks(asked, replace(asked, generation="another"))
+    assert not asks(asked, replace(asked, phase="Running"))
+    assert not asks(asked, None)
