@@ -105,6 +105,8 @@ class Portrait:
     #: Live pods of admissions that are closed: to be removed.
     strays: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
+    #: What is wrong though it is admitted, as (code, message).
+    trouble: tuple[str, str] | None = None
     #: Looks different later though nothing changes: a grace time runs.
     timed: bool = False
 
@@ -128,6 +130,7 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
     refused = [pod for place in open_ for pod in place.sitting.values() if pod.refused and not pod.node]
     evictable = {} if over else _evictable(sight, open_, ended, now, patience)
+    stuck = [pod for pod in refused if _refused(pod, now, patience) and not pod.controlled]
     held = sum(len(place.admission.holding()) for place in open_)
     return Portrait(
         key=sight.key,
@@ -148,11 +151,21 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
             for place in open_
             if place.admission.started
             for pod in place.sitting.values()
-            if _refused(pod, now, patience)
+            if pod.controlled and _refused(pod, now, patience)
         ),
         strays=_strays(sight, occupancies),
         unbooked=unbooked,
+        trouble=_stuck(stuck[0]) if stuck and not evictable else None,
         timed=bool(refused),
+    )
+
+
+def _stuck(pod: PodFact) -> tuple[str, str]:
+    """Of a pod that nobody would make again, so that it is not taken back."""
+    why = pod.refused[1] if pod.refused is not None else ""
+    return (
+        "Refused",
+        f"the scheduler refuses pod {pod.name}, which keeps its seat until it is deleted: {why}",
     )
 
 

@@ -144,6 +144,10 @@ class WorkloadStatus:
     admitted: bool
     #: Why it waits; None: it does not, or nobody has looked yet.
     reason: Reason | None = None
+    #: What is wrong though it is admitted.
+    problem: Reason | None = None
+    #: Fields that are accepted and not acted on.
+    unsupported: tuple[str, ...] = ()
     #: Live pods by phase; ``bound``: those of them that have a node.
     pending: int = 0
     running: int = 0
@@ -173,13 +177,21 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     conditions: list[Condition] = []
     if phase in (GroupPhase.RUNNING, GroupPhase.COMPLETED) or workload.admitted:
         conditions.append(Condition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
+        problem = workload.problem
         conditions.append(
             Condition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)
+            if problem is None
+            else Condition(type=UNSCHEDULABLE, status="True", reason=problem.code, message=problem.message)
         )
     elif (reason := _reason(workload)) is not None:
         code = VOLCANOS_WORDS.get(reason.code, reason.code)
         conditions.append(Condition(type=UNSCHEDULABLE, status="True", reason=code, message=reason.message))
         conditions.append(Condition(type=SCHEDULED, status="False", reason=code, quiet=True))
+    if workload.unsupported:
+        message = _not_acted_on(workload.unsupported)
+        conditions.append(
+            Condition(type=UNSUPPORTED_FIELD, status="True", reason=UNSUPPORTED_FIELD, message=message)
+        )
     return StatusWanted(
         ref=workload.ref,
         fields={
@@ -191,6 +203,10 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
         conditions=tuple(conditions),
         seen=workload.seen,
     )
+
+
+def _not_acted_on(fields: Sequence[str]) -> str:
+    return f"accepted, but not acted on: {', '.join(fields)}"
 
 
 def _reason(workload: WorkloadStatus) -> Reason | None:
@@ -205,7 +221,10 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
 def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
     """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status belongs to others."""
     told: tuple[Condition, ...] = ()
-    if workload.admitted:
+    if workload.admitted and workload.problem is not None:
+        problem = workload.problem
+        told = (Condition(type=ADMITTED, status="True", reason=problem.code, message=problem.message),)
+    elif workload.admitted:
         told = (Condition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
         reason = workload.reason
@@ -241,7 +260,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
                 "status": UNSUPPORTED_FIELD,
                 "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
                 "reason": UNSUPPORTED_FIELD,
-                "message": f"accepted, but not acted on: {', '.join(job.unsupported)}",
+                "message": _not_acted_on(job.unsupported),
             }
         )
     fields: Document = {
@@ -338,7 +357,7 @@ def _condition(wanted: Condition, before: Mapping[str, Any] | None, now: int) ->
     if before is None and wanted.quiet:
         return None
     same = before is not None and before.get("status") == wanted.status
-    if before is not None and same and (wanted.quiet or before.get("reason", "") == wanted.reason):
+    if before is not None and same and before.get("reason", "") == wanted.reason:
         return before
     return _without_blanks(
         {

@@ -1,6 +1,7 @@
 """What objects should say about themselves: from the world to ``admission.kube.status``, which writes it in time."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NoReturn
@@ -40,6 +41,8 @@ from queues.workload import AdmissionState, QueueName, WorkloadKey, WorkloadKind
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.
 LOOK_AFTER: Final = 0.2
 LOOK_AFTER_BUSY: Final = 1.0
+_log = logging.getLogger(__name__)
+
 #: Seconds between two countings of all queues.
 QUEUES_EVERY: Final = 2.0
 
@@ -96,7 +99,7 @@ class Statuses:
             self._work_out(self._world, touched)
 
     def _work_out(self, world: World, touched: Collection[WorkloadKey]) -> None:
-        self._status.submit(wanted for key in touched for wanted in self._wanted(world, key))
+        self._status.submit(wanted for key in touched for wanted in self._said(world, key))
         self._tell_who_waits(world, touched)
         gone = [key for key in touched if key not in world.portraits]
         self._status.forget(key.uid for key in gone)
@@ -108,6 +111,14 @@ class Statuses:
         if self._queues_stale:
             self._news.set()
 
+    def _said(self, world: World, key: WorkloadKey) -> list[StatusWanted]:
+        try:
+            return list(self._wanted(world, key))
+        except Exception:
+            # A defect that one workload brings to light must not keep the others in the dark.
+            _log.exception("status not worked out", extra={"workload": str(key)})
+            return []
+
     def _wanted(self, world: World, key: WorkloadKey) -> Iterator[StatusWanted]:
         portrait = world.portraits.get(key)
         if portrait is None:
@@ -117,13 +128,13 @@ class Statuses:
                 yield from self._of_volcano_job(world, portrait)
             case WorkloadKind.POD_GROUP if key in world.facts:
                 ref = pod_group(portrait.namespace, portrait.name, key.uid)
-                yield pod_group_status(_workload_status(world, portrait, ref, world.facts[key].phase))
+                yield pod_group_status(self._workload_status(world, portrait, ref, world.facts[key].phase))
             case WorkloadKind.JOB if key in world.facts and not portrait.over:
                 ref = batch_job(portrait.namespace, portrait.name, key.uid)
-                yield admitted_condition(_workload_status(world, portrait, ref))
+                yield admitted_condition(self._workload_status(world, portrait, ref))
             case WorkloadKind.POD if not portrait.over:
                 ref = bare_pod(portrait.namespace, portrait.name, key.uid)
-                yield admitted_condition(_workload_status(world, portrait, ref))
+                yield admitted_condition(self._workload_status(world, portrait, ref))
             case _:
                 return
 
@@ -140,7 +151,7 @@ class Statuses:
             return
         state_ = world.jobs.get(key.uid) or JobState(uid=key.uid)
         try:
-            companions = companions_of(view.spec)
+            companions = companions_of(view.spec) if world.admissions_of(key) else ()
         except InvalidDocument:
             companions = ()
         yield job_status(
@@ -148,7 +159,7 @@ class Statuses:
                 spec=view.spec,
                 state=state_,
                 counts=view.counts(state_),
-                companions=companions if world.admissions_of(key) else (),
+                companions=companions,
                 reason=self._problems.get(key) or _reason(world, portrait),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
@@ -157,7 +168,7 @@ class Statuses:
         group = world.job_groups.get((portrait.namespace, view.spec.group_name))
         if group is not None:
             ref = pod_group(portrait.namespace, view.spec.group_name, group)
-            yield pod_group_status(_workload_status(world, portrait, ref))
+            yield pod_group_status(self._workload_status(world, portrait, ref))
 
     def _tell(self, world: World, report: TurnReport) -> None:
         applied = report.applied
@@ -181,9 +192,38 @@ class Statuses:
     def _tell_who_waits(self, world: World, touched: Collection[WorkloadKey]) -> None:
         for key in touched:
             portrait = world.portraits.get(key)
-            reason = None if portrait is None else self._problems.get(key) or _reason(world, portrait)
+            reason = None if portrait is None else self._problem(portrait) or _reason(world, portrait)
             if reason is not None:
                 self._note(world, key, reason=reason.code, message=reason.message, action="Wait")
+
+    def _problem(self, portrait: Portrait) -> Reason | None:
+        """What is wrong though nothing is waited for."""
+        if (problem := self._problems.get(portrait.key)) is not None or portrait.trouble is None:
+            return problem
+        code, message = portrait.trouble
+        return Reason(code=code, message=message)
+
+    def _workload_status(
+        self, world: World, portrait: Portrait, ref: ObjectRef, seen: str | None = None
+    ) -> WorkloadStatus:
+        phases = Counter(pod.phase for pod in portrait.pods)
+        open_ = any(place.admission.state is AdmissionState.OPEN for place in portrait.occupancies)
+        fact = world.facts.get(portrait.key)
+        told = fact is not None and portrait.key.kind is not WorkloadKind.VOLCANO_JOB
+        return WorkloadStatus(
+            ref=ref,
+            minimum=portrait.workload.minimum if fact is None else fact.minimum,
+            admitted=open_,
+            reason=_reason(world, portrait) if not open_ else None,
+            problem=self._problem(portrait) if open_ else None,
+            unsupported=fact.unsupported if fact is not None and told else (),
+            pending=phases[PodPhase.PENDING],
+            running=phases[PodPhase.RUNNING],
+            bound=sum(pod.node is not None and is_live(pod) for pod in portrait.pods),
+            succeeded=phases[PodPhase.SUCCEEDED],
+            failed=phases[PodPhase.FAILED],
+            seen=seen,
+        )
 
     def _note(
         self, world: World, key: WorkloadKey, *, reason: str, message: str, action: str, warning: bool = False
@@ -204,25 +244,6 @@ _REFS: Final[Mapping[WorkloadKind, Callable[[str, str, str], ObjectRef]]] = {
 
 def _reason(world: World, portrait: Portrait) -> Reason | None:
     return world.reasons.get(portrait.key) if portrait.lacking else None
-
-
-def _workload_status(
-    world: World, portrait: Portrait, ref: ObjectRef, seen: str | None = None
-) -> WorkloadStatus:
-    phases = Counter(pod.phase for pod in portrait.pods)
-    open_ = any(place.admission.state is AdmissionState.OPEN for place in portrait.occupancies)
-    return WorkloadStatus(
-        ref=ref,
-        minimum=portrait.workload.minimum,
-        admitted=open_,
-        reason=_reason(world, portrait) if not open_ else None,
-        pending=phases[PodPhase.PENDING],
-        running=phases[PodPhase.RUNNING],
-        bound=sum(pod.node is not None and is_live(pod) for pod in portrait.pods),
-        succeeded=phases[PodPhase.SUCCEEDED],
-        failed=phases[PodPhase.FAILED],
-        seen=seen,
-    )
 
 
 def queue_statuses(world: World) -> Iterator[StatusWanted]:
@@ -256,7 +277,7 @@ def _standing(portrait: Portrait) -> str:
         place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
     ]
     if not open_:
-        return "pending"
+        return "pending" if portrait.lacking else "completed"
     return "running" if any(admission.started for admission in open_) else "inqueue"
 
 

@@ -168,7 +168,11 @@ def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
 def test_pods_that_nobody_would_make_again_are_never_taken_back() -> None:
     taken = admission(GROUP, "n1", pod_set=MEMBER)
     lone = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
-    assert portrait(group(1), [lone], [taken]).evictable == {}
+    stuck = portrait(group(1), [lone], [taken])
+    assert stuck.evictable == {}
+    assert stuck.trouble is not None
+    assert "keeps its seat until it is deleted" in stuck.trouble[1]
+    assert portrait(group(1), [lone], [replace(taken, started=True)]).misplaced == ()
     assert {ONE} == portrait(group(1), [replace(lone, controlled=True)], [taken]).evictable.keys()
 
 
