@@ -17,6 +17,7 @@ from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.books import Books
+from tests.e2e.laws import breaches
 from tests.waiting import until
 
 Document = dict[str, Any]
@@ -84,12 +85,8 @@ class Yard:
         for name in set(self.nodes) - set(self.gone_nodes):
             self.api.delete(path("Node", "", name))
         self.api.delete(path("Namespace", "", self.name))
-        unheld = [
-            f"{moment.name} on {moment.node}"
-            for moment in self.history.of(self.name)
-            if moment.node and moment.is_queued and not moment.admission
-        ]
-        assert not unheld, f"bound without an admission: {unheld}"
+        broken = breaches(self.history.of(self.name))
+        assert not broken, broken
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
 

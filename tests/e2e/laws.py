@@ -1,0 +1,33 @@
+"""What must hold in the history of any pods, whatever the test was about."""
+
+from collections.abc import Iterable
+
+from deploy.local.history import Moment
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def breaches(moments: Iterable[Moment]) -> list[str]:
+    """Each time a queued pod was bound without an admission, or two lived in one seat."""
+    found: list[str] = []
+    #: (admission, seat) → uid and name of the pod that lives in it.
+    sitting: dict[tuple[str, str], tuple[str, str]] = {}
+    for moment in moments:
+        if not moment.node or not moment.is_queued:
+            continue
+        meta = moment.pod["metadata"]
+        if not moment.admission:
+            found.append(f"{moment.name} on {moment.node} without an admission")
+            continue
+        seat = meta["annotations"].get("muster.dev/seat")
+        if seat is None:
+            continue  # of a Job that was released by its template: by node, not by seat
+        place, who = (moment.admission, seat), (meta["uid"], moment.name)
+        if moment.kind == "DELETED" or moment.phase in _ENDED:
+            if sitting.get(place) == who:
+                del sitting[place]
+        elif sitting.setdefault(place, who) != who:
+            found.append(
+                f"{moment.name} in seat {seat} of admission {moment.admission} beside {sitting[place][1]}"
+            )
+    return found
