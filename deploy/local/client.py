@@ -97,9 +97,15 @@ class Client:
         self, method: str, path: str, body: str | None = None, content_type: str = "application/json"
     ) -> http.client.HTTPResponse:
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
-        if self._connection is None:
-            self._connection = http.client.HTTPSConnection(
-                self._host, timeout=self._timeout, context=self._context
-            )
+        if self._connection is not None:
+            try:
+                self._connection.request(method, path, body, headers)
+                return self._connection.getresponse()
+            except (ssl.SSLEOFError, http.client.RemoteDisconnected, ConnectionError):
+                # The server may close a connection that is idle; nothing was read on it then.
+                self.close()
+        self._connection = http.client.HTTPSConnection(
+            self._host, timeout=self._timeout, context=self._context
+        )
         self._connection.request(method, path, body, headers)
         return self._connection.getresponse()

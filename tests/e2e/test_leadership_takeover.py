@@ -112,6 +112,7 @@ def test_the_api_server_may_die_while_pods_are_let_go(scene: Scene) -> None:
     scene.leave()
     leader = scene.start()
     with scene.yard("no-api-server") as yard:
+        yard.without_history = True
         company = Company.arrive(yard)
         yard.wait(lambda: bool(yard.nodes_of()), "the first pod to be bound")
         scene.stack.cluster.restart_api_server(down_for=0.5)

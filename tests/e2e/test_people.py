@@ -5,6 +5,7 @@ import json
 from deploy.local.stack import Stack
 from tests.e2e.gangs import finish_all
 from tests.e2e.yard import GPU, Yard, grouped, pod_group, volcano_job
+from tests.waiting import until
 
 
 def lines(text: str) -> list[list[str]]:
@@ -29,6 +30,10 @@ def test_kubectl_get_shows_what_users_of_volcano_expect(yard: Yard) -> None:
         ("waits", "Pending", "2"),
     ]
     assert jobs[1][3] == "2"
+    until(
+        lambda: lines(get("get", "podgroup", "ring", "-n", yard.name).stdout)[1][3] == "2",
+        "the group to count its pods",
+    )
     groups = lines(get("get", "podgroup", "ring", "-o", "wide", "-n", yard.name).stdout)
     assert groups[0] == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE"]
     assert groups[1][:4] == ["ring", "Running", "2", "2"]

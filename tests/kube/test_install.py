@@ -158,7 +158,7 @@ async def test_uninstalling_leaves_nothing(bare: Client) -> None:
 
 
 async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(client: Client) -> None:
-    await becomes(lambda: _gone(client, HOME))
+    await becomes(lambda: _gone(client, HOME), within=90)
     await _installed(client)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
     await client.create(f"{HOME}/secrets", secret)
