@@ -26,6 +26,7 @@ from admission.web.reader import SqlReader
 from admission.web.reading import Check, NotLeading
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded import EmbeddedPostgres
+from queues.sql.leadership import holder
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Controller:
                 reader=SqlReader(database),
                 metrics=self._metrics.text,
                 ready=self._checks(database),
-                snapshot=self._snapshot,
+                snapshot=lambda: self._snapshot(database),
             )
             await stack.enter_async_context(web.serving(application, settings.http_address))
             async with asyncio.TaskGroup() as tasks:
@@ -156,10 +157,12 @@ class Controller:
 
         return {"postgres": postgres, "leader": leader}
 
-    async def _snapshot(self) -> bytes:
+    async def _snapshot(self, database: Database) -> bytes:
         cycle = self._lead.cycle if self._lead is not None else None
         if cycle is None or cycle.last is None:
-            raise NotLeading(identity=self._settings.identity, leader="another replica")
+            async with database.transaction() as tx:
+                leads = await holder(tx)
+            raise NotLeading(identity=self._settings.identity, leader=leads or "nobody")
         return await asyncio.to_thread(save, cycle.last.snapshot, cycle.last.plan)
 
     def _requests(self) -> dict[tuple[str, str], int]:

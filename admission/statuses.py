@@ -14,7 +14,7 @@ from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState
 from admission.jobs.work import companions_of
 from admission.kube.client import Client
-from admission.kube.status import Events, Status
+from admission.kube.status import WAIT, Events, Status
 from admission.portrait import Portrait
 from admission.status import (
     JobStatusFacts,
@@ -194,7 +194,7 @@ class Statuses:
             portrait = world.portraits.get(key)
             reason = None if portrait is None else self._problem(portrait) or _reason(world, portrait)
             if reason is not None:
-                self._note(world, key, reason=reason.code, message=reason.message, action="Wait")
+                self._note(world, key, reason=reason.code, message=reason.message, action=WAIT)
 
     def _problem(self, portrait: Portrait) -> Reason | None:
         """What is wrong though nothing is waited for."""

@@ -45,6 +45,8 @@ BUSY_LOOK: Final = 0.25
 _AFTER_FAILURE: Final = 2.0
 #: Events beyond this backlog are dropped, the oldest first.
 BACKLOG: Final = 2000
+#: Action of events that tell why something waits.
+WAIT: Final = "Wait"
 
 
 class Pace:
@@ -265,7 +267,10 @@ def _meddled(known: _Known, wanted: StatusWanted, now: float) -> bool:
 
 
 class Events:
-    """Tells what happened to an object, each thing once until something else happens to it."""
+    """Tells what happened to an object.
+
+    Why it waits is told once per reason, however these take turns, until it is admitted or taken back.
+    """
 
     def __init__(
         self,
@@ -282,16 +287,19 @@ class Events:
         self._instance = instance
         self._busy = busy
         self._pace = Pace(busy, 40.0, PER_SECOND_BUSY)
-        self._told: OrderedDict[str, str] = OrderedDict()
+        #: uid → what it was told last, oldest first: an event of its life, then why it waits.
+        self._told: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[Note, int]] = OrderedDict()
         self._news = asyncio.Event()
 
     def tell(self, note: Note) -> None:
-        """Have it told; returns at once. The same reason again and again is told once."""
+        """Have it told; returns at once."""
         uid = note.ref.uid
-        if self._told.get(uid) == note.reason:
+        told = self._told.get(uid, ())
+        waits = note.action == WAIT
+        if note.reason in (told if waits else told[-1:]):
             return
-        self._told[uid] = note.reason
+        self._told[uid] = (*told, note.reason) if waits else (note.reason,)
         self._told.move_to_end(uid)
         if len(self._told) > 10 * BACKLOG:
             self._told.popitem(last=False)

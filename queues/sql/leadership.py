@@ -100,6 +100,14 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
     return number is not None
 
 
+async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
+    """Who leads now; None: nobody."""
+    found = await tx.scalar(
+        select(leases.c.holder).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
+    )
+    return None if found is None else str(found)
+
+
 _CHECK = (
     select(leases.c.expires > func.clock_timestamp())
     .where(

@@ -5,7 +5,7 @@ import asyncio
 from sqlalchemy import text
 
 from queues.sql.database import Database
-from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, Term, Trust, elect, renew, resign
+from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, Term, Trust, elect, holder, renew, resign
 
 
 async def let_it_expire(muster: Database) -> None:
@@ -65,6 +65,15 @@ async def test_who_resigns_is_followed_at_once(muster: Database) -> None:
         assert await resign(tx, term)
         assert not await resign(tx, term)
     assert await attempt(muster, "b") == Term(holder="b", number=2)
+
+
+async def test_everybody_can_see_who_leads(muster: Database) -> None:
+    assert await attempt(muster, "a") is not None
+    async with muster.transaction() as tx:
+        assert await holder(tx) == "a"
+    await let_it_expire(muster)
+    async with muster.transaction() as tx:
+        assert await holder(tx) is None
 
 
 async def test_a_lease_ends_by_the_clock_of_the_database(muster: Database) -> None:

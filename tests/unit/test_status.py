@@ -6,7 +6,7 @@ from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState, JobView, Phase, advance
 from admission.jobs.work import companions_of
-from admission.kube.status import event
+from admission.kube.status import WAIT, Events, StatusCounts, event
 from admission.status import (
     Condition,
     JobStatusFacts,
@@ -255,3 +255,17 @@ def test_an_admitted_pod_that_is_stuck_says_so_until_it_is_not() -> None:
 def test_fields_of_a_group_that_are_not_acted_on_are_a_condition() -> None:
     told = conditions(pod_group_status(group(unsupported=("spec.subGroupPolicy",))))["UnsupportedField"]
     assert told["message"] == "accepted, but not acted on: spec.subGroupPolicy"
+
+
+async def test_reasons_that_take_turns_are_told_once_each() -> None:
+    events = Events(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+
+    def tell(reason: str, action: str = WAIT) -> int:
+        events.tell(Note(ref=GROUP, reason=reason, message="", action=action))
+        count = len(events._waiting)
+        events._waiting.clear()
+        return count
+
+    assert [tell("QueueLimit"), tell("NoFit"), tell("QueueLimit"), tell("NoFit")] == [1, 1, 0, 0]
+    assert [tell("Admitted", "Admit"), tell("Admitted", "Admit"), tell("QueueLimit")] == [1, 0, 1]
+    assert tell("Admitted", "Admit") == 1, "further members were admitted after waiting"
