@@ -52,6 +52,7 @@ T = TypeVar("T")
 _M = TypeVar("_M", bound=Model)
 
 INVALID_SPEC: Final = "InvalidSpec"
+_LONGEST_NUMBER: Final = 18
 _ONE_POD: Final = Resources({PODS: 1})
 _VALIDATION: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 
@@ -92,7 +93,7 @@ def pod_fact(pod: Pod) -> PodFact:
     annotations, labels = meta.annotations or {}, meta.labels or {}
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     gated = names.GATE in gates
-    admission = _number(annotations.get(names.ADMISSION_ID))
+    admission = number(annotations.get(names.ADMISSION_ID))
     queue = (
         labels.get(names.QUEUE_LABEL)
         or annotations.get(names.QUEUE_ANNOTATION)
@@ -128,13 +129,13 @@ def pod_fact(pod: Pod) -> PodFact:
         controlled=any(reference.controller for reference in meta.owner_references or ()),
         group=group,
         task=_of_job(names.TASK_SPEC, annotations, labels) or "",
-        index=_number(
+        index=number(
             _of_job(names.COMPLETION_INDEX, annotations, labels)
             or _of_job(names.TASK_INDEX, annotations, labels)
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)),
-        version=_number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
+        version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
         exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,
         restarts=sum(
@@ -310,14 +311,15 @@ def _of_job(name: str, annotations: Mapping[str, str], labels: Mapping[str, str]
     return annotations.get(name) or labels.get(name)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+def number(text: str | None) -> int | None:
+    """A number that users may have written; None: it is none, or too long for a bigint."""
+    return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def _seat(text: str | None) -> tuple[str, int] | None:
     name, _, ordinal = (text or "").rpartition("/")
-    number = _number(ordinal)
-    return None if number is None else (name, number)
+    index = number(ordinal)
+    return None if index is None else (name, index)
 
 
 def _refused(conditions: tuple[Condition, ...] | None) -> tuple[int, str] | None:

@@ -20,7 +20,7 @@ from admission.kube.objects import (
     PodTemplate,
     VolcanoJob,
 )
-from admission.kube.translate import INVALID_SPEC, condition, explained, one, seconds, without_pin
+from admission.kube.translate import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
 from queues.spec import names
@@ -211,8 +211,9 @@ def indexes(text: str | None, *, below: int) -> frozenset[int]:
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found.update(range(int(first), min(int(last or first) + 1, below)))
+        start, end = number(first), number(last or first)
+        if start is not None and end is not None:
+            found.update(range(start, min(end + 1, below)))
     return frozenset(found)
 
 
@@ -229,10 +230,11 @@ def _gang(text: str | None, parallelism: int) -> tuple[int, _Obstacle]:
     if text is None:
         return parallelism, None
     expected = f"a number from 1 to spec.parallelism ({parallelism})"
-    if not text.isdecimal() or not 0 < int(text) <= parallelism:
+    least = number(text)
+    if least is None or not 0 < least <= parallelism:
         where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
         return parallelism, (INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
-    return int(text), None
+    return least, None
 
 
 def _queue(written: str | None, meta: Metadata) -> QueueName | None:
@@ -301,8 +303,8 @@ def _directed(template: bytes) -> AdmissionId | None:
         meta = msgspec.json.decode(template, type=_Annotated).metadata
     except msgspec.DecodeError:
         return None
-    text = ((meta and meta.annotations) or {}).get(names.ADMISSION_ID, "")
-    return AdmissionId(int(text)) if text.isdecimal() else None
+    written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
+    return None if written is None else AdmissionId(written)
 
 
 def _task_minimums(spec: JobSpec) -> list[int]:

@@ -6,6 +6,7 @@ import pytest
 from admission.facts import PodPhase
 from admission.jobs.job import JobSpec, read_job
 from admission.jobs.lifecycle import JobState, JobView, Phase
+from admission.jobs.plugins.flags import port
 from admission.jobs.pods import PodRules
 from admission.jobs.work import JobWork, companions_of, work_for
 from queues.errors import InvalidDocument
@@ -214,3 +215,9 @@ def test_a_job_reads_the_same_as_after_volcanos_webhook() -> None:
 def test_a_job_of_the_wrong_shape_is_refused_with_the_place() -> None:
     with pytest.raises(InvalidDocument, match=r"spec\.tasks\[0\]\.replicas"):
         read_job({"metadata": {}, "spec": {"tasks": [{"replicas": "two"}]}})
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0", "65536", "a"])
+def test_a_port_that_is_none_is_an_invalid_document(text: str) -> None:
+    with pytest.raises(InvalidDocument):
+        port("pytorch", "port", text)

@@ -20,6 +20,7 @@ from admission.kube.translate import (
 )
 from queues.quota import ROOT
 from queues.resources import Resources
+from queues.spec import names
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
 
 
@@ -270,3 +271,11 @@ def test_a_complaint_names_field_found_and_expected() -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
         msgspec.json.decode(b'{"metadata":{"name":1}}', type=Node)
     assert explained(raised.value) == "metadata.name: found int, expected str"
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 19, "-1", "1.5", ""])
+def test_a_number_that_no_column_holds_is_none(text: str) -> None:
+    """Anybody may write annotations, also ones that Python refuses to read as a number."""
+    keys = (names.ADMISSION_ID, names.JOB_VERSION, names.TASK_INDEX)
+    found = a_pod({"annotations": {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}})
+    assert (found.admission, found.version, found.index, found.seat) == (None, 0, None, None)

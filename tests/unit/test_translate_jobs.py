@@ -17,6 +17,7 @@ from admission.kube.translate_jobs import (
     volcano_job_fact,
 )
 from queues.resources import Resources
+from queues.spec import names
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}
@@ -386,3 +387,8 @@ def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can
     assert asks(asked, replace(asked, generation="another"))
     assert not asks(asked, replace(asked, phase="Running"))
     assert not asks(asked, None)
+
+
+def test_a_minimum_of_five_thousand_digits_is_an_obstacle() -> None:
+    fact = a_job({"annotations": {names.GROUP_MIN_MEMBER: "9" * 5000}})
+    assert fact.obstacle is not None

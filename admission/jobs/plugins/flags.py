@@ -37,6 +37,6 @@ def boolean(plugin: str, name: str, value: str) -> bool:
 
 def port(plugin: str, name: str, value: str) -> int:
     """A port number. Raises InvalidDocument."""
-    if value.isascii() and value.isdigit() and 0 < int(value) < 65536:
+    if value.isascii() and value.isdigit() and len(value) < 6 and 0 < int(value) < 65536:
         return int(value)
     raise InvalidDocument(where=f"spec.plugins.{plugin} --{name}", found=value, expected="a port, 1 to 65535")
