@@ -16,6 +16,7 @@ from admission.facts import Change
 from admission.jobs.lifecycle import JobTransition
 from admission.world import World
 from queues.quota import ROOT, Account, QueueTree
+from queues.sql import views
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.usage import Usage
@@ -129,6 +130,8 @@ class Cycle:
         world = self.world
         changes = self._drain()
         world.observe(changes)
+        if world.unasked:
+            await recall(self._database, world)
         world.refresh(now)
         if await self._save(self._database, self._term, world):
             self._pause("intake-committed")
@@ -274,3 +277,10 @@ class Cycle:
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
         )
+
+
+async def recall(database: Database, world: World) -> None:
+    """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
+    asked = frozenset(world.unasked)
+    async with database.transaction() as tx:
+        world.learn_closed(asked, await views.closed_among(tx, asked))

@@ -96,8 +96,6 @@ class Lead:
         world = self.world = World(ledger_rows(rows), means.patience)
         self.informers.drain()
         world.begin(rows.queues, rows.node_limits, self.informers.everything())
-        async with means.database.transaction() as tx:
-            world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
         tasks.create_task(self._keep_partitions(), name="partitions")
         careers = Careers(means.rules)
         release = Release(means.client, world, guard, again=self._look_again, pause=means.pause)

@@ -93,6 +93,10 @@ class World:
         #: Admissions that the ledger has closed, with their workload, as long as that is there.
         self.closed: dict[AdmissionId, WorkloadKey] = {}
         self._closed_of: dict[WorkloadKey, set[AdmissionId]] = {}
+        #: Admissions named on live pods of which the ledger has to say whether it closed them.
+        self.unasked: set[AdmissionId] = set()
+        #: Those that it does not know: its pods come from another ledger.
+        self._unheard_of: set[AdmissionId] = set()
         #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
         self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
         self.unsaved = Unsaved()
@@ -139,11 +143,6 @@ class World:
                 self.unsaved.queues[name] = None
         self.stock.unsaved.update(name for name in nodes if name not in self.stock.nodes)
 
-    def unknown_admissions(self) -> set[AdmissionId]:
-        """Admissions named on pods that are not open: closed earlier, or of another ledger."""
-        named = {pod.admission for pod in self.pods.values() if pod.admission is not None}
-        return named - self.admissions.keys()
-
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
     def observe(self, changes: Iterable[Change]) -> None:
@@ -179,7 +178,14 @@ class World:
                 self._members.setdefault((fact.namespace, fact.group), set()).add(uid)
             if fact.owner is not None:
                 self._controlled.setdefault(fact.owner, set()).add(uid)
+            if fact.admission is not None and is_live(fact):
+                self._wonder_about(fact.admission)
         self._settle(uid)
+
+    def _wonder_about(self, admission: AdmissionId) -> None:
+        """A pod may come late: a deposed leader let it go, for an admission that was closed long ago."""
+        if not (admission in self.admissions or admission in self.closed or admission in self._unheard_of):
+            self.unasked.add(admission)
 
     def _settle(self, uid: str) -> None:
         """Find out whose pod it is, and put its use on its node if it is in nobody's books."""
@@ -334,6 +340,17 @@ class World:
 
     def _seated_on(self, node: NodeName) -> set[WorkloadKey]:
         return {self.admissions[id_].workload for id_ in self._on_node.get(node, ())}
+
+    def learn_closed(
+        self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]
+    ) -> None:
+        """What the ledger says about ``unasked`` ones: closed, of these workloads; of others it never heard."""
+        self.unasked.difference_update(asked)
+        self._unheard_of.update(set(asked) - closed.keys())
+        for id_, key in closed.items():
+            self.closed[id_] = key
+            self._closed_of.setdefault(key, set()).add(id_)
+            self._stale.add(key)
 
     def put_job(self, uid: str, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""

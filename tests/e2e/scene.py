@@ -33,7 +33,7 @@ from tests.waiting import until
 
 #: Short times, so that a test need not wait for the next leader; the default ones are tried by themselves.
 BRISK = {
-    "MUSTER_LEASE_SECONDS": "2",
+    "MUSTER_LEASE_SECONDS": "3",
     "MUSTER_RETRY_SECONDS": "0.5",
     "MUSTER_REFUSAL_GRACE_SECONDS": "5",
     "MUSTER_BACKOFF_SECONDS": "1",

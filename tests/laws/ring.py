@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from admission.careers import Careers
 from admission.compose import is_live
-from admission.cycle import Cycle
+from admission.cycle import Cycle, recall
 from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
-from admission.facts import Change
+from admission.facts import Change, PodPhase
 from admission.jobs.pods import PodMold, PodRules
 from admission.jobs.work import JobWork
 from admission.kube import intake
@@ -26,7 +26,7 @@ from admission.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
 from queues.sql import leadership, views
 from queues.sql.database import Database
-from queues.workload import WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 from tests.laws.toy_cluster import ToyCluster
 
 PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
@@ -53,6 +53,12 @@ class Ring:
     #: Orders under way: (uid, intent) → whose, and what.
     under_way: dict[tuple[str, str], tuple[WorkloadKey, Order]] = field(default_factory=dict)
     works: dict[WorkloadKey, JobWork] = field(default_factory=dict)
+    #: What deposed leaders had sent, or were about to send: it may still arrive.
+    late: list[Order | JobWork] = field(default_factory=list)
+    #: Objects (uid) that such a write has touched.
+    came_late: set[str] = field(default_factory=set)
+    #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
+    succeeded: set[tuple[str, str]] = field(default_factory=set)
     _echo: dict[tuple[str, str], int] = field(default_factory=dict)
     _fault: tuple[str, type[BaseException] | None] = ("", None)
 
@@ -79,6 +85,7 @@ class Ring:
             await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
             term = await leadership.elect(tx, f"leader-{self.terms}", 600.0)
         assert term is not None
+        self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
         self.under_way, self.works, self._echo = {}, {}, {}
         self.careers = Careers(PodRules())
         self.world = await self.loaded(self.cluster.list_anew())
@@ -100,8 +107,7 @@ class Ring:
             rows = await views.load_world(tx)
         world = World(ledger_rows(rows), PATIENCE)
         world.begin(rows.queues, rows.node_limits, facts)
-        async with self.database.transaction() as tx:
-            world.closed.update(await views.closed_among(tx, world.unknown_admissions()))
+        await recall(self.database, world)
         return world
 
     def _pass(self, point: str) -> None:
@@ -117,6 +123,7 @@ class Ring:
     ) -> None:
         """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
         self.world.observe(self.cluster.deliver(None if delivered is None else dict(delivered)))
+        open_before = set(self.world.admissions)
         self._fault = fault
         try:
             await self.cycle.turn()
@@ -127,8 +134,16 @@ class Ring:
             return
         finally:
             self._fault = ("", None)
+        self._none_freed_too_early(open_before - self.world.admissions.keys())
         touched, self.world.touched = self.world.touched, set()
         self.look_at(touched)
+
+    def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
+        """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
+        for pod in self.world.pods.values():
+            late = pod.uid in self.came_late or (pod.owner is not None and pod.owner.uid in self.came_late)
+            late = late or self.world.is_booked(pod, self.world._owner.get(pod.uid))
+            assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
     def look_at(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
@@ -178,15 +193,45 @@ class Ring:
             done += 1
             task = next(task for task in work.spec.tasks if task.name == wanted.task)
             mold = PodMold(work.spec, task, work.stamps[wanted.admission])
+            name = work.spec.pod_name(wanted.task, wanted.index)
+            again = (work.key.uid, name) in self.succeeded and work.key.uid not in self.came_late
+            assert not again, f"{name} has succeeded and would run again"
             try:
                 self.cluster.create_pod(mold.cast(wanted.index, wanted.node))
             except Conflict:
-                pod = self.cluster.pod_named(work.spec.pod_name(wanted.task, wanted.index))
+                pod = self.cluster.pod_named(name)
                 assert pod is not None
                 admission = int(pod["metadata"]["annotations"]["muster.dev/admission-id"])
                 if admission not in work.stamps and "deletionTimestamp" not in pod["metadata"]:
                     self.cluster.delete_pod(pod["metadata"]["uid"])
         return done
+
+    def clean_up(self, number: int) -> None:
+        """Somebody deletes a pod of a Volcano Job that has succeeded, once Postgres knows."""
+        ended = [
+            (key, pod)
+            for key, outcomes in self.world.outcomes.items()
+            for pod in self.world.pods_of(key)
+            if outcomes.get(pod.seat or ("", -1)) is PodPhase.SUCCEEDED
+            and pod.uid in self.cluster.objects["pods"]
+            and pod.uid not in self.world.unsaved.outcomes
+        ]
+        if ended:
+            key, pod = ended[number % len(ended)]
+            self.succeeded.add((key.uid, pod.name))
+            self.cluster.remove("pods", pod.uid)
+
+    def write_late(self, number: int) -> None:
+        """A write of a deposed leader arrives after all."""
+        if self.late:
+            late = self.late.pop(number % len(self.late))
+            if isinstance(late, JobWork):
+                self.came_late.add(late.key.uid)
+                self._do(late, 2)
+                return
+            self.came_late.add(late.uid)
+            with suppress(Conflict, NotFound, Refused):
+                self.cluster.carry_out(late)
 
     async def crash(self) -> None:
         """Everything in memory is lost; somebody else leads."""

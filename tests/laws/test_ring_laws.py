@@ -183,6 +183,14 @@ class RingUnderFaults(RuleBasedStateMachine):
     def crash(self) -> None:
         self.does(self.ring.crash())
 
+    @rule(number=which)
+    def ended_pod_is_cleaned_up(self, number: int) -> None:
+        self.ring.clean_up(number)
+
+    @rule(number=which)
+    def write_of_an_old_leader_arrives(self, number: int) -> None:
+        self.ring.write_late(number)
+
     @rule()
     def old_leader_wakes(self) -> None:
         self.does(self.ring.wake_deposed())
@@ -313,7 +321,7 @@ def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, ste
 async def test_nothing_is_lost_or_doubled_whatever_happens_between_two_steps(database: str) -> None:
     connected = await Database.connect(database)
     try:
-        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 15, 30)
+        await asyncio.to_thread(play, connected, asyncio.get_running_loop(), 25, 40)
     finally:
         await connected.close()
 
