@@ -26,7 +26,7 @@ from queues.workload import AdmissionId, WorkloadKey
 _log = logging.getLogger(__name__)
 
 #: What was done is not done again for so long, while the watch has not shown it yet.
-ECHO_SECONDS: Final = 5.0
+ECHO_SECONDS: Final = 30.0
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
 _FIRST_PAUSE: Final = 0.2

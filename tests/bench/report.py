@@ -42,29 +42,36 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def table(rounds: Mapping[str, Sequence[Figures]]) -> str:
-    """A line per form: medians over its rounds."""
+    """A line per form: medians over its rounds.
+
+    The two last columns say what everything together cost per pod, whoever else had the processors meanwhile.
+    """
     head = (
-        f"{'':<18}{'pods/s':>8}{'p50 s':>8}{'p95 s':>8}{'p99 s':>8}"
-        f"{'Muster MB':>11}{'CPU s':>7}{'Postgres':>10}{'API server':>12}{'all':>7}{'load':>7}"
+        f"{'':<14}{'pods/s':>7}{'p50 s':>8}{'p95 s':>8}{'p99 s':>8}  {'Muster MB':>9}{'CPU s':>6}  {'Postgres':>8}"
+        f"  {'load':>4}  {'CPU ms/pod: bound':>17}{'idle':>6}  of which until bound"
     )
     return "\n".join([head, *(_row(name, figures) for name, figures in rounds.items())])
 
 
 def _row(name: str, figures: Sequence[Figures]) -> str:
-    def middle(*values: float) -> float:
-        return median(values)
-
-    def of(component: str) -> float:
-        return middle(*(one.cpu_seconds.get(component, 0.0) for one in figures))
-
-    late = [middle(*(percentile(one.latencies, share) for one in figures)) for share in (0.5, 0.95, 0.99)]
+    late = [median(percentile(one.latencies, share) for one in figures) for share in (0.5, 0.95, 0.99)]
+    until_bound = {
+        part: median(one.cpu_until_bound[part] / one.pods * 1000 for one in figures)
+        for part in figures[0].cpu_until_bound
+    }
     return (
-        f"{name:<18}{middle(*(one.pods_per_second for one in figures)):8.1f}"
+        f"{name:<14}{median(one.pods_per_second for one in figures):7.1f}"
         + "".join(f"{value:8.3f}" for value in late)
-        + f"{max(one.memory_mb for one in figures):11.1f}{of('muster'):7.1f}{of('postgres'):10.1f}"
-        + f"{of('kube-apiserver'):12.1f}{middle(*(sum(one.cpu_seconds.values()) for one in figures)):7.1f}"
-        + f"{middle(*(one.load_cpu_seconds for one in figures)):7.1f}"
+        + f"  {max(one.memory_mb for one in figures):9.1f}{_cpu(figures, 'muster'):6.1f}"
+        + f"  {_cpu(figures, 'postgres'):8.1f}  {median(one.load_cpu_seconds for one in figures):4.1f}"
+        + f"  {sum(until_bound.values()):17.2f}"
+        + f"{median(sum(one.cpu_seconds.values()) / one.pods * 1000 for one in figures):6.2f}  "
+        + " ".join(f"{part.removeprefix('kube-')} {spent:.2f}" for part, spent in until_bound.items())
     )
+
+
+def _cpu(figures: Sequence[Figures], part: str) -> float:
+    return median(one.cpu_seconds.get(part, 0.0) for one in figures)
 
 
 def throughput(rounds: Mapping[str, Sequence[Figures]], form: str, beside: str) -> Mark:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -45,7 +46,9 @@ class Figures:
     submitting_seconds: float
     latencies: list[float]
     load_cpu_seconds: float
-    #: CPU seconds by component, Muster and Postgres included, until Muster was idle again.
+    #: CPU seconds by component, Muster and Postgres included, until the last pod was bound …
+    cpu_until_bound: dict[str, float]
+    #: … and until everything was idle again: statuses told, pods running.
     cpu_seconds: dict[str, float]
     #: Of Muster; 0 without it.
     memory_mb: float
@@ -79,7 +82,7 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
         pids |= {name: cluster.pid(name) for name in COMMANDS}
         processes.wait_until_idle(pids.values())
         requests_before = cluster.requests() if audit else Counter[Any]()
-        before = {name: processes.cpu_seconds([pid]) for name, pid in pids.items()}
+        before = _cpu(pids)
         seen = _load(
             Request(
                 kubeconfig=str(cluster.kubeconfig),
@@ -90,8 +93,9 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
                 one_at_a_time=one_at_a_time,
             )
         )
+        until_bound = _cpu(pids)
         processes.wait_until_idle(pids.values())
-        spent = {name: processes.cpu_seconds([pid]) - before[name] for name, pid in pids.items()}
+        until_idle = _cpu(pids)
         requests = cluster.requests() - requests_before if audit else Counter[Any]()
         return Figures(
             form=form.value,
@@ -100,13 +104,18 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
             submitting_seconds=seen["submitting_seconds"],
             latencies=seen["latencies"],
             load_cpu_seconds=seen["cpu_seconds"],
-            cpu_seconds=spent,
+            cpu_until_bound={name: until_bound[name] - before[name] for name in pids},
+            cpu_seconds={name: until_idle[name] - before[name] for name in pids},
             memory_mb=processes.peak_memory_mb(muster.process.pid) if muster is not None else 0.0,
             requests={
                 " ".join((user.replace(USERNAME, "muster"), verb, what)): count
                 for (user, verb, what), count in requests.items()
             },
         )
+
+
+def _cpu(pids: Mapping[str, int]) -> dict[str, float]:
+    return {name: processes.cpu_seconds([pid]) for name, pid in pids.items()}
 
 
 def _load(request: Request) -> dict[str, Any]:
