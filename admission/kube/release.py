@@ -21,7 +21,7 @@ from queues.workload import WorkloadKey
 _log = logging.getLogger(__name__)
 
 #: An order that was carried out is not repeated for this long, while the watch has not shown its effect yet.
-ECHO_SECONDS: Final = 10.0
+ECHO_SECONDS: Final = 30.0
 _MANY_ECHOES: Final = 20_000
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 30.0
