@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from admission import rubbish
 from admission.cycle import TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
@@ -48,6 +49,7 @@ class Controller:
         """Run until told to stop; the exit code."""
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
+        rubbish.seldom()
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

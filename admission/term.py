@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
+from admission import rubbish
 from admission.careers import Careers
 from admission.cycle import Cycle, TurnReport
 from admission.engine.plan import Reason
@@ -139,6 +140,8 @@ class Lead:
                     await asyncio.sleep(DATABASE_PAUSE)
                     continue
                 guard()
+                if not self.ready:
+                    rubbish.keep_what_there_is()
                 self.ready = True
                 means.observe(report)
                 touched, world.touched = world.touched, set()
