@@ -73,6 +73,8 @@ class Sight:
     #: Not before (seconds since the epoch), rollbacks so far.
     backoff: tuple[int, int] = (0, 0)
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
+    #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
+    left_at: int = 0
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.
     taken_nodes: frozenset[NodeName] = frozenset()
@@ -128,9 +130,9 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
-    refused = [pod for place in open_ for pod in place.sitting.values() if pod.refused and not pod.node]
+    refused = [pod for place in open_ for pod in _unplaced(place) if pod.refused and not pod.node]
     evictable = {} if over else _evictable(sight, open_, ended, now, patience)
-    stuck = [pod for pod in refused if _refused(pod, now, patience) and not pod.controlled]
+    stuck = [pod for pod in refused if _refused(pod, sight, now, patience) and not pod.controlled]
     held = sum(len(place.admission.holding()) for place in open_)
     return Portrait(
         key=sight.key,
@@ -151,7 +153,7 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
             for place in open_
             if place.admission.started
             for pod in place.sitting.values()
-            if pod.controlled and _refused(pod, now, patience)
+            if pod.controlled and _refused(pod, sight, now, patience)
         ),
         strays=_strays(sight, occupancies),
         unbooked=unbooked,
@@ -370,8 +372,17 @@ def _all_bound(place: Occupancy) -> bool:
     return held > 0 and sum(pod.node is not None for pod in place.sitting.values()) >= held
 
 
-def _refused(pod: PodFact, now: int, patience: Patience) -> bool:
-    return pod.refused is not None and pod.node is None and now - pod.refused[0] >= patience.refusal_grace
+def _unplaced(place: Occupancy) -> tuple[PodFact, ...]:
+    """Pods whose refusal counts. One without a seat of its own waits while an earlier occupant is on its way out."""
+    leaving = any(pod.deleting for pod in place.sitting.values())
+    return (*place.sitting.values(), *(() if leaving else place.standing))
+
+
+def _refused(pod: PodFact, sight: Sight, now: int, patience: Patience) -> bool:
+    """Whether the scheduler has had its time, from when there was room for the pod."""
+    if pod.refused is None or pod.node is not None:
+        return False
+    return now - max(pod.refused[0], sight.left_at) >= patience.refusal_grace
 
 
 def _evictable(
@@ -400,7 +411,7 @@ def _evictable(
                 if admission.seats[index].node in sight.dead_nodes
             }
         )
-        refusals = [pod for pod in (*place.sitting.values(), *place.standing) if _refused(pod, now, patience)]
+        refusals = [pod for pod in _unplaced(place) if _refused(pod, sight, now, patience)]
         if refusals and refusals[0].refused:
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
             found[admission.id] = ("Refused", message, not_before)

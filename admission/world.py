@@ -124,6 +124,9 @@ class World:
         self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
         self._started: dict[AdmissionId, None] = {}
         self._unbooked: dict[WorkloadKey, Unbooked] = {}
+        #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
+        self.left_at: dict[WorkloadKey, int] = {}
+        self._left: set[WorkloadKey] = set()
         self._stale: set[WorkloadKey] = set()
         self._timed: set[WorkloadKey] = set()
         for admission in rows.admissions:
@@ -172,6 +175,8 @@ class World:
             _discard(self._members, (before.namespace, before.group), uid)
         if before is not None and before.owner is not None:
             _discard(self._controlled, before.owner, uid)
+        if before is not None and fact is None and before.node is not None and uid in self._owner:
+            self._left.add(self._owner[uid])
         if fact is not None:
             self.pods[uid] = fact
             if fact.group:
@@ -341,9 +346,7 @@ class World:
     def _seated_on(self, node: NodeName) -> set[WorkloadKey]:
         return {self.admissions[id_].workload for id_ in self._on_node.get(node, ())}
 
-    def learn_closed(
-        self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]
-    ) -> None:
+    def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
         """What the ledger says about ``unasked`` ones: closed, of these workloads; of others it never heard."""
         self.unasked.difference_update(asked)
         self._unheard_of.update(set(asked) - closed.keys())
@@ -433,6 +436,8 @@ class World:
     def refresh(self, now: int) -> None:
         """Bring the portraits of everything stale up to date, and note what must be saved first."""
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
+        self.left_at.update(dict.fromkeys(self._left, now))
+        self._left.clear()
         for key in sorted(stale):
             before, portrait = self.portraits.get(key), self._portray(key, now)
             if before is not None and portrait is not None and before.workload == portrait.workload:
@@ -442,6 +447,7 @@ class World:
             self.touched.add(key)
             if portrait is None:
                 self.portraits.pop(key, None)
+                self.left_at.pop(key, None)
                 self.unsaved.arrivals.pop(key, None)
                 if key in self.arrivals:
                     self.unsaved.departed[key] = None
@@ -478,6 +484,7 @@ class World:
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
             backoff=self.backoffs.get(key, (0, 0)),
+            left_at=self.left_at.get(key, 0),
             dead_nodes=dead_nodes,
             taken_nodes=taken_nodes,
             busy=self.is_busy(key),

@@ -5,7 +5,7 @@ What is left out is what talks: informers and HTTP. A crash forgets everything t
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from sqlalchemy import text
@@ -269,9 +269,11 @@ class Ring:
             return  # while pods are being made, a missing pod means nothing yet: only this process knows
         fresh = await self.loaded(self.cluster.everything_known())
         now = self.cluster.now
-        fresh.refresh(now)
         kept = self.world
         kept.refresh(now)
+        # Only a hint, and not stored.
+        fresh.left_at = dict(kept.left_at)
+        fresh.refresh(now)
         news = kept.news
         mine, theirs = seen(kept), seen(fresh)
         for part, value in theirs.items():
@@ -358,7 +360,11 @@ def seen(world: World) -> dict[str, Any]:
 
 
 def _differ(mine: Any, theirs: Any) -> str:
-    if not isinstance(mine, dict):
+    if is_dataclass(mine) and type(mine) is type(theirs):
+        names = [each.name for each in fields(mine)]
+        differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
+        return "\n".join(f"{name}: {_differ(getattr(mine, name), getattr(theirs, name))}" for name in differ)
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
         return f"{mine!r}\n≠ {theirs!r}"
     keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-    return "\n".join(f"{key}:\n  {mine.get(key)!r}\n≠ {theirs.get(key)!r}" for key in keys)
+    return "\n".join(f"{key}: {_differ(mine.get(key), theirs.get(key))}" for key in keys)

@@ -266,3 +266,28 @@ def test_a_volcano_job_of_a_final_phase_is_over() -> None:
 
 def test_volcano_pods_keep_their_seats_while_the_job_is_there() -> None:
     assert portrait(volcano_job(1), [], [admission(VOLCANO, "n1", started=True)]).ended == {}
+
+
+def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None:
+    fact = job(2, directed=AdmissionId(1), suspended=False)
+    leaving = released("old", None, "n1", deleting=True)
+    stays = released("stays", None, "n2")
+    refused = released("new", None, refused=(NOW - 60, "no room"))
+    held = [admission(JOB, "n1 n2", started=True)]
+    assert portrait(fact, [leaving, stays, refused], held).evictable == {}
+    just_gone = portrait(fact, [stays, refused], held, left_at=NOW - GRACE + 1)
+    assert just_gone.evictable == {}
+    assert just_gone.timed
+    assert (
+        portrait(fact, [stays, refused], held, left_at=NOW - GRACE).evictable[AdmissionId(1)][0] == "Refused"
+    )
+
+
+def test_a_refusal_of_a_pod_without_a_seat_is_looked_at_again_in_time() -> None:
+    waiting = portrait(
+        job(1, directed=AdmissionId(1)),
+        [released("new", None, refused=(NOW, "no room"))],
+        [admission(JOB, "n1", started=True)],
+    )
+    assert waiting.evictable == {}
+    assert waiting.timed
