@@ -6,7 +6,7 @@ contain its children's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -51,6 +51,42 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePolicy:
+    """How a queue is served (``spec.policy``). None: inherited from the parent, at the top the default."""
+
+    #: never | lower-priority | lower-or-newer-equal; default lower-priority.
+    within_queue: str | None = None
+    #: never | lower-priority | any; default any.
+    reclaim: str | None = None
+    #: May preempt though it borrows, victims of at most this priority; default: it may not.
+    borrow_max_priority: int | None = None
+    #: Seconds after which space is cleared for a starved gang; default 3600.
+    clear_after: int | None = None
+    #: Seconds after its start in which a workload of the queue is protected; default 0.
+    min_run_time: int | None = None
+    #: So often a workload of the queue is evicted for others at most; default 3.
+    max_evictions: int | None = None
+    #: Seconds in which past use counts half; default: only present use counts.
+    usage_half_life: int | None = None
+    #: try-next | stop, before borrowing in a flavor; default try-next.
+    before_borrowing: str | None = None
+    #: try-next | stop, before preempting in a flavor; default try-next.
+    before_preempting: str | None = None
+
+
+#: What counts where no queue of the path says anything (design §3).
+DEFAULT_POLICY = QueuePolicy(
+    within_queue="lower-priority",
+    reclaim="any",
+    clear_after=3600,
+    min_run_time=0,
+    max_evictions=3,
+    before_borrowing="try-next",
+    before_preempting="try-next",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """A queue as its administrator wrote it, in domain terms. Parent of every top-level queue is ``root``."""
 
@@ -67,6 +103,7 @@ class Queue:
     ageing_per_hour: int | None = None
     #: pack | spread; None: inherited, at the top ``pack``.
     placement: str | None = None
+    policy: QueuePolicy = QueuePolicy()
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.
@@ -77,6 +114,8 @@ class Queue:
     max_gang: int | None = None
     max_pending: int | None = None
     max_pending_per_user: int | None = None
+    #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
+    max_run_time: int | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
 
@@ -103,6 +142,7 @@ class QueueTree:
     #: What a queue's children count together upwards while nobody uses anything.
     idle: Mapping[QueueName, Mapping[Account, int]]
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
+    _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -183,6 +223,19 @@ class QueueTree:
         """Points of priority a workload gains per hour of waiting, inherited."""
         own = (each.ageing_per_hour for each in self._upwards(queue) if each.ageing_per_hour is not None)
         return next(own, 0)
+
+    def policy(self, queue: QueueName) -> QueuePolicy:
+        """The policy that counts for a queue: each rule its own, else the nearest ancestor's, else the default."""
+        known = self._policies.get(queue)
+        if known is None:
+            rules: dict[str, str | int | None] = {}
+            for one in fields(QueuePolicy):
+                own = (getattr(each.policy, one.name) for each in self._upwards(queue))
+                rules[one.name] = next(
+                    (rule for rule in own if rule is not None), getattr(DEFAULT_POLICY, one.name)
+                )
+            known = self._policies[queue] = QueuePolicy(**rules)  # type: ignore[arg-type]
+        return known
 
     def placement(self, queue: QueueName) -> str:
         """``pack`` or ``spread``, inherited."""

@@ -87,6 +87,54 @@ class NodeFilter:
 EVERYWHERE = NodeFilter()
 
 
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One preferred node affinity term: nodes that meet all requirements gain its weight (1 … 100)."""
+
+    weight: int
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Pods of a set in equal parts, each part in one domain: Volcano's partitionPolicy, Kueue's slices.
+
+    Ordinals 0 … size-1 are the first part. Parts may be nested: ``PodSet.partitions`` goes from the outermost
+    (largest) to the innermost, and each size divides the one before.
+    """
+
+    #: Pods of one part.
+    size: int
+    #: Node label key of the level that a part must, or should, be inside one domain of.
+    level: str
+    required: bool = True
+    #: So many whole parts must start together (minPartitions); 0: no minimum of their own.
+    minimum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that only one pod can have. ``ip`` "" and "0.0.0.0" collide with every address."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """What one pod takes of each of some devices of a node, if not whole ones (design §3, field.md §4)."""
+
+    #: On so many different devices of one node …
+    devices: int
+    #: … thousandths of a device each, at most 1000.
+    milli: int = 0
+    #: … and MiB of device memory each; 0: none asked.
+    memory: int = 0
+    #: Extended resource that names whole devices of this kind, such as nvidia.com/gpu.
+    resource: str = "nvidia.com/gpu"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """Pods of one shape inside a workload: a Volcano task, a Job's template, the equal pods of a PodGroup."""
@@ -105,6 +153,18 @@ class PodSet:
     required_topology: str | None = None
     #: The lowest domain that holds all of them if there is one, else wider.
     preferred_topology: str | None = None
+    #: Parts of the set with a topology of their own, outermost first.
+    partitions: tuple[Partition, ...] = ()
+    #: Pod sets of one workload with equal names here are placed in one domain together (a leader with its
+    #: workers, a subgroup); None: each on its own.
+    together: str | None = None
+    #: Pods as evenly over the domains as the level's smallest number of domains allows.
+    balanced: bool = False
+    #: Preferred node affinity.
+    prefers: tuple[Preference, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    #: Takes parts of devices; then ``takes`` holds no whole ones of that resource.
+    share: DeviceShare | None = None
 
     def wanted(self) -> tuple[int, ...]:
         """Ordinals that need a seat."""
@@ -134,6 +194,22 @@ class Workload:
     obstacle: tuple[str, str] | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
+    #: Who asked (``muster.dev/user``); "": unknown.
+    user: str = ""
+    #: Declared run time in seconds (``muster.dev/run-time``, activeDeadlineSeconds …); None: unknown.
+    run_time: int | None = None
+    #: Work lost on eviction is at most this many seconds (``muster.dev/checkpoint-interval``); None: all of it.
+    checkpoint_interval: int | None = None
+    #: Protected for so many seconds after it started (``muster.dev/min-run-time``).
+    min_run_time: int = 0
+    #: May be chosen as a victim (``volcano.sh/preemptable``; bare pods that nobody makes again may not).
+    preemptable: bool = True
+    #: Protected for so many seconds after it was admitted (``volcano.sh/cooldown-time``).
+    cooldown: int = 0
+    #: How often it was evicted for others so far.
+    evictions: int = 0
+    #: Since when (seconds since the epoch) it waits without interruption; 0: since ``created``.
+    waiting_since: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"

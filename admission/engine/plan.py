@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.workload import AdmissionId, NodeName, QueueName, Seat, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,20 @@ class Evict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Space promised to a beneficiary while victims drain (preemption, reclaim)."""
+    """Space promised to a beneficiary while victims drain (preemption, reclaim, clearing).
+
+    It holds amounts on nodes and in the books of the beneficiary's queue against everybody else; the
+    beneficiary itself is placed anew, with this space given back to it first.
+    """
 
     workload: WorkloadKey
-    seats: tuple[tuple[NodeName, Seat], ...]
+    queue: QueueName
+    #: Generation of the workload it was promised to; another one drops it.
+    generation: str
+    seats: tuple[Seat, ...]
+    #: Admissions whose end makes the room.
+    victims: tuple[AdmissionId, ...]
+    #: Seconds since the epoch; dropped after this.
     until: int
 
 
@@ -85,7 +95,10 @@ class Plan:
     #: Admissions whose every seat has a bound pod now.
     starts: tuple[AdmissionId, ...] = ()
     evicts: tuple[Evict, ...] = ()
+    #: New claims.
     claims: tuple[Claim, ...] = ()
+    #: Beneficiaries whose claims end: used, or no longer good.
+    dropped: tuple[WorkloadKey, ...] = ()
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
@@ -95,5 +108,12 @@ class Plan:
     def changes_ledger(self) -> bool:
         """Whether there is anything to commit but reasons."""
         return bool(
-            self.frees or self.adopts or self.starts or self.evicts or self.claims or self.admits or self.jobs
+            self.frees
+            or self.adopts
+            or self.starts
+            or self.evicts
+            or self.claims
+            or self.dropped
+            or self.admits
+            or self.jobs
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.plan import Claim
 from admission.engine.topology import NodeTable
 from queues.quota import Queue
 from queues.resources import Resources
@@ -20,6 +21,18 @@ class Unbooked:
     priority: int
     #: (pod uid, pod set, ordinal, node, what it takes)
     pods: tuple[tuple[str, str, int, NodeName, Resources], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget: so many more of the pods it selects may be evicted now."""
+
+    namespace: str
+    name: str
+    #: ``status.disruptionsAllowed``.
+    allowed: int
+    #: Pods it selects, by workload.
+    pods: Mapping[WorkloadKey, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +57,9 @@ class Snapshot:
     #: (code, message, not_before): the workload is not tried again before that second.
     evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
+    #: Workloads that hold admissions, as far as they still exist: what is known about possible victims.
+    holders: Mapping[WorkloadKey, Workload] = field(default_factory=dict)
+    #: Space promised in earlier turns and not used yet.
+    claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
+    #: PodDisruptionBudgets that some holder's pods are under.
+    budgets: tuple[Budget, ...] = ()

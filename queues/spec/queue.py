@@ -9,10 +9,12 @@ from pydantic import Field
 from queues.errors import InvalidQuantity
 from queues.quota import ROOT, Limits
 from queues.quota import Queue as DomainQueue
+from queues.quota import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
 from queues.spec.metadata import ObjectMeta
 from queues.spec.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text
 from queues.spec.names import SCHEDULING_VOLCANO
+from queues.spec.violations import seconds_of
 from queues.spec.volcano_job import Whole
 from queues.workload import FlavorName, QueueName
 
@@ -190,8 +192,32 @@ class Queue(Model):
             max_gang=spec.access.max_gang,
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
+            max_run_time=_seconds(spec.access.max_run_time),
+            policy=_policy(policy),
             generation=self.metadata.generation,
         )
+
+
+def _policy(spec: QueuePolicy) -> DomainPolicy:
+    preemption = spec.preemption or PreemptionPolicy()
+    borrow = preemption.borrow_while_preempting
+    choice = spec.flavor_choice or FlavorChoice()
+    return DomainPolicy(
+        within_queue=preemption.within_queue,
+        reclaim=preemption.reclaim,
+        borrow_max_priority=None if borrow is None else borrow.max_priority,
+        clear_after=None if spec.starvation is None else _seconds(spec.starvation.clear_after),
+        min_run_time=_seconds(spec.min_run_time),
+        max_evictions=spec.max_evictions,
+        usage_half_life=_seconds(spec.usage_half_life),
+        before_borrowing=choice.before_borrowing,
+        before_preempting=choice.before_preempting,
+    )
+
+
+def _seconds(text: str | None) -> int | None:
+    seconds = None if text is None else seconds_of(text)
+    return None if seconds is None else int(seconds)
 
 
 def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities) -> Limits:
