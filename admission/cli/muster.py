@@ -11,6 +11,7 @@ from admission.cli.install import install, uninstall
 from admission.cli.migrate import migrate
 from admission.cli.pause import pause, resume
 from admission.cli.run import run
+from admission.cli.simulate import simulate
 from admission.cli.snapshot import snapshot
 
 
@@ -23,7 +24,7 @@ def muster() -> None:
     """
 
 
-for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot):
+for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot, simulate):
     muster.add_command(command)
 
 

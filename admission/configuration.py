@@ -1,0 +1,44 @@
+"""What decides, as one short hash: two runs that print the same one decide alike.
+
+It covers the defaults of all policies and the text of every module that takes part in ``decide()``, so a
+simulation that prints the controller's hash ran the controller's engine.
+"""
+
+import importlib
+import json
+import pkgutil
+from dataclasses import asdict
+from functools import lru_cache
+from hashlib import sha256
+from importlib.abc import InspectLoader
+from types import ModuleType
+
+from queues import fairshare, ordering, quota, resources, usage, weights, workload
+from queues.quota import DEFAULT_POLICY, QueuePolicy
+
+_DOMAIN = (fairshare, ordering, quota, resources, usage, weights, workload)
+_DIGITS = 12
+
+
+def fingerprint(policy: QueuePolicy | None = None) -> str:
+    """The hash, with what ``root`` says of its own (nothing: the defaults) in it."""
+    own = {name: rule for name, rule in asdict(policy or QueuePolicy()).items() if rule is not None}
+    rules = {"default": asdict(DEFAULT_POLICY), "root": own, "engine": _engine()}
+    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+@lru_cache(maxsize=1)
+def _engine() -> str:
+    """A hash of the engine's text."""
+    text = sha256()
+    for module in _modules():
+        loader = module.__spec__.loader if module.__spec__ is not None else None
+        source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
+        text.update(f"{module.__name__}\n{source or ''}\n".encode())
+    return text.hexdigest()
+
+
+def _modules() -> list[ModuleType]:
+    engine = importlib.import_module("admission.engine")
+    names = sorted(each.name for each in pkgutil.iter_modules(engine.__path__, "admission.engine."))
+    return [*(importlib.import_module(name) for name in names), *_DOMAIN]

@@ -1,0 +1,142 @@
+"""What a simulation promises: schedules that hold together, and an engine that knows no run times."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from admission.cli.failures import finish
+from admission.cli.muster import muster
+from admission.simulate import rules
+from admission.simulate.gangs import Segment, Simulation
+from admission.simulate.trace import Case, load
+from queues.errors import InvalidDocument
+from queues.quota import QueuePolicy
+
+JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
+
+
+def folder(tmp_path: Path, *jobs: str, nodes: int = 4, quotas: str = "a,16\nb,16\n") -> Path:
+    """Nodes of 8 GPUs, two to a rack."""
+    (tmp_path / "case.json").write_text(json.dumps({"name": "small", "ckpt_s": 1800}))
+    (tmp_path / "queues.csv").write_text(f"tenant,quota_gpus\n{quotas}")
+    rows = "".join(f"n{i},GPU,8,96000,786432,rack{i // 2}\n" for i in range(nodes))
+    (tmp_path / "nodes.csv").write_text("name,gpu_model,gpus,cpu_milli,mem_mib,rack\n" + rows)
+    (tmp_path / "jobs.csv").write_text(JOBS + "".join(f"{job},4000,32768\n" for job in jobs))
+    return tmp_path
+
+
+def played(case: Case, policy: QueuePolicy = rules.DEFAULT, seed: int | None = None) -> list[Segment]:
+    return Simulation(case, rules.under(case.queues, policy, seed)).run().segments
+
+
+def busy(count: int = 60) -> list[str]:
+    """Two tenants, the second one late, more work than room, gangs among it."""
+    return [
+        f"j{i},{'ab'[i % 3 == 0]},{i * 400},{3000 + 977 * (i % 7)},{(1, 1, 2, 1, 4)[i % 5]},{(8, 3, 8, 1, 8)[i % 5]}"
+        for i in range(count)
+    ]
+
+
+def test_a_job_runs_from_its_arrival_for_its_duration_on_one_node_per_member(tmp_path: Path) -> None:
+    case = load(folder(tmp_path, "j0,a,100,600,2,8"))
+
+    (segment,) = played(case)
+
+    assert (segment.start, segment.end, len(set(segment.nodes))) == (100, 700, 2)
+
+
+def test_a_gang_that_fits_in_a_rack_is_in_one(tmp_path: Path) -> None:
+    # Two single members leave one node in each rack: together enough for the gang, apart not.
+    case = load(folder(tmp_path, "j0,a,0,5000,1,5", "j1,a,1,5000,1,5", "j2,b,2,600,2,8", nodes=4))
+
+    segments = {segment.job: segment for segment in played(case)}
+
+    assert len({int(node[1:]) // 2 for node in segments["j2"].nodes}) == 1
+
+
+def test_no_node_ever_holds_more_than_it_has(tmp_path: Path) -> None:
+    case = load(folder(tmp_path, *busy()))
+    gpus = {job.id: job.workload.pod_sets[0].takes["nvidia.com/gpu"] for job in case.jobs}
+
+    changes = sorted(
+        (moment, sign, node, job)
+        for job, start, end, nodes in ((s.job, s.start, s.end, s.nodes) for s in played(case))
+        for node in nodes
+        for moment, sign in ((start, 1), (end, -1))
+    )
+
+    used: dict[str, int] = {}
+    for _, sign, node, job in changes:
+        used[node] = used.get(node, 0) + sign * gpus[job]
+        assert used[node] <= 8000
+
+
+@pytest.mark.parametrize("moment", [3000, 9000, 15000])
+def test_durations_of_jobs_that_still_run_change_nothing_before(tmp_path: Path, moment: int) -> None:
+    case = load(folder(tmp_path, *busy()))
+    finished = {s.job for s in played(case) if s.end < moment}
+    other = replace(
+        case,
+        jobs=tuple(
+            job if job.id in finished else replace(job, duration=job.duration * 3 + 10_000)
+            for job in case.jobs
+        ),
+    )
+
+    def before(segments: list[Segment]) -> list[tuple[str, int, int, tuple[str, ...]]]:
+        return sorted((s.job, s.start, min(s.end, moment), s.nodes) for s in segments if s.start < moment)
+
+    assert before(played(case)) == before(played(other))
+
+
+def test_the_order_in_which_queues_are_handed_in_does_not_matter(tmp_path: Path) -> None:
+    case = load(folder(tmp_path, *busy()))
+
+    assert played(case, seed=1) == played(case, seed=2) == played(case)
+
+
+def test_without_preemption_nobody_is_evicted(tmp_path: Path) -> None:
+    case = load(folder(tmp_path, *busy()))
+
+    segments = played(case, rules.NO_PREEMPTION)
+
+    assert len({segment.job for segment in segments}) == len(segments) == len(case.jobs)
+
+
+def test_the_command_writes_schedule_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = folder(tmp_path, "j0,a,100,600,2,8")
+    out, summary = tmp_path / "schedule.csv", tmp_path / "summary.json"
+
+    code = finish(
+        muster, "muster", ["simulate", "--case", str(place), "--out", str(out), "--summary", str(summary)]
+    )
+
+    assert code == 0
+    assert out.read_text() == "id,start_s,end_s,nodes\nj0,100,700,n0;n1\n"
+    assert json.loads(summary.read_text())["admitted"] == 1
+    assert "small: 1 admissions in" in capsys.readouterr().out
+
+
+def test_a_job_larger_than_the_cluster_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = folder(tmp_path, "j0,a,100,600,9,8", "j1,a,100,600,1,1")
+
+    assert finish(muster, "muster", ["simulate", "--case", str(place)]) == 1
+    assert "1 jobs never ended:\n    j0: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("case.json", "{", "case.json: found "),
+        ("jobs.csv", "id,tenant\nj0,a\n", "jobs.csv, line 2: found no column submit_s"),
+        ("queues.csv", "tenant,quota_gpus\na,much\n", "queues.csv, line 2, column quota_gpus: found 'much'"),
+    ],
+)
+def test_a_broken_case_is_told_with_its_place(tmp_path: Path, file: str, content: str, told: str) -> None:
+    place = folder(tmp_path, "j0,a,100,600,2,8")
+    (place / file).write_text(content)
+
+    with pytest.raises(InvalidDocument, match=told):
+        load(place)
