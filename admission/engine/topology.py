@@ -6,7 +6,7 @@ A ``NodeTable`` is a value: ``with_used`` gives a new one that shares everything
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from admission.engine.matching import Labels, TaintClasses, chosen
 from queues.resources import NOTHING, Resources
-from queues.workload import NO_FLAVOR, FlavorName, NodeFilter, NodeName, Taint
+from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Taint
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -138,6 +138,8 @@ class NodeTable:
     allocatable: Amounts
     #: (R, N) foreign pods and seats.
     used: Amounts
+    #: Host ports that pods on a node have, or that seats there will have.
+    ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, nodes: Iterable[Node], levels: Sequence[Sequence[str]] = ()) -> "NodeTable":
@@ -185,7 +187,11 @@ class NodeTable:
             if column is not None:
                 for name, units in delta.items():
                     used[rows[name], column] += units
-        return NodeTable(table.layout, table.resources, table.allocatable, used)
+        return replace(table, used=used)
+
+    def with_ports(self, ports: Mapping[NodeName, tuple[HostPort, ...]]) -> "NodeTable":
+        """The same nodes with these host ports taken."""
+        return replace(self, ports=ports)
 
     def __len__(self) -> int:
         return len(self.layout.names)
@@ -224,11 +230,11 @@ class NodeTable:
         if not new:
             return self
         more = np.zeros((len(new), len(self)), np.int64)
-        return NodeTable(
-            self.layout,
-            (*self.resources, *new),
-            np.concatenate([self.allocatable, more]),
-            np.concatenate([self.used, more]),
+        return replace(
+            self,
+            resources=(*self.resources, *new),
+            allocatable=np.concatenate([self.allocatable, more]),
+            used=np.concatenate([self.used, more]),
         )
 
 

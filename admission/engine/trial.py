@@ -1,6 +1,6 @@
 """The world as it would be: free amounts and books that a turn tries things on. Mutable, and only here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ from admission.engine.topology import Amounts, Layout, Mask, NodeTable
 from queues.quota import Account, QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
-from queues.workload import NodeFilter, QueueName, Seat
+from queues.workload import HostPort, NodeFilter, QueueName, Seat
 
 Columns = NDArray[np.intp]
 
@@ -26,6 +26,15 @@ class Step:
     taken: Amounts
     queue: QueueName
     accounts: Mapping[Account, int]
+    ports: Sequence[HostPort] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Room:
+    """Room of one shape on all nodes, as it was after so many changes."""
+
+    pods: Amounts
+    seen: int
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +49,21 @@ class Trial:
     _rows: dict[str, int] = field(default_factory=dict)
     _requests: dict[Resources, Amounts] = field(default_factory=dict)
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
+    #: Columns whose free amounts changed, in order: rooms are brought up to date when they are asked for.
+    _changed: list[Columns] = field(default_factory=list)
+    _rooms: dict[Resources, _Room] = field(default_factory=dict)
+    #: (protocol, port) → column → addresses that are taken there.
+    _ports: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """Start from what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
-        return cls(table, table.allocatable - table.used, usage, _rows=rows)
+        trial = cls(table, table.allocatable - table.used, usage, _rows=rows)
+        for node, ports in table.ports.items():
+            if node in table.layout.position:
+                trial._occupy(table.layout.position[node], ports)
+        return trial
 
     @property
     def layout(self) -> Layout:
@@ -78,24 +96,54 @@ class Trial:
 
     def room(self, takes: Resources, mask: Mask) -> Amounts:
         """(N,) how many such pods each node takes now; 0 outside the mask."""
-        return _room(self.free, self.request(takes), mask)
+        known = self._rooms.get(takes)
+        if known is None:
+            known = _Room(_room(self.free, self.request(takes)), len(self._changed))
+            self._rooms[takes] = known
+        elif known.seen < len(self._changed):
+            behind = self._changed[known.seen :]
+            columns = behind[0] if len(behind) == 1 else np.concatenate(behind)
+            known.pods[columns] = _room(self.free[:, columns], self.request(takes))
+            known.seen = len(self._changed)
+        return known.pods * mask
+
+    def changed(self, columns: Columns) -> None:
+        """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
+        self._changed.append(columns)
+
+    def unported(self, ports: Sequence[HostPort]) -> Mask:
+        """(N,) nodes on which none of these host ports is taken."""
+        mask = np.ones(len(self.table), np.bool_)
+        for port in ports:
+            for column, addresses in self._ports.get((port.protocol, port.port), {}).items():
+                if any(_collide(port.ip, address) for address in addresses):
+                    mask[column] = False
+        return mask
+
+    def _occupy(self, column: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            self._ports.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
 
     def room_when_empty(self, takes: Resources, nodes: NodeFilter) -> Amounts:
         """(N,) how many such pods each node would take if nothing was on it."""
         key = (takes, nodes)
         room = self._when_empty.get(key)
         if room is None:
-            room = _room(self.table.allocatable, self.request(takes), self.layout.allowed(nodes))
+            room = _room(self.table.allocatable, self.request(takes)) * self.layout.allowed(nodes)
             self._when_empty[key] = room
         return room
 
     def give_back(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
         """Seats that are freed: their amounts return to queue and nodes."""
         self.usage.remove(queue, accounts)
+        columns = []
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
                 self.free[:, column] += self.request(seat.takes)
+                columns.append(column)
+        if columns:
+            self._changed.append(np.array(columns, np.intp))
 
     def take(
         self,
@@ -104,32 +152,49 @@ class Trial:
         takes: Resources,
         queue: QueueName,
         accounts: Mapping[Account, int],
+        ports: Sequence[HostPort] = (),
     ) -> None:
         """Put pods of one shape onto nodes (columns without repetition) and into the books."""
         taken = self.request(takes)[:, None] * counts
         self.free[:, columns] -= taken
+        self._changed.append(columns)
         self.usage.add(queue, accounts)
-        self.steps.append(Step(columns, taken, queue, accounts))
+        self.steps.append(Step(columns, taken, queue, accounts, ports))
+        for column in columns.tolist() if ports else ():
+            self._occupy(column, ports)
 
-    def undo(self) -> None:
-        """Take back everything since the last ``keep``."""
-        while self.steps:
+    def mark(self) -> int:
+        """A point that ``undo`` can go back to, until the next ``keep``."""
+        return len(self.steps)
+
+    def undo(self, to: int = 0) -> None:
+        """Take back everything since the last ``keep``, or since a mark."""
+        while len(self.steps) > to:
             step = self.steps.pop()
             self.free[:, step.columns] += step.taken
+            self._changed.append(step.columns)
             self.usage.remove(step.queue, step.accounts)
+            for column in step.columns.tolist() if step.ports else ():
+                for port in step.ports:
+                    self._ports[port.protocol, port.port][column].remove(port.ip)
 
     def keep(self) -> None:
         """What was placed stays."""
         self.steps.clear()
 
 
-def _room(free: Amounts, request: Amounts, mask: Mask) -> Amounts:
+def _room(free: Amounts, request: Amounts) -> Amounts:
+    """Pods of that request per column."""
     room: Amounts | None = None
     for row in np.flatnonzero(request).tolist():
         pods = free[row] // request[row]
         room = pods if room is None else np.minimum(room, pods, out=room)
     if room is None:
-        room = np.full(len(mask), _PLENTY, np.int64)
-    np.maximum(room, 0, out=room)
-    room *= mask
-    return room
+        return np.full(free.shape[1], _PLENTY, np.int64)
+    return np.maximum(room, 0, out=room)
+
+
+def _collide(ip: str, other: str) -> bool:
+    """Whether two pods cannot have the same port at these addresses: no address means all of them."""
+    anywhere = ("", "0.0.0.0", "::")
+    return ip == other or ip in anywhere or other in anywhere

@@ -48,6 +48,7 @@ def _take_nodes_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue
 def _take_quota_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any) -> None:
     taken = self.request(takes)[:, None] * counts
     self.free[:, columns] -= taken
+    self.changed(columns)
     self.steps.append(trial.Step(columns, taken, queue, {}))
 
 
