@@ -126,7 +126,10 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     ended: dict[AdmissionId, frozenset[int]] = {}
     for place in occupancies:
         if _may_end(sight, place.admission, over):
-            seats = seats_over(place, successors=successors, dead=sight.dead_nodes)
+            # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
+            directed = sight.fact is not None and sight.fact.directed == place.admission.id
+            dead = frozenset[NodeName]() if directed else sight.dead_nodes
+            seats = seats_over(place, successors=successors, dead=dead)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]

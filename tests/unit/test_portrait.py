@@ -163,6 +163,8 @@ def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
     fact = job(2, directed=ONE)
     found = portrait(fact, [released("b", None, "n2")], [taken], dead_nodes=DEAD)
     assert found.evictable[ONE][0] == "NodeLost"
+    # Its seat is given back with the others, when no pod is made for that node any more.
+    assert found.ended == {}
 
 
 def test_pods_that_nobody_would_make_again_are_never_taken_back() -> None:
