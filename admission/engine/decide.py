@@ -1,13 +1,19 @@
 """One turn: what is given back, what is taken in, then who goes in, head by head of the queues."""
 
-from admission.engine import gangs, reasons, settlement
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from admission.engine import claims, gangs, preemption, reasons, settlement
+from admission.engine.claims import Held
 from admission.engine.eligible import Field, sort_out
+from admission.engine.gangs import Need
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Plan, Reason
+from admission.engine.preemption import Refused
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.ordering import Line
+from queues.ordering import Candidate, Line
 from queues.workload import WorkloadKey
 
 __all__ = ["Memo", "decide"]
@@ -30,39 +36,74 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     evicts = tuple(settlement.evicts(snapshot, frees))
     adopts = tuple(settlement.adopts(snapshot, trial, seats))
 
-    field = sort_out(snapshot, seats, trial, memo.prepared)
-    admits, refusals = try_all(field, Line(trial.usage, field.candidates, snapshot.now), trial)
+    held = claims.hold(snapshot, trial, tree)
+    field_ = sort_out(snapshot, seats, trial, memo.prepared)
+    tried = Tried()
+    candidates = try_beneficiaries(field_, held, trial, tried)
+    try_all(field_, Line(trial.usage, candidates, snapshot.now), trial, tried)
+    room = preemption.make_room(snapshot, tried.refused, held, trial)
 
-    waiting = field.reasons | refusals
+    waiting = field_.reasons | tried.reasons | room.reasons
     plan = Plan(
         now=snapshot.now,
         ledger_seq=snapshot.ledger_seq,
         frees=frees,
         adopts=adopts,
         starts=tuple(sorted(snapshot.started)),
-        evicts=evicts,
-        admits=admits,
+        evicts=(*evicts, *room.evicts),
+        claims=tuple(room.claims),
+        dropped=held.dropped,
+        admits=tuple(tried.admits),
         reasons={key: waiting[key] for key in snapshot.pending if key in waiting},
     )
-    return plan, Memo(snapshot, plan, field.until, tree, booked, field.prepared)
+    untils = [each for each in (field_.until, room.until) if each is not None]
+    return plan, Memo(snapshot, plan, min(untils, default=None), tree, booked, field_.prepared)
 
 
-def try_all(field: Field, line: Line, trial: Trial) -> tuple[tuple[Admit, ...], dict[WorkloadKey, Reason]]:
+@dataclass(slots=True, eq=False)
+class Tried:
+    """Answers of a turn so far."""
+
+    admits: list[Admit] = field(default_factory=list)
+    #: Classes that were refused, in the order in which their heads were tried.
+    refused: list[Refused] = field(default_factory=list)
+    #: Reasons of those who were tried or wait behind them.
+    reasons: dict[WorkloadKey, Reason] = field(default_factory=dict)
+
+    def refuse(self, members: Sequence[Candidate], need: Need, reason: Reason) -> None:
+        """One answer for all of these."""
+        self.refused.append(Refused(members=members, need=need, reason=reason))
+        self.reasons |= {each.workload.key: reason for each in members}
+
+
+def try_beneficiaries(field_: Field, held: Held, trial: Trial, tried: Tried) -> list[Candidate]:
+    """Those for whom space was made come first, each with its own space. Returns all others."""
+    beneficiaries = [each for each in field_.candidates if each.workload.key in held.keys]
+    for each in sorted(beneficiaries, key=lambda each: (each.workload.arrival, each.workload.key)):
+        held.release(each.workload.key, trial)
+        answer = gangs.admit(each.workload, field_.need(each), trial)
+        if isinstance(answer, Admit):
+            held.used(each.workload.key)
+            tried.admits.append(answer)
+        else:
+            held.restore(each.workload.key, trial)
+            tried.refuse((each,), field_.need(each), answer)
+    return [each for each in field_.candidates if each.workload.key not in held.keys]
+
+
+def try_all(field_: Field, line: Line, trial: Trial, tried: Tried) -> None:
     """Try head after head.
 
     A refusal answers for all of the same shape, and in a strict queue for all behind.
     """
-    admits: list[Admit] = []
-    refusals: dict[WorkloadKey, Reason] = {}
     while (head := line.head()) is not None:
-        answer = gangs.admit(head.workload, field.need(head), trial)
+        answer = gangs.admit(head.workload, field_.need(head), trial)
         if isinstance(answer, Admit):
-            admits.append(answer)
+            tried.admits.append(answer)
             line.admitted()
             continue
         refused = line.refused()
-        refusals |= {each.workload.key: answer for each in refused.alike}
+        tried.refuse(refused.alike, field_.need(head), answer)
         if refused.behind:
             behind = reasons.behind(head.workload.queue, str(head.workload))
-            refusals |= {each.workload.key: behind for each in refused.behind}
-    return tuple(admits), refusals
+            tried.reasons |= {each.workload.key: behind for each in refused.behind}

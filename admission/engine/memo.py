@@ -51,6 +51,9 @@ class Memo:
             and same_items(before.queues, snapshot.queues)
             and same_items(before.admissions, snapshot.admissions)
             and same_items(before.pending, snapshot.pending)
+            and same_items(before.holders, snapshot.holders)
+            and same_items(before.claims, snapshot.claims)
+            and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
 
