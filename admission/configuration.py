@@ -14,15 +14,23 @@ from importlib.abc import InspectLoader
 from types import ModuleType
 
 from queues import fairshare, ordering, quota, resources, usage, weights, workload
-from queues.quota import DEFAULT_POLICY, QueuePolicy
+from queues.quota import DEFAULT_POLICY, Queue
 
 _DOMAIN = (fairshare, ordering, quota, resources, usage, weights, workload)
 _DIGITS = 12
 
 
-def fingerprint(policy: QueuePolicy | None = None) -> str:
-    """The hash, with what ``root`` says of its own (nothing: the defaults) in it."""
-    own = {name: rule for name, rule in asdict(policy or QueuePolicy()).items() if rule is not None}
+def fingerprint(root: Queue | None = None) -> str:
+    """The hash, with the rules that ``root`` sets for everybody (None: the defaults) in it."""
+    own: dict[str, object] = {}
+    if root is not None:
+        own = {
+            **asdict(root.policy),
+            "order": root.order,
+            "placement": root.placement,
+            "ageing": root.ageing_per_hour,
+        }
+        own = {name: rule for name, rule in own.items() if rule is not None}
     rules = {"default": asdict(DEFAULT_POLICY), "root": own, "engine": _engine()}
     return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 

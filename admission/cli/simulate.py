@@ -39,10 +39,10 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
     from admission.simulate.gangs import Simulation
 
     case = trace.load(folder)
-    policy = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
-    click.echo(f"configuration {fingerprint(policy)}")
-    outcome = Simulation(case, rules.under(case.queues, policy, seed)).run()
-    figures = {"case": case.name, "configuration": fingerprint(policy), **report.summary(outcome)}
+    root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
+    click.echo(f"configuration {fingerprint(root)}")
+    outcome = Simulation(case, rules.under(root, case.queues, seed)).run()
+    figures = {"case": case.name, "configuration": fingerprint(root), **report.summary(outcome)}
     if out is not None:
         report.write_schedule(out, outcome.segments)
     if file is not None:

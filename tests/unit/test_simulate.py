@@ -12,7 +12,7 @@ from admission.simulate import rules
 from admission.simulate.gangs import Segment, Simulation
 from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
-from queues.quota import QueuePolicy
+from queues.quota import Queue
 
 JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
 
@@ -27,8 +27,8 @@ def folder(tmp_path: Path, *jobs: str, nodes: int = 4, quotas: str = "a,16\nb,16
     return tmp_path
 
 
-def played(case: Case, policy: QueuePolicy = rules.DEFAULT, seed: int | None = None) -> list[Segment]:
-    return Simulation(case, rules.under(case.queues, policy, seed)).run().segments
+def played(case: Case, root: Queue = rules.DEFAULT, seed: int | None = None) -> list[Segment]:
+    return Simulation(case, rules.under(root, case.queues, seed)).run().segments
 
 
 def busy(count: int = 60) -> list[str]:
