@@ -60,6 +60,12 @@ class PodFact:
     #: Carries other gates than ours.
     held_by_others: bool = False
     deleting: bool = False
+    #: Nobody waits for it to end: its grace period is over, or it was deleted without one.
+    forced: bool = False
+    #: It had ended when its deletion was asked for; None: the pod alone cannot tell any more.
+    ended_first: bool | None = True
+    #: Carries our finalizer: it does not disappear before Muster says so.
+    kept: bool = False
     #: Requests of the pod, ``pods: 1`` included.
     takes: Resources
     nodes: NodeFilter = EVERYWHERE

@@ -22,6 +22,7 @@ from admission.jobs.lifecycle import JobState
 from admission.jobs.pods import PodRules
 from admission.kube import intake
 from admission.kube.client import Client
+from admission.kube.dismissal import Dismissal
 from admission.kube.informers import Informers
 from admission.kube.jobs import VolcanoJobs
 from admission.kube.release import Release
@@ -107,6 +108,7 @@ class Lead:
             report=lambda report: self._look_again(report.workload),
             pause=means.pause,
         )
+        dismissal = Dismissal(means.client, guard, again=self.informers.changed.set)
         world.is_busy = jobs.is_creating
         statuses = Statuses(
             means.client,
@@ -146,6 +148,7 @@ class Lead:
                 means.observe(report)
                 touched, world.touched = world.touched, set()
                 self._carry_out(careers, touched, release, jobs, statuses, report)
+                dismissal.look_at(world.dismissible())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.news or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
@@ -153,6 +156,7 @@ class Lead:
         finally:
             await release.stop()
             await jobs.stop()
+            await dismissal.stop()
 
     async def _keep_partitions(self) -> NoReturn:
         """Months of the history that are about to begin; without theirs, rows go to the default partition."""

@@ -124,6 +124,8 @@ class World:
         self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
         self._started: dict[AdmissionId, None] = {}
         self._unbooked: dict[WorkloadKey, Unbooked] = {}
+        #: Pods that carry our finalizer and have ended or are being deleted.
+        self._parting: dict[str, None] = {}
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
         self.left_at: dict[WorkloadKey, int] = {}
         self._left: set[WorkloadKey] = set()
@@ -177,8 +179,15 @@ class World:
             _discard(self._controlled, before.owner, uid)
         if before is not None and fact is None and before.node is not None and uid in self._owner:
             self._left.add(self._owner[uid])
+        self._parting.pop(uid, None)
         if fact is not None:
+            if fact.ended_first is None:
+                # Whoever saw it live on after its deletion knows. Else what succeeded does not run twice.
+                unseen = before is None or before.ended_first is not False
+                fact = replace(fact, ended_first=unseen and fact.phase is PodPhase.SUCCEEDED)
             self.pods[uid] = fact
+            if fact.kept and (fact.deleting or not is_live(fact)):
+                self._parting[uid] = None
             if fact.group:
                 self._members.setdefault((fact.namespace, fact.group), set()).add(uid)
             if fact.owner is not None:
@@ -251,8 +260,8 @@ class World:
         return admission is not None and admission.workload == owner
 
     def _note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
-        # A pod that is being deleted did not end by itself, whatever its last phase says.
-        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.index is None or pod.deleting:
+        # A pod that was being deleted did not end by itself, whatever its last phase says.
+        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.index is None or not pod.ended_first:
             return
         job = self.jobs.get(owner.uid)
         if pod.version != (job.version if job is not None else 0):
@@ -261,6 +270,21 @@ class World:
         if (pod.task, pod.index) not in outcomes:
             outcomes[pod.task, pod.index] = pod.phase
             self.unsaved.outcomes[pod.uid] = (owner, pod)
+
+    def dismissible(self) -> list[PodFact]:
+        """Pods that may disappear: how they ended is stored, or nobody asks. Those being deleted come first."""
+        found = [self.pods[uid] for uid in self._parting if self._is_dismissible(self.pods[uid])]
+        return sorted(found, key=lambda pod: not pod.deleting)
+
+    def _is_dismissible(self, pod: PodFact) -> bool:
+        if not is_live(pod):
+            return pod.uid not in self.unsaved.outcomes
+        owner = self._owner.get(pod.uid)
+        if pod.forced or owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
+            return True
+        fact, job = self.facts.get(owner), self.jobs.get(owner.uid)
+        stale = job is not None and (job.is_over() or job.version != pod.version)
+        return stale or fact is None or fact.deleting
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None

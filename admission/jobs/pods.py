@@ -120,11 +120,14 @@ def _manifest(
                 **_annotations(job, task, index, stamp),
             },
             "ownerReferences": [owner_reference(job)],
+            # Nothing that succeeded runs twice: a pod stays until it is stored how it ended.
+            "finalizers": [
+                *(each for each in meta.get("finalizers") or () if each != names.FINALIZER),
+                names.FINALIZER,
+            ],
         },
         "spec": spec,
     }
-    if meta.get("finalizers"):
-        pod["metadata"]["finalizers"] = meta["finalizers"]
     spec["schedulerName"] = scheduler_of(spec.get("schedulerName") or job.scheduler_name, stamp.rules)
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:

@@ -39,6 +39,7 @@ class Metadata(Part):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
@@ -143,6 +144,7 @@ class Terminated(Part):
     """How a container ended."""
 
     exit_code: int = 0
+    finished_at: str | None = None
 
 
 class ContainerState(Part):

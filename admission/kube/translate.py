@@ -118,6 +118,9 @@ def pod_fact(pod: Pod) -> PodFact:
         gated=gated,
         held_by_others=len(gates) > gated,
         deleting=meta.deletion_timestamp is not None,
+        forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
+        ended_first=_ended_first(meta, status),
+        kept=names.FINALIZER in (meta.finalizers or ()),
         takes=one(requests_or_nothing(spec)),
         nodes=one(without_pin(nodes) if admission is not None else nodes),
         required_topology=required,
@@ -327,6 +330,29 @@ def _refused(conditions: tuple[Condition, ...] | None) -> tuple[int, str] | None
     if found is None or found.status != "False" or found.reason != "Unschedulable":
         return None
     return seconds(found.last_transition_time), found.message or ""
+
+
+def _ended_first(meta: Metadata, status: PodStatus) -> bool | None:
+    """Whether a pod had ended when its deletion was asked for; None: it cannot tell any more.
+
+    A process that ends with code 0 because it is told to stop has not succeeded. Pods that have ended are
+    deleted without grace; others lose theirs, and the time at which the deletion was asked for, once they end.
+    """
+    if meta.deletion_timestamp is None:
+        return True
+    if _phase(status.phase) not in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        return False
+    grace = meta.deletion_grace_period_seconds
+    if not grace:
+        return None
+    ends = [
+        container.state.terminated.finished_at
+        for container in status.container_statuses or ()
+        if container.state is not None and container.state.terminated is not None
+    ]
+    if not ends or len(ends) < len(status.container_statuses or ()):
+        return False
+    return max(map(seconds, ends)) < seconds(meta.deletion_timestamp) - grace
 
 
 def _exit_code(status: PodStatus) -> int | None:

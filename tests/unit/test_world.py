@@ -173,8 +173,16 @@ def test_how_an_adopted_pod_of_a_volcano_job_ended_is_remembered() -> None:
     assert known.outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
 
 
-def test_a_pod_that_is_being_deleted_did_not_end_by_itself() -> None:
-    ended = pod("a", owner=VOLCANO, task="worker", index=1, phase=PodPhase.FAILED, deleting=True)
+def test_a_pod_that_was_being_deleted_did_not_end_by_itself() -> None:
+    ended = pod(
+        "a",
+        owner=VOLCANO,
+        task="worker",
+        index=1,
+        phase=PodPhase.FAILED,
+        deleting=True,
+        ended_first=False,
+    )
     assert world([volcano_job(2), ended]).outcomes == {}
 
 
