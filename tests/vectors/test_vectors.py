@@ -1,12 +1,14 @@
 """The committed conformance vectors pass, but for those that need what is not built yet."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.vectors import topology_placement
-from tests.vectors.cases import KINDS, load
+from tests.vectors.__main__ import main
+from tests.vectors.cases import KINDS, kind_of, load
 
 HERE = Path(__file__).parent
 
@@ -30,3 +32,51 @@ def test_pods_are_placed_as_close_together_as_wanted(case: dict[str, Any]) -> No
 
 def test_no_placement_case_is_left_out_unnoticed() -> None:
     assert len(cases("topology_placement")) == 31
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("quota_tree.json", "quota_tree"),
+        ("topology_placement.more.json", "topology_placement"),
+        ("unseen-quota-tree-2.json", "quota_tree"),
+        ("dominant_share.json", "dominant_share"),
+        ("else.json", None),
+    ],
+)
+def test_the_name_of_a_file_tells_its_kind(name: str, kind: str | None) -> None:
+    assert kind_of(Path(name)) == kind
+
+
+def test_the_command_counts_what_passed_and_tells_what_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = load(HERE / "quota_tree.json")
+    wrong = {**good[0], "case": "another answer", "available": {"a": {"f/cpu": 1}}}
+    file = tmp_path / "quota_tree.unseen.json"
+    file.write_text(json.dumps([*good, wrong, {"case": "no case at all"}]))
+
+    assert main([str(file)]) == 1
+    *told, last = capsys.readouterr().out.splitlines()
+    assert last == f"{len(good)} passed, 2 failed"
+    assert [line.split(": ")[1] for line in told] == ["another answer", "no case at all"]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", None])
+def test_a_file_that_cannot_be_read_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    file = tmp_path / "quota_tree.json"
+    if content is not None:
+        file.write_text(content)
+
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().out.endswith("0 passed, 1 failed\n")
+
+
+def test_shares_of_kueue_are_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "dominant_share.json"
+    file.write_text("[{}]")
+
+    assert main([str(file)]) == 0
+    assert capsys.readouterr().out.endswith("0 passed, 0 failed\n")
