@@ -10,12 +10,16 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(short_help="Let the engine decide over a recorded trace.")
 @click.option("--case", type=_FOLDER, metavar="DIR", help="A trace of gangs: nodes, queues and jobs.")
+@click.option(
+    "--drf", type=_FOLDER, metavar="DIR", help="Applications that share a cluster that is too small."
+)
 @click.option("--out", type=_FILE, metavar="FILE", help="Where the schedule goes (id,start_s,end_s,nodes).")
 @click.option("--no-preemption", is_flag=True, help="Evict nobody for anybody.")
 @click.option("--seed", type=int, metavar="N", help="Shuffle the input, which must not change the schedule.")
 @click.option("--summary", "summary_file", type=_FILE, metavar="FILE", help="Where the figures go, as JSON.")
 def simulate(
     case: Path | None,
+    drf: Path | None,
     out: Path | None,
     no_preemption: bool,
     seed: int | None,
@@ -23,12 +27,17 @@ def simulate(
 ) -> int:
     """Play a recorded trace in virtual time, decided by the very engine that the controller runs.
 
-    Run times reach the engine only when a job ends. An evicted job loses what it did since its last
-    checkpoint, and needs 60 seconds to come back to work.
+    --case: gangs that arrive and end, each in its tenant's queue. Run times reach the engine only when a job
+    ends. An evicted job loses what it did since its last checkpoint, and needs 60 seconds to come back.
+
+    --drf: one turn shares six tenths of what is asked out to queues of equal weight; exit code 1 if somebody
+    gets more than one task more or less than the recorded answer says.
     """
-    if case is None:
-        raise click.UsageError("Nothing to simulate. Expected --case DIR.")
-    return _case(case, out, no_preemption, seed, summary_file)
+    if case is not None and drf is None:
+        return _case(case, out, no_preemption, seed, summary_file)
+    if drf is not None and case is None:
+        return _drf(drf, out)
+    raise click.UsageError("Expected one of --case DIR and --drf DIR.")
 
 
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
@@ -49,3 +58,21 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
         file.write_text(json.dumps(figures, indent=1) + "\n")
     click.echo(report.as_text(case.name, figures))
     return 1 if outcome.left else 0
+
+
+def _drf(folder: Path, out: Path | None) -> int:
+    from admission.simulate import drf
+
+    division = drf.share_out(drf.load(folder))
+    if out is not None:
+        lines = [
+            f"{app.name},{division.given.get(app.name, 0)},{app.expected}\n" for app in division.applications
+        ]
+        out.write_text("tenant,tasks,expected\n" + "".join(lines))
+    error = division.error()
+    click.echo(
+        f"{len(division.applications)} applications got {sum(division.given.values())} of "
+        f"{sum(app.tasks for app in division.applications)} tasks in {division.seconds:.1f} s; "
+        f"at most {error} off what is expected"
+    )
+    return 0 if error <= 1 else 1

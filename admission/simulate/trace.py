@@ -5,15 +5,13 @@ quota_gpus), ``jobs.csv`` (id, tenant, submit_s, duration_s, members, gpus_per_m
 mem_per_member, gpu_model_constraint, priority) and ``case.json`` (ckpt_s, rack_required).
 """
 
-import csv
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.errors import InvalidDocument
+from admission.simulate.tables import Row, document, rows
 from queues.quota import Limits, Queue
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
 from queues.workload import (
@@ -63,20 +61,20 @@ class Case:
 
 def load(folder: Path) -> Case:
     """The case in a folder. Raises InvalidDocument."""
-    about = _json(folder / "case.json")
-    nodes = [_node(row) for row in _rows(folder / "nodes.csv")]
+    about = document(folder / "case.json")
+    nodes = [_node(row) for row in rows(folder / "nodes.csv")]
     table = NodeTable.build(nodes, [[RACK, HOST]])
     checkpoint = int(about.get("ckpt_s", 1800))
     racks = _rack_gpus(table) if about.get("rack_required", True) else 0
-    rows = sorted(_rows(folder / "jobs.csv"), key=lambda row: row.whole("submit_s"))
-    jobs = tuple(_job(row, number, checkpoint, racks) for number, row in enumerate(rows, start=1))
-    queues = {queue.name: queue for queue in map(_queue, _rows(folder / "queues.csv"))}
+    ordered = sorted(rows(folder / "jobs.csv"), key=lambda row: row.whole("submit_s"))
+    jobs = tuple(_job(row, number, checkpoint, racks) for number, row in enumerate(ordered, start=1))
+    queues = {queue.name: queue for queue in map(_queue, rows(folder / "queues.csv"))}
     return Case(
         name=str(about.get("name", folder.name)), nodes=table, queues=queues, jobs=jobs, checkpoint=checkpoint
     )
 
 
-def _node(row: "Row") -> Node:
+def _node(row: Row) -> Node:
     labels = {HOST: row["name"], RACK: row["rack"], MODEL: row["gpu_model"]}
     takes = {
         CPU: row.whole("cpu_milli"),
@@ -93,7 +91,7 @@ def _rack_gpus(table: NodeTable) -> int:
     return int(rack.sums(table.allocatable[table.resources.index(GPU)]).max(initial=0)) // 1000
 
 
-def _queue(row: "Row") -> Queue:
+def _queue(row: Row) -> Queue:
     """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
     quota = row.whole("quota_gpus")
     return Queue(
@@ -103,7 +101,7 @@ def _queue(row: "Row") -> Queue:
     )
 
 
-def _job(row: "Row", number: int, checkpoint: int, rack_gpus: int) -> Job:
+def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
     members, gpus = row.whole("members"), row.whole("gpus_per_member")
     takes = {
         CPU: row.whole("cpu_per_member"),
@@ -142,45 +140,3 @@ def _filter(models: str) -> NodeFilter:
     if not models:
         return EVERYWHERE
     return NodeFilter(affinity=((Requirement(MODEL, "In", tuple(models.split("|"))),),))
-
-
-class Row(dict[str, str]):
-    """One line of a table, that knows where it is from."""
-
-    where: str
-
-    def __missing__(self, column: str) -> str:
-        raise InvalidDocument(where=self.where, found=f"no column {column}", expected="one")
-
-    def whole(self, column: str) -> int:
-        """A whole number, rounded up. Raises InvalidDocument."""
-        text = self[column]
-        try:
-            return -int(-float(text) // 1)
-        except (ValueError, OverflowError) as error:
-            raise InvalidDocument(
-                where=f"{self.where}, column {column}", found=repr(text), expected="a number"
-            ) from error
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise InvalidDocument(where=str(path), found=str(error.strerror), expected="a table") from error
-    for line, fields in enumerate(csv.DictReader(text.splitlines()), start=2):
-        row = Row({name: value or "" for name, value in fields.items() if name})
-        row.where = f"{path}, line {line}"
-        yield row
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        about: dict[str, Any] = json.loads(path.read_text())
-    except OSError as error:
-        raise InvalidDocument(
-            where=str(path), found=str(error.strerror), expected="the description of a case"
-        ) from error
-    except ValueError as error:
-        raise InvalidDocument(where=str(path), found=str(error), expected="JSON") from error
-    return about

@@ -140,3 +140,25 @@ def test_a_broken_case_is_told_with_its_place(tmp_path: Path, file: str, content
 
     with pytest.raises(InvalidDocument, match=told):
         load(place)
+
+
+def test_a_cluster_too_small_is_shared_by_dominant_resource(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 31.2 CPUs and 31.2 GiB. After 7 tasks each, 28 of both are used, and one task of a fits in besides.
+    head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
+    (tmp_path / "drf_tenants.csv").write_text(f"{head}a,13,1,0,3,0,0\nb,13,3,0,1,0,0\n")
+    (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,8\nb,7\n")
+    out = tmp_path / "shares.csv"
+
+    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path), "--out", str(out)]) == 0
+    assert out.read_text() == "tenant,tasks,expected\na,8,8\nb,7,7\n"
+    assert "at most 0 off" in capsys.readouterr().out
+
+
+def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> None:
+    head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
+    (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\n")
+    (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,4\n")
+
+    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 1
