@@ -1,0 +1,105 @@
+"""Dominant resource fairness on recorded applications: who gets how many tasks of a cluster that is too small.
+
+A folder has ``drf_tenants.csv`` (tenant, tasks, and what one task takes of each resource) and
+``drf_equal_0.6.csv`` (tenant, tasks_discrete: what is expected). The cluster has six tenths of all that is
+asked, of each resource; every tenant is a queue of weight 1, every task a workload that waits in it. One turn
+of ``decide()`` shares the cluster out.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import Node, NodeTable
+from admission.simulate.tables import Row, rows
+from queues.quota import Queue
+from queues.resources import Resources, total
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+
+#: What the cluster has of everything that is asked.
+PART: Final = Decimal("0.6")
+RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
+#: The tables have six decimals: millionths are exact.
+_EXACT: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """A tenant: equal tasks."""
+
+    name: str
+    tasks: int
+    takes: Resources
+    #: Tasks it should get.
+    expected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How the cluster was shared out."""
+
+    applications: tuple[Application, ...]
+    #: Tasks by application.
+    given: dict[str, int]
+    seconds: float
+
+    def error(self) -> int:
+        """The largest difference from what is expected, in tasks."""
+        return max((abs(self.given.get(app.name, 0) - app.expected) for app in self.applications), default=0)
+
+
+def load(folder: Path) -> tuple[Application, ...]:
+    """The applications in a folder. Raises InvalidDocument."""
+    expected = {row["tenant"]: row.whole("tasks_discrete") for row in rows(folder / "drf_equal_0.6.csv")}
+    return tuple(_application(row, expected) for row in rows(folder / "drf_tenants.csv"))
+
+
+def _application(row: Row, expected: dict[str, int]) -> Application:
+    takes = Resources({name: int(row.number(name) * _EXACT) for name in RESOURCES})
+    name = row["tenant"]
+    return Application(name=name, tasks=row.whole("tasks"), takes=takes, expected=expected.get(name, 0))
+
+
+def share_out(applications: tuple[Application, ...]) -> Division:
+    """One turn with everything waiting on an empty cluster."""
+    asked = total(app.takes * app.tasks for app in applications)
+    capacity = Resources({name: int(units * PART) for name, units in asked.items()})
+    node = Node(name=NodeName("cluster"), allocatable=capacity)
+    waiting = _waiting(applications)
+    snapshot = Snapshot(
+        now=0,
+        queues={QueueName(app.name): Queue(name=QueueName(app.name)) for app in applications},
+        nodes=NodeTable.build([node]),
+        pending={workload.key: workload for workload in waiting},
+        admissions={},
+    )
+    began = perf_counter()
+    plan, _ = decide(snapshot, Memo())
+    given = Counter(str(admit.queue) for admit in plan.admits)
+    return Division(applications=applications, given=given, seconds=perf_counter() - began)
+
+
+def _waiting(applications: tuple[Application, ...]) -> list[Workload]:
+    waiting: list[Workload] = []
+    for app in applications:
+        pods = PodSet(name="task", count=1, takes=app.takes)
+        for number in range(app.tasks):
+            name = f"{app.name}-{number}"
+            waiting.append(
+                Workload(
+                    key=WorkloadKey(WorkloadKind.POD, name),
+                    namespace=app.name,
+                    name=name,
+                    queue=QueueName(app.name),
+                    arrival=len(waiting) + 1,
+                    minimum=1,
+                    pod_sets=(pods,),
+                )
+            )
+    return waiting
