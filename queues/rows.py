@@ -1,0 +1,200 @@
+"""Rows that change a little at a time: a frozen copy costs what changed, and two copies tell what differs.
+
+A ``Register`` is written to; ``freeze`` gives ``Rows``, a mapping that never changes. Copies share a base and
+differ in a small overlay. All copies of one register also share its log, so ``differing`` need not look at
+every row. Any other mappings are compared in full.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import is_
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: An overlay is merged into a new base when it has this many rows and a 16th of the base's.
+_OVERLAY: Final = 512
+#: So many of the last changes are remembered.
+_LOG: Final = 16_384
+
+
+class _Gone:
+    """Stands for a row of the base that is not there any more."""
+
+
+_GONE: Final = _Gone()
+
+
+class _Log(Generic[K]):
+    """Keys in the order in which they changed; the oldest are forgotten."""
+
+    __slots__ = ("first", "keys")
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.keys: list[K] = []
+
+    def end(self) -> int:
+        return self.first + len(self.keys)
+
+    def add(self, key: K) -> None:
+        if len(self.keys) >= 2 * _LOG:
+            self.first += _LOG
+            del self.keys[:_LOG]
+        self.keys.append(key)
+
+    def between(self, start: int, end: int) -> set[K] | None:
+        """Keys that changed; None: that is forgotten."""
+        if start < self.first:
+            return None
+        return set(self.keys[start - self.first : end - self.first])
+
+
+class Rows(Mapping[K, V]):
+    """A mapping that never changes. Rows come in no particular order, the same one each time."""
+
+    __slots__ = ("_base", "_end", "_length", "_log", "_overlay")
+
+    def __init__(
+        self, base: dict[K, V], overlay: dict[K, "V | _Gone"], length: int, log: _Log[K], end: int
+    ) -> None:
+        self._base = base
+        self._overlay = overlay
+        self._length = length
+        self._log = log
+        self._end = end
+
+    def __getitem__(self, key: K) -> V:
+        row = self._overlay.get(key)
+        if row is None:
+            return self._base[key]
+        if row is _GONE:
+            raise KeyError(key)
+        return row  # type: ignore[return-value]
+
+    def get(self, key: K, default: "V | None" = None) -> "V | None":  # type: ignore[override]
+        """A row, or the default."""
+        row = self._overlay.get(key)
+        if row is None:
+            return self._base.get(key, default)
+        return default if row is _GONE else row  # type: ignore[return-value]
+
+    def __contains__(self, key: object) -> bool:
+        row = self._overlay.get(key)  # type: ignore[arg-type]
+        return key in self._base if row is None else row is not _GONE
+
+    def __iter__(self) -> Iterator[K]:
+        if not self._overlay:
+            return iter(self._base)
+        return self._merged()
+
+    def _merged(self) -> Iterator[K]:
+        overlay = self._overlay
+        for key in self._base:
+            if key not in overlay:
+                yield key
+        for key, row in overlay.items():
+            if row is not _GONE:
+                yield key
+
+    def __len__(self) -> int:
+        return self._length
+
+    def changed_since(self, before: "Rows[K, V]") -> set[K] | None:
+        """Keys that may differ from an earlier copy; None: they are of other registers, or that is forgotten."""
+        if before._log is not self._log:
+            return None
+        return self._log.between(min(before._end, self._end), max(before._end, self._end))
+
+
+class Register(Generic[K, V]):
+    """A mapping that is written to and frozen again and again. No row may be None."""
+
+    __slots__ = ("_base", "_frozen", "_length", "_log", "_overlay")
+
+    def __init__(self, rows: Mapping[K, V] | None = None) -> None:
+        self._base: dict[K, V] = dict(rows or {})
+        self._overlay: dict[K, V | _Gone] = {}
+        self._length = len(self._base)
+        self._log: _Log[K] = _Log()
+        self._frozen: Rows[K, V] | None = None
+
+    def get(self, key: K) -> V | None:
+        """A row as it is now; None: there is none."""
+        row = self._overlay.get(key)
+        if row is None:
+            return self._base.get(key)
+        return None if row is _GONE else row  # type: ignore[return-value]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def put(self, key: K, row: V) -> None:
+        """Set a row. The very same row again is no change."""
+        before = self.get(key)
+        if before is row:
+            return
+        self._length += before is None
+        self._overlay[key] = row
+        self._note(key)
+
+    def pop(self, key: K) -> None:
+        """Remove a row, if it is there."""
+        if self.get(key) is None:
+            return
+        self._length -= 1
+        if key in self._base:
+            self._overlay[key] = _GONE
+        else:
+            del self._overlay[key]
+        self._note(key)
+
+    def update(self, rows: Mapping[K, V]) -> None:
+        """Set many rows."""
+        for key, row in rows.items():
+            self.put(key, row)
+
+    def _note(self, key: K) -> None:
+        self._log.add(key)
+        self._frozen = None
+
+    def freeze(self) -> Rows[K, V]:
+        """The rows as they are now; the same object as long as nothing changes."""
+        if self._frozen is None:
+            if len(self._overlay) >= max(_OVERLAY, len(self._base) // 16):
+                self._merge()
+            self._frozen = Rows(self._base, dict(self._overlay), self._length, self._log, self._log.end())
+        return self._frozen
+
+    def _merge(self) -> None:
+        base = dict(self._base)
+        for key, row in self._overlay.items():
+            if row is _GONE:
+                del base[key]
+            else:
+                base[key] = row  # type: ignore[assignment]
+        self._base, self._overlay = base, {}
+
+
+def same_rows(before: Mapping[K, V], after: Mapping[K, V]) -> bool:
+    """Whether two mappings have the very same values under equal keys."""
+    if before is after:
+        return True
+    if len(before) != len(after):
+        return False
+    if type(before) is dict and type(after) is dict and all(map(is_, before, after)):
+        return all(map(is_, before.values(), after.values()))
+    return not differing(before, after)
+
+
+def differing(before: Mapping[K, V], after: Mapping[K, V]) -> list[K]:
+    """Keys whose values are not the very same in both, in no particular order."""
+    if before is after:
+        return []
+    keys: Iterable[K] | None = None
+    if isinstance(before, Rows) and isinstance(after, Rows):
+        keys = after.changed_since(before)
+    if keys is not None:
+        return [key for key in keys if before.get(key) is not after.get(key)]
+    changed = [key for key, row in after.items() if before.get(key) is not row]
+    return changed + [key for key in before if key not in after]
