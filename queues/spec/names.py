@@ -43,6 +43,8 @@ RELEASED: Final = "muster.dev/released"
 ADMISSION_ID: Final = "muster.dev/admission-id"
 #: Annotation of pods: ``<pod set>/<ordinal>``.
 SEAT: Final = "muster.dev/seat"
+#: Annotation of pods that Muster made again: uid of the pod that it took back.
+RECREATED_FROM: Final = "muster.dev/recreated-from"
 #: Annotation: who created the object.
 USER: Final = "muster.dev/user"
 #: Annotation of Queues: who changed them last.
@@ -51,7 +53,7 @@ CHANGED_BY: Final = "muster.dev/changed-by"
 FINALIZER: Final = "muster.dev/outcome"
 
 #: Labels and annotations that only Muster's identity may write.
-OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, USER, CHANGED_BY)
+OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, RECREATED_FROM, USER, CHANGED_BY)
 
 #: Labels and annotations of the pods of a Volcano Job.
 JOB_NAME: Final = "volcano.sh/job-name"

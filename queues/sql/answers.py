@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from queues.quota import Account
+from queues.recreation import Recreation
 from queues.sql.records import NodeLimit, Outcome
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
 
@@ -69,6 +70,8 @@ class WorldRows:
     #: As last recorded, to find what vanished meanwhile: (uid, generation) by queue.
     queues: Mapping[QueueName, tuple[str, int]] = field(default_factory=dict)
     node_limits: Mapping[NodeName, NodeLimit] = field(default_factory=dict)
+    #: Pods that were, or are about to be, taken back, and are to be made again.
+    recreations: tuple[Recreation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,16 @@ leader writes nothing, and nothing that a ledger transaction reads changes under
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import and_, exists, select, text, union_all, update
+from sqlalchemy import and_, delete, exists, func, select, text, union_all, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide
+from queues.recreation import Recreation
+from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.limits import record_node_limits, record_queues
-from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion
-from queues.sql.tables import admissions, arrival_numbers, outcomes, workloads
+from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
+from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "NodeLimit",
     "Outcome",
     "QueueVersion",
+    "Recreation",
+    "Succession",
     "arrive",
     "check_term",
     "depart",
@@ -30,6 +33,8 @@ __all__ = [
     "record_node_limits",
     "record_outcomes",
     "record_queues",
+    "record_recreations",
+    "succeed",
 ]
 
 
@@ -197,3 +202,72 @@ async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[Outcom
     ]
     if ended:
         await tx.execute(_RECORD_OUTCOMES, _OUTCOMES.rows(ended))
+
+
+_KEPT = Given(pod_uid=TEXT, kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, manifest=TEXT)
+_keep = insert(recreations).from_select(_KEPT.c.keys(), select(*_KEPT.c))
+_KEEP = _keep.on_conflict_do_update(
+    index_elements=[recreations.c.pod_uid], set_={"manifest": _keep.excluded.manifest}
+)
+
+
+async def record_recreations(
+    tx: AsyncConnection, term: Term, rows: Sequence[Recreation], gone: Collection[str]
+) -> None:
+    """Store intents to make pods again, and forget those of other pods (uids). Raises Fenced."""
+    await check_term(tx, term)
+    if rows:
+        kept = [
+            (r.pod_uid, r.workload.kind, r.workload.uid, r.namespace, r.name, r.queue, r.manifest)
+            for r in rows
+        ]
+        await tx.execute(_KEEP, _KEPT.rows(kept))
+    if gone:
+        await tx.execute(delete(recreations).where(recreations.c.pod_uid == func.any(names(gone))))
+
+
+_HEIRS = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, old_kind=TEXT, old_uid=TEXT)
+_SUCCEED = (
+    insert(workloads)
+    .from_select(
+        ["kind", "uid", "namespace", "name", "queue", "arrival"],
+        select(
+            _HEIRS.c.kind,
+            _HEIRS.c.uid,
+            _HEIRS.c.namespace,
+            _HEIRS.c.name,
+            _HEIRS.c.queue,
+            workloads.c.arrival,
+        ).join(
+            workloads,
+            and_(workloads.c.kind == _HEIRS.c.old_kind, workloads.c.uid == _HEIRS.c.old_uid),
+        ),
+    )
+    .on_conflict_do_nothing()
+)
+_WAIT_ON = (
+    insert(backoffs)
+    .from_select(
+        ["kind", "uid", "not_before", "rollbacks"],
+        select(_HEIRS.c.kind, _HEIRS.c.uid, backoffs.c.not_before, backoffs.c.rollbacks).join(
+            backoffs, and_(backoffs.c.kind == _HEIRS.c.old_kind, backoffs.c.uid == _HEIRS.c.old_uid)
+        ),
+    )
+    .on_conflict_do_nothing()
+)
+
+
+async def succeed(tx: AsyncConnection, term: Term, rows: Sequence[Succession]) -> None:
+    """Who takes another's place gets its number, and waits as long. ``arrive`` comes after. Raises Fenced."""
+    await check_term(tx, term)
+    if not rows:
+        return
+    heirs = _HEIRS.rows(
+        [
+            (a.key.kind, a.key.uid, a.namespace, a.name, a.queue, row.after.kind, row.after.uid)
+            for row in rows
+            for a in [row.arrival]
+        ]
+    )
+    await tx.execute(_SUCCEED, heirs)
+    await tx.execute(_WAIT_ON, heirs)

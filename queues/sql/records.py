@@ -20,6 +20,14 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """A workload that takes the place of another, which is gone: a pod that was made again."""
+
+    arrival: Arrival
+    after: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """What people ask about a workload, so that any replica can answer."""
 

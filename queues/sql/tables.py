@@ -221,6 +221,20 @@ outcomes: Final = Table(
     CheckConstraint("phase IN ('Succeeded', 'Failed')", name="phase_is_terminal"),
 )
 
+recreations: Final = Table(
+    "recreations",
+    metadata,
+    _text("pod_uid", primary_key=True),
+    _text("kind"),
+    _text("uid"),
+    _text("namespace"),
+    _text("name"),
+    _text("queue"),
+    #: JSON as text: it may hold the character NUL, escaped.
+    _text("manifest"),
+    _now("stored_at"),
+)
+
 # --- LEDGER: balances ----------------------------------------------------------------------------------
 
 queue_balances: Final = Table(

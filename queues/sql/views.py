@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, sele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota import ROOT, Account
+from queues.recreation import Recreation
 from queues.resources import Resources
 from queues.sql.answers import (
     AccountLine,
@@ -38,6 +39,7 @@ from queues.sql.tables import (
     queue_limits,
     queues,
     reasons,
+    recreations,
     workloads,
 )
 from queues.workload import (
@@ -103,6 +105,33 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             )
         },
         node_limits=await _node_limits(tx),
+        recreations=await _recreations(tx),
+    )
+
+
+async def _recreations(tx: AsyncConnection) -> tuple[Recreation, ...]:
+    columns = recreations.c
+    rows = await tx.execute(
+        select(
+            columns.pod_uid,
+            columns.kind,
+            columns.uid,
+            columns.namespace,
+            columns.name,
+            columns.queue,
+            columns.manifest,
+        ).order_by(columns.pod_uid)
+    )
+    return tuple(
+        Recreation(
+            pod_uid=row.pod_uid,
+            workload=_key(row.kind, row.uid),
+            namespace=row.namespace,
+            name=row.name,
+            queue=row.queue,
+            manifest=row.manifest,
+        )
+        for row in rows
     )
 
 
