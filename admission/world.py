@@ -283,8 +283,9 @@ class World:
         if pod.forced or owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
             return True
         fact, job = self.facts.get(owner), self.jobs.get(owner.uid)
-        stale = job is not None and (job.is_over() or job.version != pod.version)
-        return stale or fact is None or fact.deleting
+        if job is not None and job.is_over():
+            return True
+        return fact is None or fact.deleting or pod.version != (job.version if job is not None else 0)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest_asyncio
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -19,7 +20,10 @@ from admission.jobs.lifecycle import JobState, JobView, Phase
 from admission.jobs.pods import PodRules
 from admission.jobs.work import JobWork, work_for
 from admission.kube.client import Client
+from admission.kube.dismissal import Dismissal
 from admission.kube.jobs import JobReport, VolcanoJobs
+from admission.kube.objects import Pod
+from admission.kube.translate import pod_fact
 from deploy.local.cluster import LocalCluster
 from queues.errors import ApiError, Conflict, Fenced, NotFound
 from queues.resources import Resources
@@ -102,8 +106,31 @@ async def api(local_cluster: LocalCluster, nodes: list[str]) -> AsyncIterator[Cl
 async def namespace(api: Client) -> AsyncIterator[str]:
     name = f"jobs-{next(_numbers)}"
     await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    letting_go = asyncio.create_task(let_go(api, name))
     yield name
     await api.delete(f"/api/v1/namespaces/{name}")
+    await letting_go
+
+
+async def let_go(api: Client, namespace: str) -> None:
+    """As Muster does it: pods that are deleted are not kept, until the namespace is gone."""
+    dismissal = Dismissal(api, lambda: None)
+
+    async def gone() -> bool:
+        pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods).items
+        dismissal.look_at([each for each in map(pod_fact, pods) if each.kept and each.deleting])
+        try:
+            await api.get(f"/api/v1/namespaces/{namespace}")
+        except NotFound:
+            return True
+        return False
+
+    await eventually(gone, seconds=300)
+    await dismissal.stop()
+
+
+class _Pods(msgspec.Struct):
+    items: list[Pod]
 
 
 @pytest_asyncio.fixture
@@ -270,6 +297,10 @@ async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
     lost = pods[0]["metadata"]["name"]
     await api.delete(f"/api/v1/namespaces/{namespace}/pods/{lost}", grace=0)
 
+    async def gone() -> bool:
+        return lost not in {pod["metadata"]["name"] for pod in await listed(api, namespace)}
+
+    await eventually(gone)
     (second,) = await jobs.reconcile(
         [work(spec, admission, pods=tuple(fact(pod) for pod in pods if pod["metadata"]["name"] != lost))]
     )

@@ -207,6 +207,50 @@ def test_a_failed_pod_tells_the_first_exit_code_that_is_a_failure() -> None:
     assert a_pod(status={"phase": "Failed", "reason": "Evicted"}).exit_code is None
 
 
+def ended_pod(*seconds: int | None, phase: str = "Succeeded", grace: int | None = 30) -> PodFact:
+    """Asked for at 10:00:10, if at all; containers that end at these seconds, or run."""
+    deleted = {
+        "deletionTimestamp": f"2026-11-21T10:00:{10 + (grace or 0)}Z",
+        "deletionGracePeriodSeconds": grace,
+    }
+    states: list[dict[str, Any]] = [
+        {"terminated": {"exitCode": 0, "finishedAt": f"2026-11-21T10:00:{at:02}Z"}} if at else {"running": {}}
+        for at in seconds
+    ]
+    statuses = [{"state": state} for state in states]
+    meta = deleted if grace is not None else {}
+    return a_pod(meta, status={"phase": phase, "containerStatuses": statuses})
+
+
+def test_a_pod_ended_by_itself_if_it_had_ended_when_its_deletion_was_asked_for() -> None:
+    assert ended_pod(5, grace=None).ended_first is True
+    assert ended_pod(5, 9).ended_first is True
+    assert ended_pod(5, 9, phase="Failed").ended_first is True
+    assert ended_pod(5, 10).ended_first is False, "it may have been told to end"
+    assert ended_pod(5, 12).ended_first is False
+    assert ended_pod(5, None).ended_first is False
+    assert ended_pod(phase="Failed").ended_first is False, "nobody saw its containers end"
+    assert ended_pod(5, None, phase="Running").ended_first is False
+
+
+def test_a_pod_without_grace_cannot_tell_any_more_whether_it_was_told_to_end() -> None:
+    assert ended_pod(5, grace=0).ended_first is None
+    assert ended_pod(12, grace=0, phase="Failed").ended_first is None
+    assert ended_pod(None, grace=0, phase="Running").ended_first is False
+
+
+def test_nobody_waits_for_the_end_of_a_pod_that_is_deleted_without_grace() -> None:
+    assert ended_pod(None, grace=0, phase="Running").forced
+    assert not ended_pod(None, phase="Running").forced
+    assert not ended_pod(None, grace=None, phase="Running").forced
+
+
+def test_a_pod_is_kept_by_our_finalizer_only() -> None:
+    assert a_pod({"finalizers": ["a.b/c", "muster.dev/outcome"]}).kept
+    assert not a_pod({"finalizers": ["a.b/c"]}).kept
+    assert not a_pod({}).kept
+
+
 @pytest.mark.parametrize(
     ("phase", "known"), [("", PodPhase.PENDING), ("Unknown", PodPhase.RUNNING), ("Failed", PodPhase.FAILED)]
 )

@@ -1,10 +1,12 @@
 """What the world makes of what it sees, and what it notes for Postgres."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from admission.facts import Change, Fact, FactKind, PodPhase, WorkloadFact
+from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
+from admission.jobs.lifecycle import JobState, Phase
 from admission.portrait import Patience, Portrait, Sight, portray
 from admission.world import LedgerRows, World
 from queues.resources import GPU, Resources
@@ -173,17 +175,78 @@ def test_how_an_adopted_pod_of_a_volcano_job_ended_is_remembered() -> None:
     assert known.outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
 
 
+def member(phase: PodPhase, **facts: Any) -> PodFact:
+    """The second pod of the Volcano Job, with our finalizer."""
+    given = {"owner": VOLCANO, "task": "worker", "index": 1, "kept": True}
+    return pod("a", "n1", phase=phase, **given | facts)
+
+
 def test_a_pod_that_was_being_deleted_did_not_end_by_itself() -> None:
-    ended = pod(
-        "a",
-        owner=VOLCANO,
-        task="worker",
-        index=1,
-        phase=PodPhase.FAILED,
-        deleting=True,
-        ended_first=False,
-    )
+    ended = member(PodPhase.FAILED, deleting=True, ended_first=False)
     assert world([volcano_job(2), ended]).outcomes == {}
+
+
+def test_what_had_succeeded_before_it_was_deleted_counts_though_nobody_was_there_to_see() -> None:
+    ended = member(PodPhase.SUCCEEDED, deleting=True, ended_first=None)
+    assert world([volcano_job(2), ended]).outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+    failed = replace(ended, phase=PodPhase.FAILED)
+    assert world([volcano_job(2), failed]).outcomes == {}, "it runs again, as whoever deleted it wants"
+
+
+def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
+    """Its grace is over, so that the pod itself cannot tell any more."""
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    known = world([volcano_job(2), told])
+    known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED))])
+    for ready in (True, False):
+        known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED, ended_first=None, ready=ready))])
+    assert known.outcomes == {}
+
+
+def dismissible(known: World) -> list[str]:
+    return [each.name for each in known.dismissible()]
+
+
+def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
+    known = world([volcano_job(2), member(PodPhase.RUNNING)])
+    assert dismissible(known) == []
+    known.observe([seen(member(PodPhase.SUCCEEDED))])
+    assert dismissible(known) == []
+    known.saved([], [], [], {}, ["a"], [])
+    assert dismissible(known) == ["a"]
+    known.observe([seen(member(PodPhase.SUCCEEDED, kept=False))])
+    assert dismissible(known) == []
+
+
+def test_a_pod_whose_end_does_not_count_may_go_when_it_has_ended() -> None:
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    known = world([volcano_job(2), told])
+    assert dismissible(known) == [], "it may be about to succeed"
+    known.observe([seen(replace(told, phase=PodPhase.FAILED))])
+    assert dismissible(known) == ["a"]
+
+
+def test_a_pod_that_lives_on_may_go_if_nobody_asks_how_it_ends() -> None:
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    cases: list[list[Fact]] = [
+        [told],  # its Job is gone
+        [volcano_job(2, deleting=True), told],
+        [volcano_job(2), replace(told, forced=True)],
+        [volcano_job(2), replace(told, version=3)],
+        [replace(told, owner=None)],
+    ]
+    for facts in cases:
+        assert dismissible(world(facts)) == ["a"], facts
+    over = world([volcano_job(2), told])
+    over.put_job(VOLCANO.uid, JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED))
+    assert dismissible(over) == ["a"]
+
+
+def test_pods_that_are_deleted_are_let_go_first() -> None:
+    ended = member(PodPhase.FAILED, owner=None)
+    at_leisure = [replace(ended, uid=name, name=name) for name in "bc"]
+    known = world([*at_leisure, member(PodPhase.FAILED, deleting=True, ended_first=False)])
+    assert dismissible(known) == ["a", "b", "c"]
 
 
 def test_a_later_rollback_never_shortens_the_wait() -> None:
