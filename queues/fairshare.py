@@ -4,11 +4,11 @@ Weighted dominant resource fairness (Ghodsi et al., NSDI 2011) with ``deserved``
 cluster: a queue's share is the largest, over its accounts, of used ÷ deserved.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import total_ordering
 from typing import Final
 
-from queues.quota import Account
+from queues.quota import Account, QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName
 
@@ -72,3 +72,30 @@ def below_deserved(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> 
     """Whether the queue uses less than it deserves of everything that is asked."""
     tree = usage.tree
     return all(usage.used(queue, account) < tree.deserved(queue, account) for account in asked)
+
+
+class Users:
+    """What the users of queues have, where they take turns. Mutable."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[QueueName, str], dict[Account, int]] = {}
+
+    def copy(self) -> "Users":
+        """Books that change on their own."""
+        twin = Users()
+        twin._used = {whose: dict(book) for whose, book in self._used.items()}
+        return twin
+
+    def add(self, queue: QueueName, user: str, amounts: Mapping[Account, int], times: int = 1) -> None:
+        """Post what a user gets."""
+        book = self._used.setdefault((queue, user), {})
+        for account, units in amounts.items():
+            book[account] = book.get(account, 0) + units * times
+
+    def share(self, tree: QueueTree, queue: QueueName, user: str) -> Share:
+        """The dominant share of what the queue deserves that one of its users has."""
+        largest = NO_SHARE
+        for account, used in self._used.get((queue, user), {}).items():
+            if used > 0:
+                largest = max(largest, Share(used, tree.deserved(queue, account)))
+        return largest

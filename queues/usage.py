@@ -59,19 +59,24 @@ class Usage:
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
+        #: Queues whose books were written to, ancestors included. Whoever wants to know empties it.
+        self.touched: set[QueueName] = set()
         #: Used by the queue and everything below it.
         self._used: dict[QueueName, dict[Account, int]] = {name: {} for name in tree.paths}
         #: Own use plus max(counted, guarantee) of every child.
         self._counted: dict[QueueName, dict[Account, int]] = {
             name: dict(idle) for name, idle in tree.idle.items()
         }
+        #: Queues whose books no copy shares.
+        self._own = set(tree.paths)
 
     def copy(self) -> "Usage":
-        """Books that change on their own."""
+        """Books that change on their own. What neither changes is shared."""
         twin = object.__new__(Usage)
         twin.tree = self.tree
-        twin._used = {name: dict(book) for name, book in self._used.items()}
-        twin._counted = {name: dict(book) for name, book in self._counted.items()}
+        twin.touched = set()
+        twin._used, twin._counted = dict(self._used), dict(self._counted)
+        twin._own, self._own = set(), set()
         return twin
 
     def used(self, queue: QueueName, account: Account) -> int:
@@ -89,17 +94,21 @@ class Usage:
     def add(self, queue: QueueName, amounts: Mapping[Account, int], times: int = 1) -> None:
         """Post amounts to a queue and all above it; to root if there is no such queue. Checks nothing."""
         path = self.tree.paths.get(queue, (ROOT,))
+        self.touched.update(path)
+        for name in path:
+            if name not in self._own:
+                self._own.add(name)
+                self._used[name], self._counted[name] = dict(self._used[name]), dict(self._counted[name])
+        books = [(self._used[name], self._counted[name], self.tree.guarantees[name]) for name in path]
         for account, units in amounts.items():
             delta = counted_delta = units * times
-            for name in path:
-                used = self._used[name]
+            for used, counted, guarantees in books:
                 used[account] = used.get(account, 0) + delta
                 if not used[account]:
                     del used[account]
-                counted = self._counted[name]
                 before = counted.get(account, 0)
                 after = counted[account] = before + counted_delta
-                guarantee = self.tree.guarantee(name, account)
+                guarantee = guarantees.get(account, 0)
                 counted_delta = max(after, guarantee) - max(before, guarantee)
 
     def remove(self, queue: QueueName, amounts: Mapping[Account, int]) -> None:
