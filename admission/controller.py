@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from admission import rubbish
+from admission.configuration import fingerprint
 from admission.cycle import TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
@@ -50,6 +51,7 @@ class Controller:
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
         rubbish.seldom()
+        _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,7 +167,7 @@ class Controller:
             async with database.transaction() as tx:
                 leads = await holder(tx)
             raise NotLeading(identity=self._settings.identity, leader=leads or "nobody")
-        return await asyncio.to_thread(save, cycle.last.snapshot, cycle.last.plan)
+        return await asyncio.to_thread(save, cycle.last.snapshot, cycle.last.plan, fingerprint())
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}

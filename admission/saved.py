@@ -1,68 +1,207 @@
 """A turn's input and output as JSON, to hand in with a question or to decide again elsewhere.
 
-The form is that of the values themselves: dataclasses as objects, tuples and sets as lists, workload keys as
-``kind/uid``, amounts in the units of ``queues.resources``. Two saves of the same turn are equal byte for byte.
+The form is that of the values themselves (``admission.portable``); nodes are written one by one. Two saves of
+the same turn are equal byte for byte. ``docs/reference/snapshots.md`` tells the form.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import fields, is_dataclass
-from enum import Enum
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
+from admission import portable
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
+from admission.engine.topology import HOST, Layout, Level, Node, NodeTable
+from queues.errors import InvalidDocument, MusterError
 
-#: Grows when the form changes.
-SCHEMA: Final = "muster.dev/turn/v1"
+#: Grows when the form changes in a way that older files cannot be read.
+SCHEMA: Final = "muster.dev/turn/v2"
+
+#: What ``nodes`` says together, and no field of its own has to.
+_SAID_BY_NODES: Final = frozenset(
+    (
+        *("layout", "resources", "allocatable", "used"),
+        *("names", "position", "flavors", "chains", "labels", "taints", "usable", "why_not"),
+    )
+)
+#: What is written of a table beside its fields.
+_TABLE: Final = frozenset(("levels", "nodes", "layout"))
 
 
-def save(snapshot: Snapshot, plan: Plan) -> bytes:
+class NotASnapshot(MusterError):
+    """This is no saved turn: found {found}, expected schema {expected}. Save one with ``muster snapshot``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A turn as it was saved."""
+
+    snapshot: Snapshot
+    #: The plan in its JSON form.
+    plan: Mapping[str, Any]
+    #: Hash of the configuration that decided it; "" if it was not told.
+    configuration: str = ""
+
+
+def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     """One turn as JSON."""
-    document = {"schema": SCHEMA, "snapshot": _plain(snapshot), "plan": _plain(plan)}
+    special = {NodeTable: _table}
+    document = {
+        "schema": SCHEMA,
+        "configuration": configuration,
+        "snapshot": portable.plain(snapshot, special),
+        "plan": portable.plain(plan),
+    }
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case NodeTable():
-            plain: Any = _nodes(value)
-        case Enum():
-            plain = value.value
-        case Mapping():
-            plain = {_key(key): _plain(each) for key, each in value.items()}
-        case Set():
-            plain = sorted(_plain(each) for each in value)
-        case tuple():
-            plain = _key(value) if hasattr(value, "_fields") else [_plain(each) for each in value]
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-        case _:
-            plain = value
-    return plain
+def load(text: bytes) -> Saved:
+    """A turn that was saved. Raises NotASnapshot or InvalidDocument."""
+    try:
+        document = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise NotASnapshot(found=str(error), expected=SCHEMA) from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise NotASnapshot(found="no schema" if schema is None else f"schema {schema}", expected=SCHEMA)
+    for part in ("snapshot", "plan"):
+        if not isinstance(document.get(part), dict):
+            raise InvalidDocument(where=part, found=repr(document.get(part))[:80], expected="an object")
+    snapshot = portable.value(Snapshot, document["snapshot"], "snapshot", {NodeTable: _table_from})
+    return Saved(
+        snapshot=snapshot,
+        plan=document["plan"],
+        configuration=str(document.get("configuration", "")),
+    )
 
 
-def _key(key: Any) -> str:
-    return "/".join(key) if hasattr(key, "_fields") else str(key)
+def decided_again(saved: Saved) -> Mapping[str, Any]:
+    """The plan for the saved snapshot, decided now, in its JSON form."""
+    plan, _ = decide(saved.snapshot, Memo())
+    form: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(portable.plain(plan)))
+    return form
 
 
-def _nodes(table: NodeTable) -> Any:
+def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
+    """Where two plans in their JSON form differ, a line each.
+
+    Entries of lists are told apart by what they are about. Transitions of jobs are no part of ``decide``.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys()):
+            if where == "" and name == "jobs":
+                continue
+            place = f"{where}.{name}" if where else name
+            if name not in after:
+                yield f"{place}: was {_short(before[name])}, is not there now"
+            elif name not in before:
+                yield f"{place}: was not there, is {_short(after[name])}"
+            else:
+                yield from differences(before[name], after[name], place)
+    elif isinstance(before, list) and isinstance(after, list) and before != after:
+        named = _by_subject(before), _by_subject(after)
+        if named[0] is not None and named[1] is not None and list(named[0]) != list(named[1]):
+            yield from differences(named[0], named[1], where)
+            if sorted(named[0]) == sorted(named[1]):
+                yield f"{where}: the same in another order"
+        else:
+            first, second = (
+                {str(number): one for number, one in enumerate(each)} for each in (before, after)
+            )
+            yield from differences(first, second, where)
+    elif before != after:
+        yield f"{where}: was {_short(before)}, is {_short(after)}"
+
+
+def _by_subject(entries: list[Any]) -> dict[str, Any] | None:
+    """Entries by the workload or admission that they are about; None: they are about nothing of the kind."""
+    named: dict[str, Any] = {}
+    for entry in entries:
+        subject = entry.get("workload", entry.get("admission")) if isinstance(entry, dict) else None
+        if subject is None or str(subject) in named:
+            return None
+        named[str(subject)] = entry
+    return named
+
+
+def _short(form: Any) -> str:
+    text = form if isinstance(form, str) else msgspec.json.encode(form).decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+# ── nodes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def nodes_of(table: NodeTable) -> Iterator[Node]:
+    """The nodes that a table was built from, with what is used now."""
     layout = table.layout
-    columns = enumerate(zip(layout.names, layout.flavors, layout.why_not, strict=True))
+    for column, name in enumerate(layout.names):
+        allocatable, used = table[name]
+        yield Node(
+            name=name,
+            allocatable=allocatable,
+            used=used,
+            labels=layout.labels.of(column),
+            taints=layout.taints.of(column),
+            usable=bool(layout.usable[column]),
+            why_not=layout.why_not[column],
+            flavor=layout.flavors[column],
+        )
+
+
+def _levels(layout: Layout) -> list[list[str]]:
+    return [_keys(layout, chain) for chain in layout.chains]
+
+
+def _keys(layout: Layout, chain: tuple[Level, ...]) -> list[str]:
+    """The label keys of a topology; the host where it matters: nodes without that label are in no domain then."""
+    keys = [level.key for level in chain[:-1]]
+    for column in range(len(layout.names)) if keys else ():
+        labels = layout.labels.of(column)
+        if HOST not in labels and chain[0].key in labels and chain[0].of[column] < 0:
+            return [*keys, HOST]
+    return keys
+
+
+def _table(table: NodeTable) -> Any:
+    layout = table.layout
     return {
-        "levels": [[level.key for level in chain] for chain in layout.chains],
-        "nodes": [
-            {
-                "name": name,
-                "allocatable": dict(zip(table.resources, table.allocatable[:, column].tolist(), strict=True)),
-                "used": dict(zip(table.resources, table.used[:, column].tolist(), strict=True)),
-                "labels": dict(layout.labels.of(column)),
-                "taints": [_plain(taint) for taint in layout.taints.of(column)],
-                "whyNot": why_not,
-                "flavor": flavor,
-            }
-            for column, (name, flavor, why_not) in columns
-        ],
+        "levels": _levels(layout),
+        "nodes": [portable.plain(node) for node in nodes_of(table)],
+        "layout": {name: portable.plain(getattr(layout, name)) for name in _more(layout)},
+        **{name: portable.plain(getattr(table, name)) for name in _more(table)},
     }
+
+
+def _more(part: Layout | NodeTable) -> list[str]:
+    """Public fields that the nodes do not say."""
+    names = [field.name for field in fields(part)]
+    return [name for name in names if not name.startswith("_") and name not in _SAID_BY_NODES]
+
+
+def _table_from(form: Any) -> NodeTable:
+    where = "snapshot.nodes"
+    nodes: tuple[Node, ...] = portable.value(tuple[Node, ...], form["nodes"], f"{where}.nodes")
+    levels: tuple[tuple[str, ...], ...] = portable.value(
+        tuple[tuple[str, ...], ...], form["levels"], f"{where}.levels"
+    )
+    table = NodeTable.build(nodes, levels)
+    if table.layout.names != tuple(node.name for node in nodes):  # they were sorted by their host labels, too
+        table = NodeTable.build(nodes, [(*levels[0], HOST), *levels[1:]])
+    return replace(
+        table,
+        layout=replace(table.layout, **_read(Layout, form["layout"], f"{where}.layout")),
+        **_read(NodeTable, {name: each for name, each in form.items() if name not in _TABLE}, where),
+    )
+
+
+def _read(kind: type, form: Mapping[str, Any], where: str) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    unknown = sorted(form.keys() - hints.keys())
+    if unknown:
+        raise InvalidDocument(where=where, found=", ".join(unknown), expected="known fields only")
+    return {name: portable.value(hints[name], each, f"{where}.{name}") for name, each in form.items()}

@@ -10,6 +10,7 @@ from admission.cli.failures import finish
 from admission.cli.install import install, uninstall
 from admission.cli.migrate import migrate
 from admission.cli.pause import pause, resume
+from admission.cli.replay import replay
 from admission.cli.run import run
 from admission.cli.simulate import simulate
 from admission.cli.snapshot import snapshot
@@ -24,7 +25,7 @@ def muster() -> None:
     """
 
 
-for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot, simulate):
+for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot, replay, simulate):
     muster.add_command(command)
 
 

@@ -27,6 +27,9 @@ _TURNS_AT_ONCE: Final = 100
 
 _END, _ARRIVAL, _TIMER = range(3)
 
+#: Sees every turn's input and output.
+Watch = Callable[[Snapshot, Plan], None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
@@ -90,9 +93,7 @@ class Simulation:
         self._plan: Plan | None = None
         self.outcome = Outcome()
 
-    def run(
-        self, until: int | None = None, watch: Callable[[int, Plan], None] = lambda now, plan: None
-    ) -> Outcome:
+    def run(self, until: int | None = None, watch: Watch = lambda snapshot, plan: None) -> Outcome:
         """Play until nothing can happen any more, or until a moment. ``watch`` sees every plan."""
         began = perf_counter()
         for job in self._case.jobs:
@@ -128,11 +129,11 @@ class Simulation:
             news = True
         return news
 
-    def _turns(self, now: int, watch: Callable[[int, Plan], None]) -> None:
+    def _turns(self, now: int, watch: Watch) -> None:
         """Decide until nothing more is to be changed at this moment."""
         for _ in range(_TURNS_AT_ONCE):
-            plan = self._turn(now)
-            watch(now, plan)
+            snapshot, plan = self._turn(now)
+            watch(snapshot, plan)
             if not plan.evicts:
                 break
         else:
@@ -142,7 +143,7 @@ class Simulation:
             self._looks.add(until)
             heappush(self._events, (until - START, _TIMER, 0))
 
-    def _turn(self, now: int) -> Plan:
+    def _turn(self, now: int) -> tuple[Snapshot, Plan]:
         snapshot = Snapshot(
             now=START + now,
             queues=self._queues,
@@ -165,7 +166,7 @@ class Simulation:
         outcome.decide_seconds += taken
         outcome.longest_turn = max(outcome.longest_turn, taken)
         self._apply(plan, now)
-        return plan
+        return snapshot, plan
 
     def _apply(self, plan: Plan, now: int) -> None:
         self._ended = {}
