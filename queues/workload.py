@@ -153,6 +153,10 @@ class PodSet:
     required_topology: str | None = None
     #: The lowest domain that holds all of them if there is one, else wider.
     preferred_topology: str | None = None
+    #: The whole workload, this set included, in one domain of this level; the same for all its sets.
+    within: str | None = None
+    #: False: only if some domain holds it, else wider.
+    within_required: bool = True
     #: Parts of the set with a topology of their own, outermost first.
     partitions: tuple[Partition, ...] = ()
     #: Pod sets of one workload with equal names here are placed in one domain together (a leader with its

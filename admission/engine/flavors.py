@@ -1,39 +1,61 @@
-"""Seats for pods of one pod set: the queue's flavors in order, in each the quota first, then nodes."""
+"""Which flavor: the queue's flavors in order, in each the quota first, then nodes.
+
+Pod sets that are placed together are of one flavor, and so are all pods of a set: a gang on two kinds of
+hardware goes at the pace of the slower one, and quota is asked for one kind. ``flavorChoice`` says whether
+the next flavor is looked at before this one is borrowed (``beforeBorrowing``) or, where nothing is free,
+before somebody is preempted in it (``beforePreempting``): ``try-next`` or ``stop``.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from admission.engine import reasons
-from admission.engine.placement import Ask, Place, best_domain, place
 from admission.engine.plan import Reason
-from admission.engine.topology import Amounts, Mask
+from admission.engine.seating import Want, Where
+from admission.engine.together import seat_together
+from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from queues.quota import ROOT, Account
-from queues.resources import Resources
+from queues.resources import total
 from queues.usage import LimitHit, accounts
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, PodSet, QueueName, Seat
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
 
 
 def seat(
-    trial: Trial, queue: QueueName, pods: PodSet, ordinals: Sequence[int], beside: Sequence[NodeName]
+    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None = None
 ) -> list[Seat] | Reason:
-    """Seats for these ordinals, all of them, taken in the trial; else the reason, with nothing taken.
+    """Seats for everything that is wanted, taken in the trial; else the reason, with nothing taken.
 
-    ``beside``: nodes on which pods of the set are seated already; topology counts them in. A queue without
-    flavors uses any node, and is charged in the flavor of each.
+    ``wants``: one pod set, or several that go together. A queue without flavors uses any node, and is charged
+    in the flavor of each. ``inside``: nodes that may be used; None: all.
     """
+    if inside is None:
+        inside = np.ones(len(trial.table), np.bool_)
+    flavors = trial.tree.flavors(queue)
+    if not flavors:
+        return seat_together(Where(trial, queue, inside), wants)
+    offered = _like_the_others(trial, wants, flavors)
+    policy = trial.tree.policy(queue)
     refusals: list[Reason] = []
-    for flavor in trial.tree.flavors(queue) or (None,):
-        answer = _in_flavor(trial, queue, pods, ordinals, beside, flavor)
-        if not isinstance(answer, Reason):
+    borrowed: FlavorName | None = None
+    for flavor in offered:
+        mark = trial.mark()
+        answer = _in_flavor(trial, queue, wants, inside, flavor)
+        if isinstance(answer, Reason):
+            refusals.append(answer)
+            if policy.before_preempting == "stop" and _could_preempt(trial, queue, wants, inside, flavor):
+                break
+        elif policy.before_borrowing == "stop" or not _borrows(trial, queue, wants, flavor):
             return answer
-        refusals.append(answer)
+        else:
+            trial.undo(mark)
+            borrowed = borrowed or flavor
+    if borrowed is not None:
+        return _in_flavor(trial, queue, wants, inside, borrowed)
     # What comes last on the way in says most: a quota that has room is of no use without nodes.
     placed = [each for each in refusals if each.code != reasons.Code.QUEUE_LIMIT]
-    return (placed or refusals)[0]
+    return _not_split(trial, wants, inside, offered, (placed or refusals)[0])
 
 
 def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
@@ -46,136 +68,63 @@ def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) ->
 
 
 def _in_flavor(
-    trial: Trial,
-    queue: QueueName,
-    pods: PodSet,
-    ordinals: Sequence[int],
-    beside: Sequence[NodeName],
-    flavor: FlavorName | None,
+    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask, flavor: FlavorName
 ) -> list[Seat] | Reason:
-    layout = trial.layout
-    mask = layout.allowed(pods.nodes)
-    if flavor is not None:
-        hit = quota_hit(trial, queue, accounts({flavor: pods.takes * len(ordinals)}))
-        if hit is not None:
-            return reasons.queue_limit(hit)
-        mask = mask & layout.of_flavor(flavor)
-    while True:
-        found = _nodes(trial, queue, pods, len(ordinals), beside, mask)
-        if isinstance(found, Reason):
-            return found
-        charged = _charged(trial, found, pods.takes)
-        hit = trial.usage.refusal(queue, charged)
-        if hit is None:
-            break
-        if hit.account.flavor == NO_FLAVOR:
-            return reasons.queue_limit(hit)
-        mask = mask & ~layout.of_flavor(hit.account.flavor)  # that flavor is used up; perhaps another is not
-        if not mask.any():
-            return reasons.queue_limit(hit)
-    trial.take(found.columns, found.counts, pods.takes, queue, charged)
-    return [
-        Seat(
-            pod_set=pods.name,
-            ordinal=ordinal,
-            node=layout.names[column],
-            flavor=layout.flavors[column],
-            takes=pods.takes,
-        )
-        for ordinal, column in zip(ordinals, found.each(), strict=True)
-    ]
+    hit = quota_hit(trial, queue, _asked(wants, flavor))
+    if hit is not None:
+        return reasons.queue_limit(hit)
+    return seat_together(Where(trial, queue, inside & trial.layout.of_flavor(flavor)), wants)
 
 
-def _charged(trial: Trial, found: Place, takes: Resources) -> dict[Account, int]:
-    counts: dict[FlavorName, int] = {}
-    for column, pods in zip(found.columns.tolist(), found.counts.tolist(), strict=True):
-        flavor = trial.layout.flavors[column]
-        counts[flavor] = counts.get(flavor, 0) + pods
-    return accounts({flavor: takes * pods for flavor, pods in counts.items()})
+def _asked(wants: Sequence[Want], flavor: FlavorName) -> dict[Account, int]:
+    return accounts({flavor: total(want.pods.takes * len(want.ordinals) for want in wants)})
 
 
-def _nodes(
-    trial: Trial, queue: QueueName, pods: PodSet, count: int, beside: Sequence[NodeName], mask: Mask
-) -> Place | Reason:
-    """Nodes for so many pods among those of the mask."""
-    layout = trial.layout
-    room = trial.room(pods.takes, mask)
-    found = layout.chain(pods.required_topology or pods.preferred_topology)
-    if found is None and pods.required_topology is not None:
-        known = sorted({level.key for chain in layout.chains for level in chain})
-        return reasons.unknown_level(pods.required_topology, known)
-    chain, at = found or (layout.chains[0], len(layout.chains[0]) - 1)
-    ask = Ask(
-        pods=count,
-        room=room,
-        chain=chain,
-        at=at,
-        required=pods.required_topology is not None,
-        spread=trial.tree.placement(queue) == "spread",
-        empty_room=trial.room_when_empty(pods.takes, pods.nodes) if len(chain) > 1 else None,
-    )
-    columns = [layout.position[node] for node in beside if node in layout.position]
-    near: Ask | Reason = ask
-    if columns and pods.required_topology is not None:
-        near = _with_the_others(ask, columns, pods.required_topology)
-    elif columns and pods.preferred_topology is not None:
-        near = _near_the_others(ask, columns[0])
-    if isinstance(near, Reason):
-        return near
-    answer = place(near)
-    return answer if answer is not None else _refusal(trial, pods, near, mask)
-
-
-def _with_the_others(ask: Ask, columns: Sequence[int], key: str) -> Ask | Reason:
-    """The domain of the required level that the seated pods are in."""
-    level = ask.chain[ask.at]
-    domains = sorted({int(level.of[column]) for column in columns})
-    if len(domains) > 1 or domains[0] < 0:
-        return reasons.scattered(key, [level.domains[domain] for domain in domains if domain >= 0])
-    return replace(ask, room=_only(ask.room, level.of, domains[0]))
-
-
-def _near_the_others(ask: Ask, column: int) -> Ask:
-    """The lowest domain around a seated pod that holds the new ones too; none: anywhere."""
-    for level in reversed(ask.chain[: ask.at + 1]):
-        domain = int(level.of[column])
-        if domain >= 0:
-            room = _only(ask.room, level.of, domain)
-            if int(room.sum()) >= ask.pods:
-                return replace(ask, room=room)
-    return ask
-
-
-def _only(room: Amounts, of: NDArray[np.intp], domain: int) -> Amounts:
-    return room * np.equal(of, domain)
-
-
-def _refusal(trial: Trial, pods: PodSet, ask: Ask, mask: Mask) -> Reason:
-    if ask.required:
-        level = ask.chain[ask.at]
-        best = best_domain(level, ask.room)
-        return reasons.topology_no_fit(
-            level=level.key,
-            pods=ask.pods,
-            takes=pods.takes,
-            fit=best[1] if best else 0,
-            domain=best[0] if best else None,
-            domains=len(level.domains),
-        )
-    layout = trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
-    usable = layout.usable
-    excluded = {
-        "not usable": ~usable,
-        "not chosen by nodeSelector or affinity": usable & ~chosen,
-        "with taints that are not tolerated": usable & chosen & ~tolerated,
-        "of other flavors": usable & chosen & tolerated & ~mask,
-        "without room": mask & (ask.room == 0),
+def _like_the_others(
+    trial: Trial, wants: Sequence[Want], flavors: tuple[FlavorName, ...]
+) -> tuple[FlavorName, ...]:
+    """Flavors to try: those of the members that sit already, if there are any."""
+    theirs = {
+        trial.table.flavor(node) for want in wants for node in want.held.values() if node in trial.table
     }
-    return reasons.no_fit(
-        pods=ask.pods,
-        takes=pods.takes,
-        fit=int(ask.room.sum()),
-        nodes=len(trial.table),
-        excluded={why: int(np.count_nonzero(nodes)) for why, nodes in excluded.items()},
+    return tuple(flavor for flavor in flavors if flavor in theirs) or flavors
+
+
+def _borrows(trial: Trial, queue: QueueName, wants: Sequence[Want], flavor: FlavorName) -> bool:
+    """Whether the queue, with these seats taken, uses more of the flavor than it deserves."""
+    return any(
+        trial.usage.used(queue, account) > trial.tree.deserved(queue, account)
+        for account, units in _asked(wants, flavor).items()
+        if units > 0 and account.flavor != NO_FLAVOR
     )
+
+
+def _could_preempt(
+    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask, flavor: FlavorName
+) -> bool:
+    """Whether they would fit into the flavor if nobody else was there: then somebody can be asked to go."""
+    for account, units in _asked(wants, flavor).items():
+        for name in trial.tree.paths[queue]:
+            limit = trial.tree.capability(name, account)
+            if units > 0 and limit is not None and units > limit:
+                return False
+    mask = inside & trial.layout.of_flavor(flavor)
+    return all(
+        int((trial.room_when_empty(want.pods.takes, want.pods.nodes) * mask).sum()) >= len(want.ordinals)
+        for want in wants
+    )
+
+
+def _not_split(
+    trial: Trial, wants: Sequence[Want], inside: Mask, flavors: Sequence[FlavorName], reason: Reason
+) -> Reason:
+    """Says so if only the flavors together have room for a pod set."""
+    if len(flavors) < 2 or len(wants) > 1 or reason.code != reasons.Code.NO_FIT:
+        return reason
+    want = wants[0]
+    room = Where(trial, QueueName(""), inside).room(want.pods)
+    fits = {flavor: int((room * trial.layout.of_flavor(flavor)).sum()) for flavor in flavors}
+    fits = {flavor: fit for flavor, fit in fits.items() if fit}
+    if sum(fits.values()) < len(want.ordinals):
+        return reason
+    return reasons.not_split(reason, fits)

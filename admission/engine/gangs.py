@@ -1,16 +1,23 @@
-"""A gang is seated whole or not at all; what is above its minimum joins later, one by one."""
+"""A gang is seated whole or not at all; what is above its minimum joins later, one by one.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Where a pod set is in parts, a part is a gang of its own: it joins whole.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from admission.engine import reasons
 from admission.engine.flavors import quota_hit, seat
-from admission.engine.plan import Admit, Reason
+from admission.engine.plan import Admit, Evict, Reason
+from admission.engine.seating import Want, Where, unknown_level
+from admission.engine.seating import scattered as scattered_over
+from admission.engine.together import domains
+from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from queues.quota import Account
 from queues.resources import Resources, total
-from queues.usage import accounts
-from queues.workload import NO_FLAVOR, NodeName, PodSet, Seat, Workload
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import NO_FLAVOR, Admission, NodeName, PodSet, Seat, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +32,8 @@ class Need:
     short: int
     #: Nodes of the seats it has, by pod set.
     beside: Mapping[str, tuple[NodeName, ...]]
+    #: The same by ordinal.
+    held: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -46,21 +55,37 @@ def need(workload: Workload, seats: Sequence[Seat]) -> Need:
     least: dict[str, int] = {}
     short = 0
     for pods in workload.pod_sets:
-        lacking = max(0, pods.minimum - present[pods.name])
-        least[pods.name] = min(lacking, len(missing[pods.name]))
-        short += lacking - least[pods.name]
+        lacking = max(0, _minimum(pods) - present[pods.name])
+        least[pods.name] = _whole_parts(pods, missing[pods.name], lacking)
+        short += max(0, lacking - least[pods.name])
     # A workload without any minimum still starts with one pod, not with none.
     lacking = max(workload.minimum, 1) - sum(present.values()) - sum(least.values())
     for pods in workload.pod_sets:
-        more = min(max(0, lacking), len(missing[pods.name]) - least[pods.name])
-        least[pods.name] += more
-        lacking -= more
+        before = least[pods.name]
+        least[pods.name] = _whole_parts(pods, missing[pods.name], before + max(0, lacking))
+        lacking -= least[pods.name] - before
     return Need(
         missing={name: ordinals for name, ordinals in missing.items() if ordinals},
         least={name: missing[name][:count] for name, count in least.items() if count},
         short=max(short, lacking, 0),
         beside={name: tuple(nodes.values()) for name, nodes in held.items()},
+        held=held,
     )
+
+
+def _minimum(pods: PodSet) -> int:
+    parts = (part.minimum * part.size for part in pods.partitions)
+    return max(pods.minimum, *parts) if pods.partitions else pods.minimum
+
+
+def _whole_parts(pods: PodSet, missing: Sequence[int], count: int) -> int:
+    """So many of the missing ordinals are at least ``count``, or all, and do not end inside a part."""
+    count = min(count, len(missing))
+    if count and pods.partitions:
+        size = pods.partitions[0].size
+        while count < len(missing) and missing[count] // size == missing[count - 1] // size:
+            count += 1
+    return count
 
 
 def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
@@ -107,44 +132,135 @@ def _together(
     hit = quota_hit(trial, workload.queue, asked(workload, ordinals))
     if hit is not None:
         return reasons.queue_limit(hit)
+    groups = _groups(workload, lacks, ordinals)
+    around = next((pods for pods in workload.pod_sets if pods.within is not None), None)
+    if around is None:
+        return _all(workload, groups, trial, None)
+    return _within(workload, lacks, groups, trial, around)
+
+
+def _all(
+    workload: Workload, groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None
+) -> list[Seat] | Reason:
+    mark = trial.mark()
     seats: list[Seat] = []
-    for pods in _hardest_first([each for each in workload.pod_sets if each.name in ordinals], trial):
-        beside = lacks.beside.get(pods.name, ())
-        answer = seat(trial, workload.queue, pods, ordinals[pods.name], beside)
+    for wants in _hardest_first(groups, trial):
+        answer = seat(trial, workload.queue, wants, inside)
         if isinstance(answer, Reason):
-            trial.undo()
+            trial.undo(mark)
             return answer
         seats += answer
     return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
 
 
-def _one_by_one(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
-    """As many further members as get a seat, in order, each on its own."""
-    seats: list[Seat] = []
-    for pods in workload.pod_sets:
-        beside = list(lacks.beside.get(pods.name, ()))
-        for ordinal in lacks.missing.get(pods.name, ()):
-            answer = seat(trial, workload.queue, pods, (ordinal,), beside)
-            if isinstance(answer, Reason):
-                break
-            seats += answer
-            beside += [each.node for each in answer]
-    return seats
-
-
-def _hardest_first(pod_sets: Sequence[PodSet], trial: Trial) -> Sequence[PodSet]:
-    """Required topology first, then preferred, then those with the fewest places, then by name."""
-    if len(pod_sets) < 2:
-        return pod_sets
-    places = {
-        pods.name: int(trial.room(pods.takes, trial.layout.allowed(pods.nodes)).sum()) for pods in pod_sets
-    }
-    return sorted(
-        pod_sets,
-        key=lambda pods: (
-            pods.required_topology is None,
-            pods.preferred_topology is None,
-            places[pods.name],
-            pods.name,
-        ),
+def _within(
+    workload: Workload, lacks: Need, groups: Sequence[Sequence[Want]], trial: Trial, around: PodSet
+) -> list[Seat] | Reason:
+    """All groups in one domain of the level that holds for the whole workload, or as close to it as possible."""
+    key = around.within
+    assert key is not None
+    unknown = unknown_level(trial.layout, [key])
+    if unknown is not None:
+        return unknown
+    beside = [node for nodes in lacks.beside.values() for node in nodes]
+    if around.within_required and (reason := scattered_over(trial.layout, key, beside)) is not None:
+        return reason
+    every = Where(trial, workload.queue, trial.layout.usable)
+    wants = [want for group in groups for want in group]
+    answer: Reason | None = None
+    for mask in domains(every, wants, key, around.within_required, beside):
+        found = _all(workload, groups, trial, mask)
+        if not isinstance(found, Reason):
+            return found
+        answer = found
+    if answer is not None and (not around.within_required or answer.code == reasons.Code.QUEUE_LIMIT):
+        return answer
+    found_level = trial.layout.chain(key)
+    assert found_level is not None
+    return reasons.together_no_fit(
+        level=key,
+        sets={want.pods.name: len(want.ordinals) for want in wants},
+        domains=len(found_level[0][found_level[1]].domains),
     )
+
+
+def _groups(workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, ...]]) -> list[list[Want]]:
+    """Pod sets that are placed together, each with what it lacks."""
+    groups: dict[tuple[bool, str], list[Want]] = {}
+    for pods in workload.pod_sets:
+        if pods.name in ordinals:
+            group = (True, pods.together) if pods.together is not None else (False, pods.name)
+            want = Want(pods, ordinals[pods.name], lacks.held.get(pods.name, {}))
+            groups.setdefault(group, []).append(want)
+    return list(groups.values())
+
+
+def _one_by_one(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
+    """As many further members as get a seat, in order, each on its own; of a part all or none."""
+    seats: list[Seat] = []
+    held = {name: dict(nodes) for name, nodes in lacks.held.items()}
+    for pods in workload.pod_sets:
+        for ordinals in _units(pods, lacks.missing.get(pods.name, ())):
+            now = replace(
+                lacks, held=held, beside={name: tuple(nodes.values()) for name, nodes in held.items()}
+            )
+            answer = _together(workload, now, {pods.name: ordinals}, trial)
+            if isinstance(answer, Reason):
+                if not pods.partitions:
+                    break
+                continue
+            seats += answer
+            held.setdefault(pods.name, {}).update({each.ordinal: each.node for each in answer})
+    return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+
+
+def _units(pods: PodSet, missing: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    start = 0
+    while start < len(missing):
+        end = _whole_parts(pods, missing, start + 1)
+        yield tuple(missing[start:end])
+        start = end
+
+
+def _hardest_first(groups: Sequence[Sequence[Want]], trial: Trial) -> Sequence[Sequence[Want]]:
+    """Required topology first, then preferred, then those with the fewest places, then by name."""
+    if len(groups) < 2:
+        return groups
+
+    def hardness(wants: Sequence[Want]) -> tuple[bool, bool, int, str]:
+        sets = [want.pods for want in wants]
+        return (
+            all(pods.required_topology is None for pods in sets),
+            all(pods.preferred_topology is None for pods in sets),
+            min(int(trial.room(pods.takes, trial.layout.allowed(pods.nodes)).sum()) for pods in sets),
+            sets[0].name,
+        )
+
+    return sorted(groups, key=hardness)
+
+
+def regather(workload: Workload, admissions: Sequence[Admission], trial: Trial) -> list[Evict]:
+    """Take a gang back whole that lost members and cannot get others where it sits; [] = better leave it.
+
+    Called when a seated gang is below its minimum and was refused by its topology: pods that sit bind the
+    missing ones to their domain. It is taken back only if the whole gang, its own seats free, fits now, so that
+    it starts again at once. The trial is as before afterwards.
+    """
+    mark = trial.mark()
+    own = [(each, accounts(seats_by_flavor(each.holding()))) for each in admissions]
+    for admission, books in own:
+        trial.give_back(admission.queue, books, admission.holding())
+    whole = need(workload, ())
+    seats = _together(workload, whole, whole.missing, trial)
+    if isinstance(seats, Reason):
+        seats = _together(workload, whole, whole.least, trial)
+    trial.undo(mark)
+    for admission, books in own:
+        trial.hold_again(admission.queue, books, admission.holding())
+    if isinstance(seats, Reason):
+        return []
+    message = "lost members that its domain has no room for; the gang starts again whole somewhere else"
+    return [
+        Evict(admission=admission.id, code=reasons.Code.TAKEN_BACK, message=message)
+        for admission in admissions
+    ]

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.workload import NodeFilter, Requirement, Taint, Toleration
+from queues.workload import NodeFilter, Preference, Requirement, Taint, Toleration
 
 Mask = NDArray[np.bool_]
 
@@ -113,6 +113,14 @@ def chosen(nodes: NodeFilter, labels: Labels) -> Mask:
             any_term |= _meets_all(term, labels)
         mask &= any_term
     return mask
+
+
+def preferred(prefers: Sequence[Preference], labels: Labels) -> NDArray[np.int64]:
+    """(N,) the sum of the weights of the terms of preferred node affinity that each node meets."""
+    score = np.zeros(len(labels), np.int64)
+    for term in prefers:
+        score += term.weight * _meets_all(term.requirements, labels)
+    return score
 
 
 def _meets_all(term: Sequence[Requirement], labels: Labels) -> Mask:

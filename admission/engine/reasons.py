@@ -5,13 +5,17 @@ same numbers, as people write them, into ``message``. Codes are stable; messages
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from admission.engine.plan import Reason
 from queues.errors import MusterError
 from queues.resources import Resources
 from queues.usage import LimitHit
-from queues.workload import AdmissionId, QueueName
+from queues.workload import AdmissionId, FlavorName, QueueName
+
+#: Names told one by one in a sentence.
+_NAMES_SHOWN = 3
 
 
 class Code(StrEnum):
@@ -49,6 +53,10 @@ class Code(StrEnum):
     GANG_TOO_LARGE = "GangTooLarge"
     #: More workloads wait in the queue than it allows; the earlier ones are considered.
     PENDING_LIMIT = "PendingLimit"
+    #: It lost members that its domain has no room for, and is taken back to start whole somewhere else.
+    TAKEN_BACK = "TakenBack"
+    #: Others are taken back so that it can come in; it waits until their pods are gone.
+    MAKING_ROOM = "MakingRoom"
     #: Every pod that needs a seat has one.
     NOTHING_MISSING = "NothingMissing"
 
@@ -111,6 +119,50 @@ def topology_no_fit(
             "domain": domain,
             "domains": domains,
         },
+    )
+
+
+def parts_no_fit(
+    *, level: str, size: int, parts: int, fit: int, takes: Resources, inside: str | None
+) -> Reason:
+    """Enough room, but not for whole parts of the pod set in one domain each.
+
+    ``fit`` of ``parts`` have a place; all of them have to be in one domain of ``inside``, if that is not None.
+    """
+    together = f", all in one {inside}" if inside else ""
+    return Reason(
+        code=Code.TOPOLOGY_NO_FIT,
+        message=f"{parts} parts of {_pods(size)} of {_shape(takes)} have to be in one {level} each{together}; "
+        f"{fit} of them fit",
+        facts={
+            "level": level,
+            "size": size,
+            "asked": parts,
+            "fit": fit,
+            "takes": dict(takes),
+            "inside": inside,
+        },
+    )
+
+
+def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int) -> Reason:
+    """Pod sets that have to be in one domain of a level do not fit into any together."""
+    who = " and ".join(f"{_pods(count)} of {name}" for name, count in sets.items())
+    where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
+    return Reason(
+        code=Code.TOPOLOGY_NO_FIT,
+        message=f"{who} have to be {where}",
+        facts={"level": level, "sets": dict(sets), "domains": domains},
+    )
+
+
+def not_split(reason: Reason, fits: Mapping[FlavorName, int]) -> Reason:
+    """The same refusal, where the flavors together would have room: pods of one set stay in one flavor."""
+    said = ", ".join(f"{fit} in {flavor}" for flavor, fit in fits.items())
+    return replace(
+        reason,
+        message=f"{reason.message}; there is room for {said}, but pods of one set are all of one flavor",
+        facts={**reason.facts, "flavors": dict(fits)},
     )
 
 
@@ -240,6 +292,18 @@ def pending_limit(*, queue: QueueName, limit: int) -> Reason:
         code=Code.PENDING_LIMIT,
         message=f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier",
         facts={"queue": queue, "limit": limit},
+    )
+
+
+def making_room(*, pods: int, names: Sequence[str]) -> Reason:
+    """Victims are leaving for it."""
+    first = sorted(set(names))
+    shown = ", ".join(first[:_NAMES_SHOWN])
+    more = f" and {len(first) - _NAMES_SHOWN} more" if len(first) > _NAMES_SHOWN else ""
+    return Reason(
+        code=Code.MAKING_ROOM,
+        message=f"waits until {_pods(pods)} of {shown}{more} {'is' if pods == 1 else 'are'} gone",
+        facts={"pods": pods, "victims": first},
     )
 
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.matching import Labels, TaintClasses, chosen
+from admission.engine.matching import Labels, TaintClasses, chosen, preferred
 from queues.resources import NOTHING, Resources
-from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Taint
+from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -63,6 +63,10 @@ class Level:
         ordered = amounts if self.order is None else amounts[self.order]
         return np.add.reduceat(ordered, self.starts)
 
+    def first(self) -> NDArray[np.intp]:
+        """(D,) the first node of each domain."""
+        return self.starts if self.order is None else self.order[self.starts]
+
     def members(self, domain: int) -> NDArray[np.intp]:
         """Positions of the nodes of one domain, ascending."""
         end = int(self.starts[domain + 1]) if domain + 1 < len(self.starts) else None
@@ -87,6 +91,7 @@ class Layout:
     why_not: tuple[str, ...]
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
+    _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
 
     def chain(self, level: str | None) -> tuple[tuple[Level, ...], int] | None:
         """The first topology with that level, and the level's index in it; None: no topology has it.
@@ -114,6 +119,17 @@ class Layout:
     def chosen(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes that nodeSelector and required node affinity choose."""
         return chosen(nodes, self.labels)
+
+    def score(self, prefers: tuple[Preference, ...]) -> Amounts | None:
+        """(N,) sum of the weights of the preferences that each node meets; None: nothing is preferred."""
+        if not prefers:
+            return None
+        score = self._scores.get(prefers)
+        if score is None:
+            if len(self._scores) >= _FILTERS_KEPT:
+                self._scores.clear()
+            score = self._scores[prefers] = preferred(prefers, self.labels)
+        return score
 
     def tolerated(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes whose taints are all tolerated."""

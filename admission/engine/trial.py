@@ -1,7 +1,7 @@
 """The world as it would be: free amounts and books that a turn tries things on. Mutable, and only here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,21 @@ class Trial:
                 trial._occupy(table.layout.position[node], ports)
         return trial
 
+    def fork(self) -> "Trial":
+        """The same state, to be changed on its own."""
+        return replace(
+            self,
+            free=self.free.copy(),
+            usage=self.usage.copy(),
+            steps=[],
+            _changed=[],
+            _rooms={},
+            _ports={
+                port: {column: list(ips) for column, ips in taken.items()}
+                for port, taken in self._ports.items()
+            },
+        )
+
     @property
     def layout(self) -> Layout:
         """Names, labels and levels of the nodes."""
@@ -107,6 +122,10 @@ class Trial:
             known.seen = len(self._changed)
         return known.pods * mask
 
+    def room_beside(self, takes: Resources, other: Resources) -> Amounts:
+        """(N,) how many such pods each node would take if one pod of another shape were put there first."""
+        return _room(self.free - self.request(other)[:, None], self.request(takes))
+
     def changed(self, columns: Columns) -> None:
         """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
         self._changed.append(columns)
@@ -136,11 +155,19 @@ class Trial:
     def give_back(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
         """Seats that are freed: their amounts return to queue and nodes."""
         self.usage.remove(queue, accounts)
+        self._move(seats, 1)
+
+    def hold_again(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
+        """The contrary of ``give_back``."""
+        self.usage.add(queue, accounts)
+        self._move(seats, -1)
+
+    def _move(self, seats: Iterable[Seat], sign: int) -> None:
         columns = []
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
-                self.free[:, column] += self.request(seat.takes)
+                self.free[:, column] += sign * self.request(seat.takes)
                 columns.append(column)
         if columns:
             self._changed.append(np.array(columns, np.intp))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.engine import decide, flavors, gangs, memo, settlement, topology, trial
+from admission.engine import decide, gangs, memo, seating, settlement, topology, trial
 from admission.engine.plan import Admit
 from queues import ordering, quota, usage
 from tests.laws import laws
@@ -65,7 +65,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _refused, _together = flavors.place, ordering.Line.refused, gangs._together
+_place, _refused, _together = seating.place, ordering.Line.refused, gangs._together
 _need, _admit = gangs.need, gangs.admit
 
 MUTATIONS = (
@@ -86,9 +86,10 @@ MUTATIONS = (
     Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
     Mutation("the like of a refused head vanish", ordering.Line, "refused", _only_the_head,
              laws.in_the_plan_or_one_reason),
-    Mutation("required topology is a wish", flavors, "place", _ignore_required, laws.required_topology_kept),
-    Mutation("seated pods do not bind the others", flavors, "_with_the_others",
-             lambda ask, columns, key: ask, laws.required_topology_kept),
+    Mutation("required topology is a wish", seating, "place", _ignore_required, laws.required_topology_kept),
+    Mutation("seated pods do not bind the others", seating, "_with_parts",
+             lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
+             laws.required_topology_kept),
     Mutation("selectors and taints are ignored", topology.Layout, "allowed",
              lambda self, nodes: self.usable, laws.only_allowed_nodes),
     Mutation("dead nodes take pods", topology.Layout, "allowed",
@@ -110,5 +111,6 @@ MUTATIONS = (
              laws.memo_decides_nothing),
 )  # fmt: skip
 
+_with_parts = seating._with_parts
 _sort_out = decide.sort_out
 _usage_for = memo.Memo.usage_for

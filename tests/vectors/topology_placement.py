@@ -12,7 +12,9 @@ from queues.resources import Resources
 from queues.workload import (
     NodeFilter,
     NodeName,
+    Partition,
     PodSet,
+    Preference,
     QueueName,
     Requirement,
     Taint,
@@ -25,22 +27,11 @@ from queues.workload import (
 Case = dict[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def later(case: Case) -> str | None:
-    """What is not built yet and the case needs (slices, leader groups, preferred affinity); None: nothing."""
-    for pods in case["pod_sets"]:
-        for feature in ("slice_size", "slice_layers", "group"):
-            if feature in pods:
-                return feature
-    return "prefer_affinity" if case["prefer_affinity"] else None
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def difference(case: Case) -> str | None:
     """Where the case comes out otherwise than it wants; None: it does not."""
-    feature = later(case)
-    if feature is not None:
-        return f"not supported yet: {feature}"
     workload = _workload(case)
     snapshot = Snapshot(
         now=0,
@@ -56,14 +47,71 @@ def difference(case: Case) -> str | None:
         return (
             f"expected {'a place' if fits else 'none'}, found {admit or plan.reasons[workload.key].message}"
         )
-    return _places_differ(case, admit) if admit is not None else None
+    if admit is None:
+        return None
+    return _constraints_broken(case, admit) or _places_differ(case, admit) or _preferences_missed(case, admit)
 
 
-def _places_differ(case: Case, admit: Admit) -> str | None:
-    labels = {
+def _constraints_broken(case: Case, admit: Admit) -> str | None:
+    """Required levels over groups of pod sets, and slices; what the engine's laws say of all placements."""
+    labels, levels = _labels(case), case["levels"]
+
+    def domain(node: str, level: str) -> tuple[str | None, ...]:
+        return tuple(labels[node].get(key) for key in levels[: levels.index(level) + 1])
+
+    groups: dict[str, set[tuple[str | None, ...]]] = {}
+    for pods in case["pod_sets"]:
+        seats = {seat.ordinal: str(seat.node) for seat in admit.seats if seat.pod_set == pods["name"]}
+        if "group" in pods and "required" in pods:
+            groups.setdefault(pods["group"], set()).update(
+                domain(node, pods["required"]) for node in seats.values()
+            )
+        for size, level in _slices(pods):
+            for first in range(0, pods["count"], size):
+                used = {domain(seats[ordinal], level) for ordinal in range(first, first + size)}
+                if len(used) > 1:
+                    return f"slice of {pods['name']} from {first} on lies in {len(used)} domains of {level}"
+    for name, used in groups.items():
+        if len(used) > 1:
+            return f"group {name} lies in {len(used)} domains"
+    return None
+
+
+def _preferences_missed(case: Case, admit: Admit) -> str | None:
+    """Pods on nodes that they prefer count at least as much as in the wanted places."""
+    table = _table(case)
+    hosts = {node["labels"].get(HOST, node["name"]): node["name"] for node in case["nodes"]}
+    for pods in case["pod_sets"] if case["prefer_affinity"] else ():
+        score = table.layout.score(_prefers(pods))
+        if score is None or pods["want_levels"] != [HOST]:
+            continue
+        position = table.layout.position
+        found = sum(int(score[position[s.node]]) for s in admit.seats if s.pod_set == pods["name"])
+        wanted = sum(
+            int(score[position[NodeName(hosts[entry["domain"][-1]])]]) * entry["count"]
+            for entry in pods["want"]
+        )
+        if found < wanted:
+            return f"{pods['name']} scores {found} by preferred affinity, expected at least {wanted}"
+    return None
+
+
+def _labels(case: Case) -> dict[str, dict[str, str]]:
+    return {
         node["name"]: node["labels"] | {HOST: node["labels"].get(HOST, node["name"])}
         for node in case["nodes"]
     }
+
+
+def _slices(pods: dict[str, Any]) -> list[tuple[int, str]]:
+    """(size, level) of the layers of slices, outermost first."""
+    if "slice_layers" in pods:
+        return [(layer["size"], layer["topology"]) for layer in pods["slice_layers"]]
+    return [(pods["slice_size"], pods["slice_level"])] if "slice_size" in pods else []
+
+
+def _places_differ(case: Case, admit: Admit) -> str | None:
+    labels = _labels(case)
     levels = case["levels"]
     for pods in case["pod_sets"]:
         nodes = [str(seat.node) for seat in admit.seats if seat.pod_set == pods["name"]]
@@ -98,6 +146,9 @@ def _workload(case: Case) -> Workload:
             nodes=_filter(pods, case),
             required_topology=pods.get("required"),
             preferred_topology=pods.get("preferred"),
+            partitions=tuple(Partition(size=size, level=level) for size, level in _slices(pods)),
+            together=pods.get("group"),
+            prefers=_prefers(pods) if case["prefer_affinity"] else (),
         )
         for pods in case["pod_sets"]
     )
@@ -112,15 +163,26 @@ def _workload(case: Case) -> Workload:
     )
 
 
+def _prefers(pods: dict[str, Any]) -> tuple[Preference, ...]:
+    return tuple(
+        Preference(term["weight"], _requirements(term["preference"]))
+        for term in pods.get("node_affinity", {}).get(_PREFERRED, ())
+    )
+
+
+def _requirements(term: dict[str, Any]) -> tuple[Requirement, ...]:
+    return tuple(
+        Requirement(each["key"], each["operator"], tuple(each.get("values", ())))
+        for each in term["matchExpressions"]
+    )
+
+
 def _filter(pods: dict[str, Any], case: Case) -> NodeFilter:
     selector = dict(case["node_labels"]) | dict(pods.get("node_selector", {}))
     return NodeFilter(
         selector=tuple(sorted(selector.items())),
         affinity=tuple(
-            tuple(
-                Requirement(each["key"], each["operator"], tuple(each.get("values", ())))
-                for each in term["matchExpressions"]
-            )
+            _requirements(term)
             for term in pods.get("node_affinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", ())
         ),
         tolerations=tuple(Toleration(**each) for each in pods.get("tolerations", ())),
