@@ -1,13 +1,23 @@
-"""Space promised in earlier turns: held against everybody else until its beneficiary is placed anew."""
+"""Space promised in earlier turns: held against everybody else until its beneficiary is placed anew.
 
-from collections.abc import Mapping
+What still drains is not counted twice: a claim takes of a node only what its promised amounts exceed of that
+which is leaving there, and of its queue's books likewise. When the last victim is gone it holds all.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from admission.engine.plan import Claim
 from admission.engine.snapshot import Snapshot
-from admission.engine.trial import Trial
-from queues.quota import QueueTree
-from queues.workload import WorkloadKey
+from admission.engine.topology import Amounts
+from admission.engine.trial import Columns, Trial
+from queues.quota import ROOT, Account, QueueTree
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, WorkloadKey
+
+Book = dict[Account, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -15,7 +25,16 @@ class Held:
     """Claims that are still good; their space is taken in the trial unless it is released."""
 
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
-    _dropped: list[WorkloadKey] = field(default_factory=list)
+    #: Admissions that hold seats and are leaving, with those seats.
+    leaving: dict[AdmissionId, tuple[QueueName, tuple[Seat, ...]]] = field(default_factory=dict)
+    _dropped: set[WorkloadKey] = field(default_factory=set)
+    #: Claims whose beneficiary is being tried.
+    _released: set[WorkloadKey] = field(default_factory=set)
+    #: (R, N) promised by claims that are not released; (R, N) leaving.
+    _promised: Amounts | None = None
+    _draining: Amounts | None = None
+    _promised_books: dict[QueueName, Book] = field(default_factory=dict)
+    _draining_books: dict[QueueName, Book] = field(default_factory=dict)
 
     @property
     def keys(self) -> Mapping[WorkloadKey, Claim]:
@@ -27,19 +46,132 @@ class Held:
         """Beneficiaries whose claims end in this turn: used, or no longer good. For ``Plan.dropped``."""
         return tuple(sorted(self._dropped))
 
+    @property
+    def until(self) -> int | None:
+        """The second after which the first of the claims is no longer good."""
+        return min((claim.until + 1 for claim in self.claims.values()), default=None)
+
+    def waits_for(self, claim: Claim) -> tuple[AdmissionId, ...]:
+        """Victims of a claim that are not gone."""
+        return tuple(number for number in claim.victims if number in self.leaving)
+
     def release(self, key: WorkloadKey, trial: Trial) -> None:
         """Give a beneficiary its space, before it is tried. Nothing happens to who has no claim."""
+        if key in self.claims and key not in self._released:
+            self._released.add(key)
+            self._promise(self.claims[key], -1, trial)
 
     def restore(self, key: WorkloadKey, trial: Trial) -> None:
         """It was refused again: its space is held further."""
+        if key in self._released:
+            self._released.remove(key)
+            self._promise(self.claims[key], 1, trial)
 
     def used(self, key: WorkloadKey) -> None:
         """It was admitted, after ``release``: its claim ends."""
+        if key in self._released:
+            self._released.remove(key)
+            self._dropped.add(key)
+            del self.claims[key]
+
+    def drop(self, key: WorkloadKey, trial: Trial) -> None:
+        """A claim that is of no use: its space is given back."""
+        self.release(key, trial)
+        self.used(key)
+
+    def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
+        """Enter a claim, or take it out: nodes and books change by what is held more or less."""
+        assert self._promised is not None
+        assert self._draining is not None
+        columns, amounts = per_node(claim.seats, trial)
+        if len(columns):
+            promised, draining = self._promised[:, columns], self._draining[:, columns]
+            after = promised + sign * amounts
+            trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            trial.changed(columns)
+            self._promised[:, columns] = after
+        book = self._promised_books.setdefault(claim.queue, {})
+        leaving = self._draining_books.get(claim.queue, {})
+        more: Book = {}
+        for account, units in accounts(seats_by_flavor(claim.seats)).items():
+            before = book.get(account, 0)
+            now = book[account] = before + sign * units
+            drains = leaving.get(account, 0)
+            more[account] = max(now - drains, 0) - max(before - drains, 0)
+        trial.usage.add(claim.queue, more)
+
+    def emptied(self, trial: Trial) -> Trial:
+        """The world when all that leaves is gone and every claim is used: a trial of its own."""
+        later = trial.fork()
+        if self._promised is None or self._draining is None:
+            return later
+        later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
+        for queue, book in self._promised_books.items():
+            drains = self._draining_books.get(queue, {})
+            later.usage.add(
+                queue, {each: units - max(units - drains.get(each, 0), 0) for each, units in book.items()}
+            )
+        for queue, book in self._draining_books.items():
+            later.usage.remove(queue, book)
+        return later
 
 
 def hold(snapshot: Snapshot, trial: Trial, tree: QueueTree) -> Held:
     """The claims of earlier turns that are still good, with their space taken in the trial.
 
-    Call it after the settlement, before anybody is tried.
+    A claim is good while its beneficiary waits in the same queue and asks the same, the nodes are there and take
+    pods, and its time is not over. Call it after the settlement, before anybody is tried.
     """
-    return Held()
+    held = Held()
+    leaving_now = snapshot.evictable
+    for number, admission in snapshot.admissions.items():
+        if admission.state is AdmissionState.EVICTING or number in leaving_now:
+            gone = admission.ended | snapshot.ended.get(number, frozenset())
+            seats = tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+            if seats:
+                held.leaving[number] = (admission.queue, seats)
+    if not (snapshot.claims or held.leaving):
+        return held
+    held._promised = np.zeros_like(trial.free)
+    held._draining = np.zeros_like(trial.free)
+    for queue, seats in held.leaving.values():
+        columns, amounts = per_node(seats, trial)
+        held._draining[:, columns] += amounts
+        book = held._draining_books.setdefault(queue if queue in tree.paths else ROOT, {})
+        for account, units in accounts(seats_by_flavor(seats)).items():
+            book[account] = book.get(account, 0) + units
+    for key, claim in sorted(snapshot.claims.items()):
+        if _good(claim, snapshot, trial, tree):
+            held.claims[key] = claim
+            held._promise(claim, 1, trial)
+        else:
+            held._dropped.add(key)
+    return held
+
+
+def _good(claim: Claim, snapshot: Snapshot, trial: Trial, tree: QueueTree) -> bool:
+    workload = snapshot.pending.get(claim.workload)
+    if workload is None or workload.generation != claim.generation or workload.queue != claim.queue:
+        return False
+    if snapshot.now > claim.until or workload.obstacle is not None or not tree.usable(claim.queue):
+        return False
+    if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
+        return False
+    layout = trial.layout
+    columns = [layout.position.get(seat.node) for seat in claim.seats]
+    return all(column is not None and bool(layout.usable[column]) for column in columns)
+
+
+def per_node(seats: Sequence[Seat], trial: Trial) -> tuple[Columns, Amounts]:
+    """The nodes of these seats, each once, and (R, n) what the seats take of them. Nodes that are gone are left out."""
+    sums: dict[int, Amounts] = {}
+    for seat in seats:
+        column = trial.layout.position.get(seat.node)
+        if column is not None:
+            before = sums.get(column)
+            takes = trial.request(seat.takes)
+            sums[column] = takes if before is None else before + takes
+    columns = np.array(list(sums), np.intp)
+    if not len(columns):
+        return columns, np.zeros((len(trial.free), 0), np.int64)
+    return columns, np.stack(list(sums.values()), axis=1)

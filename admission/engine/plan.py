@@ -63,6 +63,8 @@ class Evict:
     not_before: int = 0
     #: For whom (preemption, reclaim); None: not for anybody.
     beneficiary: WorkloadKey | None = None
+    #: The numbers it was decided on, JSON-able.
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,249 @@
+"""Who may have whom taken back: by priority inside a queue, by reclaim between queues, by clearing.
+
+Reclaim asks at the lowest common ancestor of the two queues. On the side of the one who asks some queue below
+that ancestor must have room in its own share for what is asked; on the side of the victim every queue below it
+must be above its share. So what was lent is got back, how ever far up the tree it was lent from.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from admission.engine.victims import Unit, size_of
+from queues.quota import ROOT, Account
+from queues.usage import Usage
+from queues.workload import NO_FLAVOR, QueueName, Workload
+
+
+class Rule(StrEnum):
+    """By which rule somebody is taken back: the code of the eviction."""
+
+    #: A more urgent workload of the same queue.
+    PREEMPTED = "Preempted"
+    #: What the queue of the beneficiary deserves was lent out.
+    RECLAIMED = "Reclaimed"
+    #: A place was cleared for a gang that waited too long.
+    CLEARED = "Cleared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByShare:
+    """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
+
+    ``final``: the victim's side is at least as far above as the beneficiary's afterwards. ``initial``: it was
+    farther above before; one victim a queue.
+    """
+
+    final: bool = True
+    initial: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Rights:
+    """What one workload may do, in a world that changes while victims are chosen."""
+
+    workload: Workload
+    usage: Usage
+    #: What it asks, by account, as far as it is contested: limited or scarce.
+    asked: Mapping[Account, int]
+    #: How much it is, in the measure of ``Unit.size``.
+    size: int
+    #: It has waited long enough to have a place cleared.
+    starved: bool = False
+    by_share: ByShare | None = None
+    #: No queue is brought below its share.
+    strict: bool = True
+    _meetings: dict[QueueName, "Meeting | None"] = field(default_factory=dict)
+
+    def rule(self, unit: Unit, taken_of_queue: int = 0) -> Rule | None:
+        """By which rule a unit may be taken back as things are; None: it may not."""
+        queue = self.workload.queue
+        priority = unit.order[2]
+        if unit.queue == queue:
+            if self._more_urgent(unit, priority):
+                return Rule.PREEMPTED
+            return Rule.CLEARED if self._may_clear(unit, priority) else None
+        meeting = self.meeting(unit.queue)
+        if meeting is None:
+            return None
+        if (
+            meeting.reclaimable
+            and self._lost(meeting, unit)
+            and self._reclaims(meeting, unit, priority, taken_of_queue)
+        ):
+            return Rule.RECLAIMED
+        if self._may_clear(unit, priority) and self.entitled(meeting):
+            return Rule.CLEARED
+        return None
+
+    def could_take_of(self, queue: QueueName) -> bool:
+        """Whether anything of a queue could ever be taken, as far as the queue alone tells."""
+        policy = self.usage.tree.policy(self.workload.queue)
+        if self.starved:
+            return True
+        if queue == self.workload.queue:
+            return policy.within_queue != "never"
+        meeting = self.meeting(queue)
+        return (
+            policy.reclaim != "never"
+            and meeting is not None
+            and meeting.reclaimable
+            and all(self._above_share(name) for name in meeting.theirs)
+        )
+
+    def _above_share(self, queue: QueueName) -> bool:
+        usage, tree = self.usage, self.usage.tree
+        return any(usage.used(queue, account) > tree.deserved(queue, account) for account in self.asked)
+
+    def why(self, rule: Rule, victim: QueueName) -> tuple[str, dict[str, Any]]:
+        """The sentence for whoever is taken back, and its numbers as they were before."""
+        usage, tree, mine = self.usage, self.usage.tree, self.workload.queue
+        facts: dict[str, Any] = {
+            "rule": str(rule),
+            "for": str(self.workload),
+            "queue": mine,
+            "victimQueue": victim,
+        }
+        meeting = self.meeting(victim) if victim != mine else None
+        if rule is Rule.PREEMPTED or meeting is None:
+            facts |= {"priority": self.workload.priority}
+            if rule is Rule.CLEARED:
+                return f"its place is cleared for {self.workload}, which waited too long", facts
+            return (
+                f"{self.workload} of the same queue is more urgent (priority {self.workload.priority})",
+                facts,
+            )
+        account = next(iter(self.asked))
+        sides = {}
+        for side, name in (("owner", meeting.mine[-1]), ("above", meeting.theirs[-1])):
+            used, deserved = usage.used(name, account), tree.deserved(name, account)
+            facts[side] = {"queue": name, "resource": account.resource, "used": used, "deserved": deserved}
+            sides[side] = (
+                f"queue {name} uses {account.show(used)} {account} and deserves {account.show(deserved)}"
+            )
+        if rule is Rule.CLEARED:
+            return f"its place is cleared for {self.workload}, which waited too long: {sides['above']}", facts
+        return f"reclaimed for {self.workload}: {sides['above']}, {sides['owner']}", facts
+
+    def _more_urgent(self, unit: Unit, priority: int) -> bool:
+        policy = self.usage.tree.policy(self.workload.queue).within_queue
+        if policy == "never":
+            return False
+        if priority < self.workload.priority:
+            return True
+        newer = unit.workload.arrival > self.workload.arrival
+        return policy == "lower-or-newer-equal" and priority == self.workload.priority and newer
+
+    def _reclaims(self, meeting: "Meeting", unit: Unit, priority: int, taken_of_queue: int) -> bool:
+        policy = self.usage.tree.policy(self.workload.queue)
+        lower = priority < self.workload.priority
+        if policy.reclaim == "never" or (policy.reclaim == "lower-priority" and not lower):
+            return False
+        if self.entitled(meeting):
+            return True
+        if policy.borrow_max_priority is not None and lower and priority <= policy.borrow_max_priority:
+            return True
+        return self.by_share is not None and self._farther_above(self.by_share, meeting, unit, taken_of_queue)
+
+    def entitled(self, meeting: "Meeting") -> bool:
+        """Whether what is asked is owned by a queue on the beneficiary's side."""
+        usage, tree = self.usage, self.usage.tree
+        return any(
+            all(
+                usage.used(name, account) + units <= tree.deserved(name, account)
+                for account, units in self.asked.items()
+            )
+            for name in meeting.mine
+        )
+
+    def _lost(self, meeting: "Meeting", unit: Unit) -> bool:
+        """Every queue on the victim's side has more than its share of something that is asked."""
+        usage, tree = self.usage, self.usage.tree
+        for name in meeting.theirs:
+            above = False
+            for account in self.asked:
+                excess = usage.used(name, account) - tree.deserved(name, account)
+                if excess > 0:
+                    above = True
+                    if self.strict and excess < unit.amount(account):
+                        return False
+            if not above:
+                return False
+        return True
+
+    def _may_clear(self, unit: Unit, priority: int) -> bool:
+        # Only what is smaller goes, so that no two can ever clear each other's place in turns.
+        return self.starved and priority <= self.workload.priority and unit.size < self.size
+
+    def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
+        mine, theirs = meeting.mine[-1], meeting.theirs[-1]
+        after = self.above(mine, self.asked)
+        if rule.final and after <= self.above(
+            theirs, {account: -unit.amount(account) for account in self.asked}
+        ):
+            return True
+        return rule.initial and not taken_of_queue and after < self.above(theirs, {})
+
+    def above(self, queue: QueueName, more: Mapping[Account, int]) -> tuple[bool, Fraction]:
+        """How far a queue is above its share: borrowed of what its parent has, by weight.
+
+        The largest over resources. Without weight it is above everybody as soon as it borrows.
+        """
+        usage, tree = self.usage, self.usage.tree
+        weight = tree.queues[queue].weight
+        parent = tree.paths[queue][1]
+        largest = Fraction(0)
+        resources = {account.resource for account in (*usage.book(queue), *more)}
+        for resource in sorted(resources):
+            flavored = [
+                each
+                for each in {*usage.book(queue), *more}
+                if each.resource == resource and each.flavor != NO_FLAVOR
+            ]
+            every = flavored or [Account(NO_FLAVOR, resource)]
+            borrowed = sum(
+                max(0, usage.used(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
+                for each in every
+            )
+            lendable = tree.deserved(parent, Account(NO_FLAVOR, resource))
+            if borrowed > 0:
+                largest = max(largest, Fraction(borrowed, max(1, lendable)))
+        if weight <= 0:
+            return (largest > 0, largest)
+        return (False, largest / weight)
+
+    def meeting(self, other: QueueName) -> "Meeting | None":
+        """Where the paths of the two queues meet; None: the other queue is not in the tree."""
+        if other not in self._meetings:
+            self._meetings[other] = self._meet(other)
+        return self._meetings[other]
+
+    def _meet(self, other: QueueName) -> "Meeting | None":
+        tree = self.usage.tree
+        if other not in tree.paths or other == ROOT:
+            return None
+        mine, theirs = tree.paths[self.workload.queue], tree.paths[other]
+        shared = set(theirs)
+        below_mine = tuple(name for name in mine if name not in shared)
+        upper = set(mine)
+        below_theirs = tuple(name for name in theirs if name not in upper)
+        if not below_mine or not below_theirs:
+            return None
+        reclaimable = all(tree.queues[name].reclaimable for name in below_theirs)
+        return Meeting(below_mine, below_theirs, reclaimable)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two queues, and who is on each side below their lowest common ancestor, from the leaf upwards."""
+
+    mine: tuple[QueueName, ...]
+    theirs: tuple[QueueName, ...]
+    reclaimable: bool
+
+
+def asks_of(workload: Workload, ordinals: Mapping[str, Iterable[int]]) -> int:
+    """How much these pods of a workload are, in the measure of ``Unit.size``."""
+    return size_of(pods.takes for pods in workload.pod_sets for _ in ordinals.get(pods.name, ()))

@@ -1,0 +1,293 @@
+"""Which victims: first where, then the cheapest there, then nobody who does not help."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from admission.engine.rights import Rights, Rule
+from admission.engine.topology import Amounts, Mask
+from admission.engine.trial import Trial
+from admission.engine.victims import Herd, Part, Unit
+from queues.workload import AdmissionId, PodSet, QueueName
+
+#: So many domains are tried, cheapest first by estimate.
+_DOMAINS_TRIED = 4
+
+
+@dataclass(slots=True, eq=False)
+class Taken:
+    """A victim: the unit, by which rule, and which admissions went with it."""
+
+    unit: Unit
+    rule: Rule
+    parts: tuple[Part, ...]
+    #: The sentence for it, and its numbers.
+    why: tuple[str, dict[str, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """Victims taken so far out of a trial; all can be put back."""
+
+    trial: Trial
+    herd: Herd
+    rights: Rights
+    #: Whether what is asked fits as things are. Leaves the trial as it was.
+    fits: Callable[[], bool]
+    taken: list[Taken] = field(default_factory=list)
+    _gone: set[AdmissionId] = field(default_factory=set)
+    _of_queue: Counter[QueueName] = field(default_factory=Counter)
+
+    def take(self, unit: Unit) -> bool:
+        """Take a unit out if the rules allow it now."""
+        parts = tuple(part for part in unit.parts if part.admission.id not in self._gone)
+        if not parts:
+            return False
+        rule = self.rights.rule(unit, self._of_queue[unit.queue])
+        if rule is None or not self._budgets(unit, parts):
+            return False
+        why = self.rights.why(rule, unit.queue)
+        before = [each for each in self.taken if each.unit.workload is unit.workload]
+        for each in before:  # parts of it that went alone go with the whole now
+            self.taken.remove(each)
+            self._of_queue[unit.queue] -= 1
+        every = (*(part for each in before for part in each.parts), *parts)
+        for part in parts:
+            self.trial.give_back(unit.queue, part.books, part.seats)
+        self._enter(Taken(unit, rule, every, why), parts)
+        return True
+
+    def has(self, unit: Unit) -> bool:
+        """Whether all of a unit is taken."""
+        return all(part.admission.id in self._gone for part in unit.parts)
+
+    def _enter(self, taken: Taken, parts: Iterable[Part]) -> None:
+        self.taken.append(taken)
+        self._of_queue[taken.unit.queue] += 1
+        self._gone.update(part.admission.id for part in parts)
+
+    def _budgets(self, unit: Unit, parts: Sequence[Part]) -> bool:
+        under = self.herd.budgets.get(unit.workload.key)
+        if not under:
+            return True
+        leaving = sum(len(part.seats) for part in parts)
+        if any(min(pods, leaving) > self.herd.allowed[place] for place, pods in under):
+            return False
+        for place, pods in under:
+            self.herd.allowed[place] -= min(pods, leaving)
+        return True
+
+    def put_back(self, taken: Taken) -> None:
+        """It stays after all."""
+        self.taken.remove(taken)
+        self._of_queue[taken.unit.queue] -= 1
+        for part in taken.parts:
+            self.trial.hold_again(taken.unit.queue, part.books, part.seats)
+            self._gone.discard(part.admission.id)
+        leaving = sum(len(part.seats) for part in taken.parts)
+        for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
+            self.herd.allowed[place] += min(pods, leaving)
+
+    def take_again(self, taken: Taken) -> None:
+        """The contrary of ``put_back``."""
+        for part in taken.parts:
+            self.trial.give_back(taken.unit.queue, part.books, part.seats)
+        leaving = sum(len(part.seats) for part in taken.parts)
+        for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
+            self.herd.allowed[place] -= min(pods, leaving)
+        self._enter(taken, taken.parts)
+
+    def put_all_back(self) -> None:
+        """As before the first was taken."""
+        for taken in reversed(list(self.taken)):
+            self.put_back(taken)
+
+    def in_order(self, units: Sequence[Unit]) -> bool:
+        """Take one after another until it fits; whoever was not allowed at first is asked again."""
+        if self.fits():
+            return True
+        progress = True
+        while progress:
+            progress = False
+            for unit in units:
+                if self.helps(unit) and self.take(unit):
+                    progress = True
+                    if self.fits():
+                        return True
+        return False
+
+    def helps(self, unit: Unit) -> bool:
+        """Whether it holds something of what is asked."""
+        return any(part.books.get(account) for part in unit.parts for account in self.rights.asked)
+
+    def spare(self, needed: Callable[[Taken], bool] = lambda taken: False) -> None:
+        """Put back whoever is not needed, the dearest first. ``needed``: certainly, as far as a look tells."""
+        for taken in sorted(self.taken, key=lambda each: each.unit.order, reverse=True):
+            if needed(taken):
+                continue
+            self.put_back(taken)
+            if not (self.still_allowed() and self.fits()):
+                self.take_again(taken)
+
+    def still_allowed(self) -> bool:
+        """Whether those of other queues may still go though somebody of the own queue stays."""
+        for queue in {each.unit.queue for each in self.taken if each.rule is Rule.RECLAIMED}:
+            meeting = self.rights.meeting(queue)
+            if meeting is not None and not self.rights.entitled(meeting) and not self._by_other_means(queue):
+                return False
+        return True
+
+    def _by_other_means(self, queue: QueueName) -> bool:
+        policy = self.rights.usage.tree.policy(self.rights.workload.queue)
+        most = policy.borrow_max_priority
+        mine = [each for each in self.taken if each.unit.queue == queue]
+        if most is not None and all(
+            each.unit.order[2] <= most and each.unit.order[2] < self.rights.workload.priority for each in mine
+        ):
+            return True
+        return self.rights.by_share is not None
+
+    def cost(self) -> tuple[int, int]:
+        """Work lost, and how many victims."""
+        return sum(each.unit.cost for each in self.taken), len(self.taken)
+
+
+@dataclass(slots=True, eq=False)
+class Gain:
+    """More room on one node, by taking some units after those before."""
+
+    cost: int
+    pods: int
+    units: tuple[Unit, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Sites:
+    """What could be gained where, for pods of one shape."""
+
+    #: (N,) pods that fit now.
+    room: Amounts
+    #: Column → gains in order.
+    gains: dict[int, list[Gain]]
+
+
+def sites(trial: Trial, pods: PodSet, mask: Mask, units: Sequence[Unit]) -> Sites:
+    """Room per node, and what taking units (in the order given) adds to it."""
+    request = trial.request(pods.takes)
+    rows = np.flatnonzero(request).tolist()
+    asked = [int(request[row]) for row in rows]
+    position = trial.layout.position
+    on_node: dict[int, list[tuple[Unit, Amounts, int]]] = {}
+    for unit in units:
+        for part in unit.parts:
+            for seat in part.seats:
+                column = position.get(seat.node)
+                if column is not None and mask[column]:
+                    on_node.setdefault(column, []).append(
+                        (unit, trial.request(seat.takes), unit.cost // unit.pods)
+                    )
+    room = trial.room(pods.takes, mask)
+    free = trial.free
+    gains = {}
+    for column, there in sorted(on_node.items()):
+        left = [int(free[row, column]) for row in rows]
+        steps = _gains(left, asked, rows, there)
+        if steps:
+            gains[column] = steps
+    return Sites(room, gains)
+
+
+def _gains(
+    left: list[int], asked: list[int], rows: list[int], there: Sequence[tuple[Unit, Amounts, int]]
+) -> list[Gain]:
+    steps: list[Gain] = []
+    fit = max(0, min(have // want for have, want in zip(left, asked, strict=True))) if rows else 0
+    cost, since = 0, []
+    for unit, takes, price in there:
+        given = [int(takes[row]) for row in rows]
+        short = [have < want * (fit + 1) for have, want in zip(left, asked, strict=True)]
+        if not any(more and lacks for more, lacks in zip(given, short, strict=True)):
+            continue
+        left = [have + more for have, more in zip(left, given, strict=True)]
+        cost += price
+        since.append(unit)
+        now = max(0, min(have // want for have, want in zip(left, asked, strict=True)))
+        if now > fit:
+            steps.append(Gain(cost, now - fit, tuple(since)))
+            fit, cost, since = now, 0, []
+    return steps
+
+
+def domains(trial: Trial, pods: PodSet, count: int, found: Sites) -> Iterator[tuple[list[int], int]]:
+    """Columns of each domain that could hold all pods, and how many fit there now; the cheapest first by estimate.
+
+    Of a level that is required or preferred the cheapest few; without one, or if none of the preferred level will
+    do, everywhere.
+    """
+    everywhere = (sorted(found.gains), int(found.room.sum()))
+    known = trial.layout.chain(pods.required_topology or pods.preferred_topology)
+    if known is None or not (pods.required_topology or pods.preferred_topology):
+        yield everywhere
+        return
+    level = known[0][known[1]]
+    free = level.sums(found.room)
+    members: dict[int, list[int]] = {int(domain): [] for domain in np.flatnonzero(free >= count)}
+    for column in everywhere[0]:
+        if (domain := int(level.of[column])) >= 0:
+            members.setdefault(domain, []).append(column)
+    prices = []
+    for domain, columns in members.items():
+        price = _price(columns, found, count - int(free[domain]))
+        if price is not None:
+            prices.append((price, domain))
+    for _, domain in sorted(prices)[:_DOMAINS_TRIED]:
+        yield members[domain], int(free[domain])
+    if not pods.required_topology:
+        yield everywhere
+
+
+def cheapest_first(columns: Sequence[int], found: Sites) -> Iterable[Gain]:
+    """Gains of these nodes, the cheapest per pod first, each node's in their order."""
+    heap: list[tuple[int, int, int, int]] = []
+
+    def push(column: int, step: int) -> None:
+        gain = found.gains[column][step]
+        heap.append((gain.cost // gain.pods, -gain.pods, column, step))
+
+    for column in columns:
+        push(column, 0)
+    heapify(heap)
+    while heap:
+        _, _, column, step = heappop(heap)
+        yield found.gains[column][step]
+        if step + 1 < len(found.gains[column]):
+            gain = found.gains[column][step + 1]
+            heappush(heap, (gain.cost // gain.pods, -gain.pods, column, step + 1))
+
+
+def _price(columns: Sequence[int], found: Sites, short: int) -> int | None:
+    price = 0
+    for gain in cheapest_first(columns, found):
+        if short <= 0:
+            break
+        price += gain.cost
+        short -= gain.pods
+    return price if short <= 0 else None
+
+
+def take_gains(search: Search, gains: Iterable[Gain], short: int) -> bool:
+    """Take the units of gain after gain until enough pods have room. A gain goes whole or not at all."""
+    for gain in gains:
+        if short <= 0:
+            return True
+        before = len(search.taken)
+        if all(search.has(unit) or search.take(unit) for unit in gain.units):
+            short -= gain.pods
+        else:
+            for taken in reversed(search.taken[before:]):
+                search.put_back(taken)
+    return short <= 0

@@ -1,0 +1,187 @@
+"""Who could be taken back: running workloads with what they hold, what it costs, and what protects them.
+
+A unit goes whole or not at all: the core of a gang with everything that joined it, or, cheaper, one of the
+parts that joined a gang above its minimum.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admission.engine.snapshot import Snapshot
+from queues.quota import Account, QueueTree
+from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import Admission, AdmissionId, AdmissionState, QueueName, Seat, Workload, WorkloadKey
+
+#: Work lost counts in steps of so many seconds; a restart costs one step in any case, so work that began at about
+#: the same time costs the same and priority decides.
+LOST_STEP_SECONDS = 300
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """One admission as a possible victim."""
+
+    admission: Admission
+    seats: tuple[Seat, ...]
+    books: Mapping[Account, int]
+    #: Devices count 16 times a CPU: what is lost per second.
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """What can be taken back together."""
+
+    workload: Workload
+    queue: QueueName
+    parts: tuple[Part, ...]
+    #: Above the minimum of its gang, which goes on without it.
+    elastic: bool
+    #: Work lost: size × steps since the last checkpoint.
+    cost: int
+    size: int
+    pods: int
+    #: The earlier the sooner chosen.
+    order: tuple[bool, int, int, int, str, int]
+
+    def amount(self, account: Account) -> int:
+        """What it holds of an account."""
+        return sum(part.books.get(account, 0) for part in self.parts)
+
+
+@dataclass(slots=True, eq=False)
+class Herd:
+    """All that may be taken back now, by queue."""
+
+    of_queue: dict[QueueName, list[Unit]] = field(default_factory=dict)
+    #: The next second at which a protection ends.
+    until: int | None = None
+    #: Disruptions that are left, by budget, and the budgets of a workload with its pods under each.
+    allowed: list[int] = field(default_factory=list)
+    budgets: dict[WorkloadKey, list[tuple[int, int]]] = field(default_factory=dict)
+    parts: dict[AdmissionId, Part] = field(default_factory=dict)
+
+
+def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part]) -> Herd:
+    """Everybody who may be evicted for others. ``known``: parts worked out in earlier turns."""
+    found = Herd()
+    groups: dict[WorkloadKey, list[Part]] = {}
+    leaving: dict[WorkloadKey, int] = {}
+    for number, admission in snapshot.admissions.items():
+        if admission.workload not in snapshot.holders:
+            continue
+        if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
+            leaving[admission.workload] = leaving.get(admission.workload, 0) + len(admission.seats)
+            continue
+        part = known.get(number)
+        if part is None or part.admission is not admission or number in snapshot.ended:
+            part = _part(admission, snapshot.ended.get(number, frozenset()))
+        found.parts[number] = part
+        if part.seats:
+            groups.setdefault(admission.workload, []).append(part)
+    for place, budget in enumerate(snapshot.budgets):
+        # Pods that are leaving already may not have been counted off yet.
+        gone = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
+        found.allowed.append(max(0, budget.allowed - gone))
+        for key, pods in budget.pods.items():
+            found.budgets.setdefault(key, []).append((place, pods))
+    protected = _Protection(snapshot.now, tree)
+    for key, parts in groups.items():
+        workload = snapshot.holders[key]
+        queue = parts[0].admission.queue
+        if queue not in tree.paths or protected.now(workload, queue, parts):
+            continue
+        found.of_queue.setdefault(queue, []).extend(_units(workload, queue, parts, snapshot.now))
+    found.until = protected.until
+    for units in found.of_queue.values():
+        units.sort(key=lambda unit: unit.order)
+    return found
+
+
+@dataclass(slots=True)
+class _Protection:
+    now_: int
+    tree: QueueTree
+    until: int | None = None
+    _rules: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
+
+    def now(self, workload: Workload, queue: QueueName, parts: Sequence[Part]) -> bool:
+        """Whether it may not be taken back now."""
+        rules = self._rules.get(queue)
+        if rules is None:
+            policy = self.tree.policy(queue)
+            rules = self._rules[queue] = (policy.min_run_time or 0, policy.max_evictions or 0)
+        run_time, evictions = rules
+        if not workload.preemptable or workload.evictions >= evictions:
+            return True
+        opened = max(part.admission.opened_at for part in parts)
+        ends = opened + max(run_time, workload.min_run_time, workload.cooldown)
+        if ends <= self.now_:
+            return False
+        self.until = ends if self.until is None else min(self.until, ends)
+        return True
+
+
+def _units(workload: Workload, queue: QueueName, parts: list[Part], now: int) -> Iterable[Unit]:
+    if len(parts) == 1:
+        return (_unit(workload, queue, tuple(parts), now, elastic=False),)
+    parts.sort(key=lambda part: part.admission.id)
+    core, units = list(parts), []
+    for part in reversed(parts):
+        if len(core) > 1 and _spare(workload, core, part):
+            core.remove(part)
+            units.append(_unit(workload, queue, (part,), now, elastic=True))
+    return (*units, _unit(workload, queue, tuple(parts), now, elastic=False))
+
+
+def _spare(workload: Workload, core: Sequence[Part], part: Part) -> bool:
+    """Whether the gang has its minimum without this part."""
+    if workload.minimum >= sum(len(each.seats) for each in core):
+        return False
+    counts = {pods.name: len(pods.done) for pods in workload.pod_sets}
+    for each in core:
+        for seat in each.seats if each is not part else ():
+            counts[seat.pod_set] = counts.get(seat.pod_set, 0) + 1
+    enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
+    return enough and sum(counts.values()) >= max(1, workload.minimum)
+
+
+def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: int, *, elastic: bool) -> Unit:
+    cost = size = pods = 0
+    for part in parts:
+        lost = max(0, now - part.admission.opened_at)
+        if workload.checkpoint_interval is not None:
+            lost = min(lost, workload.checkpoint_interval)
+        cost += part.size * (1 + lost // LOST_STEP_SECONDS)
+        size += part.size
+        pods += len(part.seats)
+    newest = parts[-1].admission
+    priority = parts[0].admission.priority
+    order = (not elastic, cost, priority, -newest.opened_at, workload.key.uid, newest.id)
+    return Unit(workload, queue, parts, elastic, cost, size, pods, order)
+
+
+def _part(admission: Admission, ending: frozenset[int]) -> Part:
+    gone = admission.ended | ending
+    seats = admission.seats
+    if gone:
+        seats = tuple(seat for index, seat in enumerate(seats) if index not in gone)
+    return Part(admission, seats, accounts(seats_by_flavor(seats)), size_of(seat.takes for seat in seats))
+
+
+def size_of(takes: Iterable[Resources]) -> int:
+    """How much these pods are together, devices counted 16 times as much as CPUs; at least 1."""
+    size = 0
+    for each in takes:
+        for name, units in each.items():
+            if name == CPU:
+                size += units
+            elif is_device(name):
+                size += 16 * units
+    return max(1, size)
+
+
+def is_device(resource: str) -> bool:
+    """Whether it is an extended resource."""
+    return resource not in (CPU, MEMORY, PODS) and not in_bytes(resource)
