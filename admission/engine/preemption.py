@@ -301,7 +301,7 @@ class _Attempt:
             if take_gains(search, gains, self.count - free) and (search.fits() or self._for_quota(search)):
                 return True
             search.put_all_back()
-        return len(self.units) <= _FEW and search.in_order(self.units)
+        return len(self.units) <= _FEW and search.in_best_order(self.units)
 
     def _for_quota(self, search: Search) -> bool:
         """There is room on nodes, perhaps, but a limit stands against it."""

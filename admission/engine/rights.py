@@ -55,10 +55,16 @@ class Rights:
     by_share: ByShare | None = None
     #: No queue is brought below its share.
     strict: bool = True
+    #: Whether the last answer of ``rule`` rests on what the shares were at first only.
+    initially: bool = False
     _meetings: dict[QueueName, "Meeting | None"] = field(default_factory=dict)
 
     def rule(self, unit: Unit, taken_of_queue: int = 0) -> Rule | None:
-        """By which rule a unit may be taken back as things are; None: it may not."""
+        """By which rule a unit may be taken back as things are; None: it may not.
+
+        ``taken_of_queue``: so many of its queue go for what the shares were at first.
+        """
+        self.initially = False
         queue = self.workload.queue
         priority = unit.order[2]
         if unit.queue == queue:
@@ -184,7 +190,8 @@ class Rights:
             theirs, {account: -unit.amount(account) for account in self.asked}
         ):
             return True
-        return rule.initial and not taken_of_queue and after < self.above(theirs, {})
+        self.initially = rule.initial and not taken_of_queue and after < self.above(theirs, {})
+        return self.initially
 
     def above(self, queue: QueueName, more: Mapping[Account, int]) -> tuple[bool, Fraction]:
         """How far a queue is above its share: borrowed of what its parent has, by weight.

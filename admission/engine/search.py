@@ -27,6 +27,8 @@ class Taken:
     parts: tuple[Part, ...]
     #: The sentence for it, and its numbers.
     why: tuple[str, dict[str, Any]]
+    #: Only because of what the shares were at first.
+    initially: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +42,7 @@ class Search:
     fits: Callable[[], bool]
     taken: list[Taken] = field(default_factory=list)
     _gone: set[AdmissionId] = field(default_factory=set)
+    #: So many go for what the shares were at first.
     _of_queue: Counter[QueueName] = field(default_factory=Counter)
 
     def take(self, unit: Unit) -> bool:
@@ -54,11 +57,11 @@ class Search:
         before = [each for each in self.taken if each.unit.workload is unit.workload]
         for each in before:  # parts of it that went alone go with the whole now
             self.taken.remove(each)
-            self._of_queue[unit.queue] -= 1
+            self._of_queue[unit.queue] -= each.initially
         every = (*(part for each in before for part in each.parts), *parts)
         for part in parts:
             self.trial.give_back(unit.queue, part.books, part.seats)
-        self._enter(Taken(unit, rule, every, why), parts)
+        self._enter(Taken(unit, rule, every, why, self.rights.initially), parts)
         return True
 
     def has(self, unit: Unit) -> bool:
@@ -67,7 +70,7 @@ class Search:
 
     def _enter(self, taken: Taken, parts: Iterable[Part]) -> None:
         self.taken.append(taken)
-        self._of_queue[taken.unit.queue] += 1
+        self._of_queue[taken.unit.queue] += taken.initially
         self._gone.update(part.admission.id for part in parts)
 
     def _budgets(self, unit: Unit, parts: Sequence[Part]) -> bool:
@@ -84,7 +87,7 @@ class Search:
     def put_back(self, taken: Taken) -> None:
         """It stays after all."""
         self.taken.remove(taken)
-        self._of_queue[taken.unit.queue] -= 1
+        self._of_queue[taken.unit.queue] -= taken.initially
         for part in taken.parts:
             self.trial.hold_again(taken.unit.queue, part.books, part.seats)
             self._gone.discard(part.admission.id)
@@ -119,6 +122,32 @@ class Search:
                     if self.fits():
                         return True
         return False
+
+    def in_best_order(
+        self,
+        units: Sequence[Unit],
+        worth: Callable[["Search"], tuple[int, int]] = lambda search: search.cost(),
+    ) -> bool:
+        """Take victims in several orders, each without those it does not need, and keep the cheapest set."""
+        own = self.rights.workload.queue
+        orders = (
+            units,
+            sorted(units, key=lambda unit: (unit.queue != own, unit.order)),
+            sorted(units, key=lambda unit: (unit.queue == own, unit.order)),
+            sorted(units, key=lambda unit: (-unit.size, unit.order)),
+            sorted(units, key=lambda unit: (unit.order[2], unit.order)),
+        )
+        best: tuple[tuple[int, int], list[Taken]] | None = None
+        for order in orders:
+            if self.in_order(order):
+                self.spare()
+                found = worth(self), list(self.taken)
+                if best is None or found[0] < best[0]:
+                    best = found
+            self.put_all_back()
+        for taken in best[1] if best is not None else ():
+            self.take_again(taken)
+        return best is not None
 
     def helps(self, unit: Unit) -> bool:
         """Whether it holds something of what is asked."""

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.vectors import quota_tree, topology_placement
+from tests.vectors import preemption, quota_tree, topology_placement
 
 Case = dict[str, Any]
 
 KINDS: dict[str, Callable[[Case], str | None]] = {
+    "preemption": preemption.difference,
     "quota_tree": quota_tree.difference,
     "topology_placement": topology_placement.difference,
 }

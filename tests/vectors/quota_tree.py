@@ -12,12 +12,12 @@ Case = dict[str, Any]
 
 def difference(case: Case) -> str | None:
     """Where the case comes out otherwise than it wants; None: it does not."""
-    tree = QueueTree.build(_queues(case), None)
+    tree = QueueTree.build(queues(case), None)
     if tree.problems:
         return f"problems: {tree.problems}"
     idle, busy = Usage(tree), Usage(tree)
     for queue, book in case["usage"].items():
-        busy.add(_name(queue), {_account(key): units for key, units in book.items()})
+        busy.add(named(queue), {_account(key): units for key, units in book.items()})
     found = {"potential": _amounts(case["potential"], idle), "available": _amounts(case["available"], busy)}
     wrong = {kind: amounts for kind, amounts in found.items() if amounts != case[kind]}
     return f"found {wrong}, expected { ({kind: case[kind] for kind in wrong}) }" if wrong else None
@@ -25,12 +25,12 @@ def difference(case: Case) -> str | None:
 
 def _amounts(wanted: dict[str, dict[str, int]], usage: Usage) -> dict[str, dict[str, int]]:
     return {
-        queue: {key: max(0, usage.available(_name(queue), _account(key)) or 0) for key in book}
+        queue: {key: max(0, usage.available(named(queue), _account(key)) or 0) for key in book}
         for queue, book in wanted.items()
     }
 
 
-def _queues(case: Case) -> dict[QueueName, Queue]:
+def queues(case: Case) -> dict[QueueName, Queue]:
     """Cohorts bottom up, since an inner queue's numbers contain its children's."""
     members: dict[str, list[dict[str, Any]]] = {}
     for member in (*case["queues"], *case["cohorts"]):
@@ -55,8 +55,8 @@ def _queues(case: Case) -> dict[QueueName, Queue]:
             if not member.get("parent"):
                 capability = deserved  # there is nobody to borrow from
             numbers[account] = (guaranteed, deserved, capability)
-        name = _name(member["name"])
-        parent = _name(member["parent"]) if member.get("parent") else ROOT
+        name = named(member["name"])
+        parent = named(member["parent"]) if member.get("parent") else ROOT
         built[name] = Queue(name=name, parent=parent, flavors=_limits(numbers))
         return numbers
 
@@ -79,7 +79,7 @@ def _limits(numbers: dict[Account, tuple[int, int, int | None]]) -> dict[FlavorN
     }
 
 
-def _name(name: str) -> QueueName:
+def named(name: str) -> QueueName:
     return QueueName(f"vector-{name}")  # a cohort may be called root
 
 

@@ -26,6 +26,11 @@ def test_pods_are_placed_as_close_together_as_wanted(case: dict[str, Any]) -> No
     assert KINDS["topology_placement"](case) is None
 
 
+@pytest.mark.parametrize("case", cases("preemption"))
+def test_who_has_to_go_is_allowed_needed_and_as_few_as_wanted(case: dict[str, Any]) -> None:
+    assert KINDS["preemption"](case) is None
+
+
 def test_no_placement_case_is_left_out_unnoticed() -> None:
     assert len(cases("topology_placement")) == 64
 
