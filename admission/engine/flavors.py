@@ -30,11 +30,9 @@ def seat(
     ``wants``: one pod set, or several that go together. A queue without flavors uses any node, and is charged
     in the flavor of each. ``inside``: nodes that may be used; None: all.
     """
-    if inside is None:
-        inside = np.ones(len(trial.table), np.bool_)
     flavors = trial.tree.flavors(queue)
     if not flavors:
-        return seat_together(Where(trial, queue, inside), wants)
+        return seat_together(_where(trial, queue, inside, None), wants)
     offered = _like_the_others(trial, wants, flavors)
     policy = trial.tree.policy(queue)
     refusals: list[Reason] = []
@@ -68,12 +66,19 @@ def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) ->
 
 
 def _in_flavor(
-    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask, flavor: FlavorName
+    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None, flavor: FlavorName
 ) -> list[Seat] | Reason:
     hit = quota_hit(trial, queue, _asked(wants, flavor))
     if hit is not None:
         return reasons.queue_limit(hit)
-    return seat_together(Where(trial, queue, inside & trial.layout.of_flavor(flavor)), wants)
+    return seat_together(_where(trial, queue, inside, flavor), wants)
+
+
+def _where(trial: Trial, queue: QueueName, inside: Mask | None, flavor: FlavorName | None) -> Where:
+    """Nodes of the flavor among those that may be used."""
+    mask = np.ones(len(trial.table), np.bool_) if flavor is None else trial.layout.of_flavor(flavor)
+    named = (flavor,) if inside is None else None
+    return Where(trial, queue, mask if inside is None else mask & inside, named)
 
 
 def _asked(wants: Sequence[Want], flavor: FlavorName) -> dict[Account, int]:
@@ -100,7 +105,7 @@ def _borrows(trial: Trial, queue: QueueName, wants: Sequence[Want], flavor: Flav
 
 
 def _could_preempt(
-    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask, flavor: FlavorName
+    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None, flavor: FlavorName
 ) -> bool:
     """Whether they would fit into the flavor if nobody else was there: then somebody can be asked to go."""
     for account, units in _asked(wants, flavor).items():
@@ -108,7 +113,7 @@ def _could_preempt(
             limit = trial.tree.capability(name, account)
             if units > 0 and limit is not None and units > limit:
                 return False
-    mask = inside & trial.layout.of_flavor(flavor)
+    mask = _where(trial, queue, inside, flavor).mask
     return all(
         int((trial.room_when_empty(want.pods.takes, want.pods.nodes) * mask).sum()) >= len(want.ordinals)
         for want in wants
@@ -116,13 +121,13 @@ def _could_preempt(
 
 
 def _not_split(
-    trial: Trial, wants: Sequence[Want], inside: Mask, flavors: Sequence[FlavorName], reason: Reason
+    trial: Trial, wants: Sequence[Want], inside: Mask | None, flavors: Sequence[FlavorName], reason: Reason
 ) -> Reason:
     """Says so if only the flavors together have room for a pod set."""
     if len(flavors) < 2 or len(wants) > 1 or reason.code != reasons.Code.NO_FIT:
         return reason
     want = wants[0]
-    room = Where(trial, QueueName(""), inside).room(want.pods)
+    room = _where(trial, QueueName(""), inside, None).room(want.pods)
     fits = {flavor: int((room * trial.layout.of_flavor(flavor)).sum()) for flavor in flavors}
     fits = {flavor: fit for flavor, fit in fits.items() if fit}
     if sum(fits.values()) < len(want.ordinals):

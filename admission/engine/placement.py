@@ -44,24 +44,25 @@ class Ask:
     spread: bool = False
     #: Over the fewest domains of the level evenly, if one does not hold all.
     balanced: bool = False
-    #: (N,) room if all nodes were empty; None: empty domains are not spared.
-    empty_room: Amounts | None = None
+    #: What domains would take if all nodes were empty; None: empty domains are not spared.
+    empty: Capacity | None = None
     #: Outermost first; ``pods`` is a multiple of the first size, and each size of the next.
     parts: tuple[Part, ...] = ()
     #: (N,) preferred node affinity: the highest first.
     score: Amounts | None = None
     #: (N,) what it costs to put a pod on a node: of otherwise equal nodes the cheapest, before the tightest.
     cost: Amounts | None = None
-    _known: list[Capacity] = field(default_factory=list)
+    #: Capacities that are worked out already.
+    known: list[Capacity] = field(default_factory=list)
 
     @property
     def capacity(self) -> Capacity:
         """Pods that each domain takes."""
-        for known in self._known:
+        for known in self.known:
             if known.parts == self.parts and known.room is self.room:
                 return known
-        self._known.append(Capacity(self.chain, self.room, self.parts))
-        return self._known[-1]
+        self.known.append(Capacity(self.chain, self.room, self.parts))
+        return self.known[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,9 +138,9 @@ def _choose(ask: Ask, at: int, room: Amounts, fitting: NDArray[np.intp]) -> int:
         return int(fitting[room[fitting].argmin()])
     outer = ask.chain[at - 1]
     around = outer.of if hosts else outer.of[ask.chain[at].first()]
-    outer_room = np.append(outer.sums(ask.room), 0)  # -1, in no outer domain, reads the last one
-    if hosts and ask.empty_room is not None:
-        untouched = np.append(outer.sums(ask.empty_room), 1) == outer_room
+    outer_room = np.append(ask.capacity.at(at - 1), 0)  # -1, in no outer domain, reads the last one
+    if hosts and ask.empty is not None:
+        untouched = np.append(ask.empty.at(at - 1), 1) == outer_room
         fitting = _least(fitting, untouched[around[fitting]])
     fitting = _least(fitting, room[fitting])
     return int(fitting[outer_room[around[fitting]].argmin()])

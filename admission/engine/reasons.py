@@ -49,6 +49,8 @@ class Code(StrEnum):
     DRAINING = "Draining"
     #: The order of its queue is strict and an earlier workload waits.
     BEHIND = "Behind"
+    #: It would take the place that is kept for the longest-starved gang.
+    RESERVED = "Reserved"
     #: More pods than the queue allows in one gang.
     GANG_TOO_LARGE = "GangTooLarge"
     #: More workloads wait in the queue than it allows; the earlier ones are considered.
@@ -274,6 +276,15 @@ def behind(queue: QueueName, head: str) -> Reason:
         code=Code.BEHIND,
         message=f"queue {queue} is strictly first in, first out, and {head} waits at its head",
         facts={"queue": queue, "head": head},
+    )
+
+
+def would_delay(head: str, at: int) -> Reason:
+    """It fits, but not without delaying somebody who waits longer. No time is named: it changes all the time."""
+    return Reason(
+        code=Code.RESERVED,
+        message=f"fits, but would still be there when {head}, which has waited longest, can start in its place",
+        facts={"for": head, "at": at},
     )
 
 

@@ -3,7 +3,7 @@
 What is placed is taken in the trial piece by piece; whoever calls takes it back if the rest does not fit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,12 +38,14 @@ class Where:
     queue: QueueName
     #: (N,)
     mask: Mask
+    #: Where equal names stand for equal masks in this trial: the name. None: it has none.
+    named: Hashable = None
     #: (N,) what it costs to put a pod on a node; None: all cost the same.
     cost: Amounts | None = None
 
     def only(self, mask: Mask) -> "Where":
         """Of these nodes those of the mask."""
-        return replace(self, mask=self.mask & mask)
+        return replace(self, mask=self.mask & mask, named=None)
 
     def usable(self, pods: PodSet) -> Mask:
         """(N,) those that the pods may use."""
@@ -243,15 +245,19 @@ def _at_once(
     indices = {level.key: index for index, level in reversed(list(enumerate(levels)))}
     at = indices[key] if key else len(levels) - 1
     required = key is not None and pods.required_topology is not None
+    known: list[Capacity] = []
+    if where.named is not None and not pods.ports:
+        named = (where.named, pods.nodes)
+        known.append(trial.capacity(pods.takes, levels, where.usable(pods), named))
     ask = Ask(
         pods=len(want.ordinals),
-        room=where.room(pods),
+        room=known[0].room if known else where.room(pods),
         chain=levels,
         at=at,
         required=required,
         spread=trial.tree.placement(where.queue) == "spread",
         balanced=pods.balanced and key is not None,
-        empty_room=trial.room_when_empty(pods.takes, pods.nodes) if len(levels) > 1 else None,
+        empty=trial.capacity_when_empty(pods.takes, pods.nodes, levels) if len(levels) > 1 else None,
         # A part around the level that holds all of them keeps itself.
         parts=tuple(
             Part(part.size, indices[part.level])
@@ -260,6 +266,7 @@ def _at_once(
         ),
         score=layout.score(pods.prefers),
         cost=where.cost,
+        known=known,
     )
     found = place(ask)
     if found is None:

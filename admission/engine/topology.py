@@ -57,7 +57,9 @@ class Level:
     starts: NDArray[np.intp]
 
     def sums(self, amounts: Amounts) -> Amounts:
-        """Sum of a (N,) array over each domain: (D,)."""
+        """Sum of a (N,) array over each domain: (D,). The array itself where every node is a domain."""
+        if self.order is None and len(self.starts) == len(self.of):
+            return amounts
         if not len(self.starts):
             return np.zeros(0, np.int64)
         ordered = amounts if self.order is None else amounts[self.order]

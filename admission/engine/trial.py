@@ -1,12 +1,13 @@
 """The world as it would be: free amounts and books that a turn tries things on. Mutable, and only here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.topology import Amounts, Layout, Mask, NodeTable
+from admission.engine.capacity import Capacity
+from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
 from queues.quota import Account, QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
@@ -30,11 +31,25 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class _Room:
-    """Room of one shape on all nodes, as it was after so many changes."""
+class _Standing:
+    """Room of one shape on the nodes of a mask, and its sums over domains, as of so many changes."""
 
-    pods: Amounts
+    mask: Mask
+    room: Amounts
     seen: int
+    #: By identity of the chain: sums by index of the level.
+    levels: dict[int, tuple[Sequence[Level], dict[int, Amounts]]] = field(default_factory=dict)
+
+    def update(self, columns: Columns, room: Amounts) -> None:
+        """The room of these columns (each once) is another now."""
+        delta = room * self.mask[columns] - self.room[columns]
+        self.room[columns] += delta
+        for chain, sums_of in self.levels.values():
+            for index, sums in sums_of.items():
+                if sums is not self.room:
+                    domains = chain[index].of[columns]
+                    inside = domains >= 0
+                    np.add.at(sums, domains[inside], delta[inside])
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +66,8 @@ class Trial:
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
     #: Columns whose free amounts changed, in order: rooms are brought up to date when they are asked for.
     _changed: list[Columns] = field(default_factory=list)
-    _rooms: dict[Resources, _Room] = field(default_factory=dict)
+    _rooms: dict[tuple[Resources, Hashable], _Standing] = field(default_factory=dict)
+    _empty: dict[tuple[Resources, NodeFilter, int], Capacity] = field(default_factory=dict)
     #: (protocol, port) → column → addresses that are taken there.
     _ports: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
@@ -111,16 +127,30 @@ class Trial:
 
     def room(self, takes: Resources, mask: Mask) -> Amounts:
         """(N,) how many such pods each node takes now; 0 outside the mask."""
-        known = self._rooms.get(takes)
+        return self._standing(takes, None, None).room * mask
+
+    def capacity(self, takes: Resources, chain: Sequence[Level], mask: Mask, named: Hashable) -> Capacity:
+        """Pods per domain of a chain on the nodes of a mask, good until the next change of the trial.
+
+        ``named``: equal names stand for equal masks, so that nothing has to be counted twice.
+        """
+        standing = self._standing(takes, mask, named)
+        levels = standing.levels.setdefault(id(chain), (chain, {}))
+        return Capacity(chain, standing.room, _levels=levels[1])
+
+    def _standing(self, takes: Resources, mask: Mask | None, named: Hashable) -> _Standing:
+        known = self._rooms.get((takes, named))
         if known is None:
-            known = _Room(_room(self.free, self.request(takes)), len(self._changed))
-            self._rooms[takes] = known
+            room = _room(self.free, self.request(takes))
+            if mask is None:
+                mask = np.ones(len(self.table), np.bool_)
+            known = self._rooms[takes, named] = _Standing(mask, room * mask, len(self._changed))
         elif known.seen < len(self._changed):
             behind = self._changed[known.seen :]
-            columns = behind[0] if len(behind) == 1 else np.concatenate(behind)
-            known.pods[columns] = _room(self.free[:, columns], self.request(takes))
+            columns = behind[0] if len(behind) == 1 else np.unique(np.concatenate(behind))
+            known.update(columns, _room(self.free[:, columns], self.request(takes)))
             known.seen = len(self._changed)
-        return known.pods * mask
+        return known
 
     def room_beside(self, takes: Resources, other: Resources) -> Amounts:
         """(N,) how many such pods each node would take if one pod of another shape were put there first."""
@@ -128,7 +158,7 @@ class Trial:
 
     def changed(self, columns: Columns) -> None:
         """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
-        self._changed.append(columns)
+        self._changed.append(np.unique(columns))
 
     def unported(self, ports: Sequence[HostPort]) -> Mask:
         """(N,) nodes on which none of these host ports is taken."""
@@ -152,6 +182,14 @@ class Trial:
             self._when_empty[key] = room
         return room
 
+    def capacity_when_empty(self, takes: Resources, nodes: NodeFilter, chain: Sequence[Level]) -> Capacity:
+        """Pods per domain of a chain if nothing was on any node."""
+        key = (takes, nodes, id(chain))
+        known = self._empty.get(key)
+        if known is None:
+            known = self._empty[key] = Capacity(chain, self.room_when_empty(takes, nodes))
+        return known
+
     def give_back(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
         """Seats that are freed: their amounts return to queue and nodes."""
         self.usage.remove(queue, accounts)
@@ -170,7 +208,7 @@ class Trial:
                 self.free[:, column] += sign * self.request(seat.takes)
                 columns.append(column)
         if columns:
-            self._changed.append(np.array(columns, np.intp))
+            self.changed(np.array(columns, np.intp))
 
     def take(
         self,

@@ -33,7 +33,12 @@ def _only_the_head(line: Any) -> Any:
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
-    return gangs._one_by_one(workload, lacks, tried) or _together(workload, lacks, ordinals, tried)
+    seats = []
+    for name, some in ordinals.items():
+        for ordinal in some:
+            answer = _together(workload, lacks, {name: (ordinal,)}, tried)
+            seats += answer if isinstance(answer, list) else []
+    return seats or _together(workload, lacks, ordinals, tried)
 
 
 def _blind_need(workload: Any, seats: Any) -> Any:
@@ -100,7 +105,7 @@ MUTATIONS = (
              lambda snapshot, *rest: _sort_out(replace(snapshot, now=snapshot.now + 3600), *rest),
              laws.stopped_queues_admit_nothing),
     Mutation("ties go by chance", ordering.Line, "_rank", _same_rank, laws.independent_of_order),
-    Mutation("a refused gang keeps what it tried", trial.Trial, "undo", lambda self: self.steps.clear(),
+    Mutation("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
              laws.refusals_leave_no_trace),
     Mutation("an ended seat is freed again and again", settlement, "frees",
              lambda snapshot, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
