@@ -1,6 +1,6 @@
 """One turn: what is given back, what is taken in, then who goes in, head by head of the queues."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine import claims, gangs, preemption, reasons, settlement
@@ -10,11 +10,12 @@ from admission.engine.gangs import Need
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.preemption import Refused
+from admission.engine.reservation import Backfill, waits_since
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.ordering import Candidate, Line
-from queues.workload import WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 __all__ = ["Memo", "decide"]
 
@@ -40,7 +41,8 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     field_ = sort_out(snapshot, seats, trial, memo.prepared)
     tried = Tried()
     candidates = try_beneficiaries(field_, held, trial, tried)
-    try_all(field_, Line(trial.usage, candidates, snapshot.now), trial, tried)
+    backfill = Backfill.around(snapshot, classes_of(field_, candidates), trial)
+    try_all(field_, Line(trial.usage, candidates, snapshot.now), trial, backfill, tried)
     room = preemption.make_room(snapshot, tried.refused, held, trial)
 
     waiting = field_.reasons | tried.reasons | room.reasons
@@ -56,7 +58,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         admits=tuple(tried.admits),
         reasons={key: waiting[key] for key in snapshot.pending if key in waiting},
     )
-    untils = [each for each in (field_.until, room.until) if each is not None]
+    untils = [each for each in (field_.until, room.until, backfill.until) if each is not None]
     return plan, Memo(snapshot, plan, min(untils, default=None), tree, booked, field_.prepared)
 
 
@@ -91,13 +93,24 @@ def try_beneficiaries(field_: Field, held: Held, trial: Trial, tried: Tried) -> 
     return [each for each in field_.candidates if each.workload.key not in held.keys]
 
 
-def try_all(field_: Field, line: Line, trial: Trial, tried: Tried) -> None:
+def classes_of(field_: Field, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Need]]:
+    """The longest-waiting candidate of every (queue, shape), and what it lacks."""
+    first: dict[tuple[QueueName, Hashable], Candidate] = {}
+    for each in candidates:
+        mark = (each.workload.queue, each.shape)
+        known = first.get(mark)
+        if known is None or waits_since(each.workload) < waits_since(known.workload):
+            first[mark] = each
+    return [(each, field_.need(each)) for each in first.values()]
+
+
+def try_all(field_: Field, line: Line, trial: Trial, backfill: Backfill, tried: Tried) -> None:
     """Try head after head.
 
     A refusal answers for all of the same shape, and in a strict queue for all behind.
     """
     while (head := line.head()) is not None:
-        answer = gangs.admit(head.workload, field_.need(head), trial)
+        answer = backfill.admit(head, field_.need(head), trial)
         if isinstance(answer, Admit):
             tried.admits.append(answer)
             line.admitted()

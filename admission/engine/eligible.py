@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.engine import gangs, reasons
 from admission.engine.gangs import Need
 from admission.engine.plan import Reason
+from admission.engine.reservation import run_time_class
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -95,11 +96,17 @@ def sort_out(snapshot: Snapshot, seats: Seats, trial: Trial, known: Mapping[Work
 
 def _prepare(workload: Workload, held: Sequence[Seat], shapes: dict[Hashable, Wants]) -> Prepared:
     # Without seats the answer depends on the shape only; with seats also on where they are.
-    shape: Hashable = workload.key if held else (workload.minimum, workload.pod_sets)
+    shape: Hashable = workload.key if held else _shape(workload)
     if (wants := shapes.get(shape)) is None:
         wants = shapes[shape] = Wants.of(workload, held)
     candidate = Candidate(workload=workload, shape=shape, joins=wants.need.complete, accounts=wants.accounts)
     return Prepared(candidate, wants, bool(held))
+
+
+def _shape(workload: Workload) -> Hashable:
+    """Equal for those who get the same answer: they ask the same, and are as much in the way of others."""
+    lasts = (run_time_class(workload), workload.preemptable, workload.min_run_time, workload.cooldown)
+    return workload.minimum, workload.pod_sets, workload.priority, workload.evictions, lasts
 
 
 def _nobody_has(asked: Resources, trial: Trial) -> Reason | None:

@@ -1,0 +1,156 @@
+"""Who waits longest keeps a place in the near future; others pass only if they are not in the way there."""
+
+from dataclasses import replace
+from typing import Any
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.plan import Plan
+from admission.engine.reservation import run_time_class
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import HOST, Node, NodeTable
+from queues.quota import ROOT, Queue, QueuePolicy
+from queues.resources import GPU, Resources
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.after import apply
+
+A, B = QueueName("a"), QueueName("b")
+NOW = 100_000
+HOUR = 3600
+
+
+def cluster(nodes: int = 2, **policy: Any) -> Snapshot:
+    """Nodes of 8 GPUs, two queues; nobody starves before the day is over."""
+    rules = QueuePolicy(**{"clear_after": 24 * HOUR, **policy})
+    return Snapshot(
+        now=NOW,
+        queues={name: Queue(name=name, parent=ROOT, policy=rules) for name in (A, B)},
+        nodes=NodeTable.build(
+            [
+                Node(
+                    name=NodeName(f"n{number}"),
+                    allocatable=Resources({GPU: 8000, "pods": 110}),
+                    labels={HOST: f"n{number}"},
+                )
+                for number in range(nodes)
+            ]
+        ),
+        pending={},
+        admissions={},
+    )
+
+
+def work(name: str, pods: int, gpus: int, arrival: int = 1, **more: Any) -> Workload:
+    return Workload(
+        **{
+            "key": WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
+            "namespace": "team",
+            "name": name,
+            "queue": A,
+            "arrival": arrival,
+            "created": NOW + arrival,
+            "minimum": pods,
+            "pod_sets": (PodSet(name="main", count=pods, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
+            **more,
+        }
+    )
+
+
+def running(snapshot: Snapshot, *workloads: Workload) -> Snapshot:
+    for each in workloads:
+        pending = {each.key: each}
+        plan = decide(replace(snapshot, pending=pending), Memo())[0]
+        assert plan.admits
+        snapshot = apply(replace(snapshot, pending=pending), plan)
+        snapshot = replace(snapshot, holders={**snapshot.holders, each.key: each})
+    return snapshot
+
+
+def turn(snapshot: Snapshot, *workloads: Workload, later: int = 60) -> Plan:
+    pending = {each.key: each for each in workloads}
+    return decide(replace(snapshot, pending=pending, now=NOW + later), Memo())[0]
+
+
+def admitted(plan: Plan) -> set[str]:
+    return {admit.name for admit in plan.admits}
+
+
+def code(plan: Plan, workload: Workload) -> str:
+    return str(plan.reasons[workload.key].code)
+
+
+HEAD = work("head", 2, 8, arrival=10)
+
+
+def half_full() -> Snapshot:
+    """One node is taken for another two hours, the other is free."""
+    return running(cluster(), work("long", 1, 8, run_time=2 * HOUR))
+
+
+def test_short_work_passes_a_gang_that_cannot_start_before() -> None:
+    short = work("short", 1, 8, arrival=20, run_time=HOUR)
+    assert admitted(turn(half_full(), HEAD, short)) == {"short"}
+
+
+def test_work_that_would_still_be_there_does_not_pass_and_says_why() -> None:
+    for run_time in (None, 4 * HOUR):
+        other = work("other", 1, 1, arrival=20, run_time=run_time)
+        plan = turn(half_full(), HEAD, other)
+        assert admitted(plan) == set()
+        assert code(plan, other) == "Reserved"
+        assert "head" in plan.reasons[other.key].message
+
+
+def test_work_passes_where_the_gang_will_not_need_the_place() -> None:
+    """Two nodes are to be enough for the gang, and there are three."""
+    snapshot = running(cluster(nodes=3), work("long", 1, 8, run_time=2 * HOUR), work("next", 1, 8))
+    assert admitted(turn(snapshot, HEAD, work("other", 1, 8, arrival=20))) == set()
+    snapshot = running(cluster(nodes=4), work("long", 1, 8, run_time=2 * HOUR), work("next", 1, 8))
+    wide = replace(HEAD, pod_sets=(replace(HEAD.pod_sets[0], count=3),), minimum=3)
+    assert admitted(turn(snapshot, wide, work("other", 1, 8, arrival=20))) == set()
+    with_room = running(cluster(nodes=4), work("long", 2, 8, run_time=2 * HOUR), work("next", 1, 1))
+    assert admitted(turn(with_room, HEAD, work("other", 1, 1, arrival=20))) == {"other"}
+
+
+def test_whoever_is_more_urgent_is_not_held_up() -> None:
+    urgent = work("urgent", 1, 8, arrival=20, priority=5)
+    assert admitted(turn(half_full(), HEAD, urgent)) == {"urgent"}
+
+
+def test_a_queue_below_its_share_is_not_held_up_by_one_above() -> None:
+    snapshot = running(cluster(), work("long", 1, 8, run_time=2 * HOUR))
+    poor = work("poor", 1, 8, arrival=20, queue=B)
+    assert admitted(turn(snapshot, HEAD, poor)) == {"poor"}
+
+
+def test_where_no_run_times_are_known_only_work_that_could_not_be_cleared_stays_off() -> None:
+    snapshot = running(cluster(clear_after=HOUR), work("unknown", 1, 1))
+    free = work("free", 1, 1, arrival=20)
+    kept = work("kept", 1, 1, arrival=20, preemptable=False)
+    assert admitted(turn(snapshot, HEAD, free)) == {"free"}
+    plan = turn(snapshot, HEAD, kept)
+    assert (admitted(plan), code(plan, kept)) == (set(), "Reserved")
+
+
+def test_who_runs_longer_than_declared_is_expected_to_take_as_long_again() -> None:
+    snapshot = running(cluster(), work("late", 1, 8, run_time=HOUR))
+    other = work("other", 1, 1, arrival=20, run_time=HOUR)
+    assert admitted(turn(snapshot, HEAD, other, later=HOUR - 60)) == set()
+    assert admitted(turn(snapshot, HEAD, other, later=HOUR)) == {"other"}
+
+
+def test_the_answer_is_looked_at_again_when_somebody_should_be_gone() -> None:
+    other = work("other", 1, 1, arrival=20)
+    pending = {each.key: each for each in (HEAD, other)}
+    snapshot = replace(half_full(), pending=pending, now=NOW + 60)
+    _, memo = decide(snapshot, Memo())
+    assert memo.until == NOW + 2 * HOUR
+    for later in (HOUR, 2 * HOUR, 2 * HOUR + 1, 5 * HOUR):
+        after = replace(snapshot, now=NOW + later)
+        assert decide(after, memo)[0] == decide(after, Memo())[0]
+
+
+def test_declared_run_times_are_rounded_up_to_few_steps() -> None:
+    times = {seconds: run_time_class(work("w", 1, 1, run_time=seconds)) for seconds in (1, 60, 61, 10**6)}
+    assert times == {1: 60, 60: 60, 61: 300, 10**6: 2 * 604800}
+    assert run_time_class(work("w", 1, 1)) is None
