@@ -97,12 +97,12 @@ class VolcanoJobs:
         """
         loop = asyncio.get_running_loop()
         for work in works:
+            self._hear(work)
             if work.key in self._under_way:
                 self._outdated.add(work.key)
                 continue
             if work.lacks_group:
                 self._companions.make_later(work.spec)
-            self._hear(work)
             due = self._due(work, loop.time())
             if due.creates or due.deletes or due.remove:
                 self._under_way[work.key] = loop.create_task(

@@ -84,6 +84,10 @@ class Release:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})
             return
+        intents = {order.intent for order in orders if order.uid == key.uid}
+        if self._echo.get(key.uid, ("", 0.0))[0] not in intents:
+            # The watch has shown it: if it is ordered later, then because somebody took it back.
+            self._echo.pop(key.uid, None)
         promised |= {order.uid: order.seat for order in orders if order.seat is not None}
         if promised:
             self._promised[key] = promised

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest_asyncio
 import yaml
+from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase
@@ -36,6 +37,8 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests import waiting
+from tests.kube.fake_api_server import FakeApiServer
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count(1)
@@ -306,6 +309,48 @@ async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
     )
 
     assert (first.created, second.created) == (len(pods), 1)
+
+
+async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_once(tmp_path: Path) -> None:
+    """The watch shows it, and then that it is gone, while the Job is worked on all the time."""
+    go_on = asyncio.Event()
+
+    async def slow(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
+        if (await request.json())["metadata"]["name"] != made.name:
+            await go_on.wait()
+        return web.json_response({})
+
+    document = plain(minAvailable=2)
+    document["metadata"] |= {"namespace": "team", "uid": "uid-1"}
+    document["spec"]["tasks"][0]["replicas"] = 2
+    spec = read_job(json.dumps(document).encode())
+    everything = work(spec, admitted(spec, ["n1"]))
+    made = PodFact(
+        uid="a",
+        namespace="team",
+        name=spec.pod_name("worker", 0),
+        phase=PodPhase.RUNNING,
+        takes=Resources({"pods": 1}),
+        task="worker",
+        index=0,
+        admission=AdmissionId(7),
+    )
+    server = FakeApiServer()
+    await server.start()
+    server.once("POST", slow, times=2)
+    points: list[str] = []
+    async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+        jobs = VolcanoJobs(client, lambda: None, pause=points.append)
+        jobs.look_at([everything])
+        await waiting.eventually(lambda: bool(points), "the first pod to be made")
+        jobs.look_at([work(spec, admitted(spec, ["n1"]), pods=(made,))])
+        go_on.set()
+        await jobs.reconcile([everything])
+        await jobs.reconcile([everything])
+        await jobs.stop()
+    await server.stop()
+    names = [request.body["metadata"]["name"] for request in server.seen("POST")]
+    assert names.count(made.name) == 2, names
 
 
 async def test_a_stray_of_an_earlier_admission_makes_way(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from admission.portrait import Portrait
 from admission.stock import Stock
 from admission.world import World
 from queues.errors import Fenced
-from queues.workload import WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 from tests.kube.fake_api_server import FakeApiServer, answers, breaks_before_answering, hangs
 from tests.unit.sights import (
     GROUP,
@@ -193,6 +194,27 @@ async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Clie
     (request,) = server.seen("PATCH")
     assert request.body["spec"]["suspend"] is False
     assert request.body["metadata"]["uid"] == JOB.uid
+    await release.stop()
+
+
+async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
+    server: FakeApiServer, client: Client
+) -> None:
+    waits = job(1, suspended=True)
+    known = world([node("n1"), waits], [admission(JOB, "n1")])
+    release = Release(client, known, allowed)
+
+    async def look(fact: WorkloadFact) -> int:
+        known.observe([seen(fact)])
+        known.refresh(0)
+        release.look_at([JOB])
+        await quiet(release)
+        return len(server.seen("PATCH"))
+
+    assert await look(waits) == 1
+    assert await look(waits) == 1, "the watch has not shown it yet"
+    assert await look(replace(waits, suspended=False, directed=AdmissionId(1))) == 1
+    assert await look(waits) == 2
     await release.stop()
 
 
