@@ -88,6 +88,8 @@ class PodFact:
     #: Annotations written by Muster.
     admission: AdmissionId | None = None
     seat: tuple[str, int] | None = None
+    #: Made again by Muster: uid of the pod that was taken back.
+    recreated_from: str | None = None
     #: volcano.sh/job-version; a pod of an older version is stale.
     version: int = 0
     #: Since when (seconds) the stock scheduler says Unschedulable, with its message; None: it does not.

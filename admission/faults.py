@@ -1,7 +1,9 @@
 """Named points of the ring at which a test can stop this process. Free unless MUSTER_FAULT is set.
 
 ``MUSTER_FAULT=applied:KILL`` ends the process with SIGKILL when it passes that point; ``applied:STOP:2`` stops it
-in place at the second pass. The points: intake-committed, decided, applied, one-released, released, freeing.
+in place at the second pass. The points of every workload's life: intake-committed, decided, applied,
+one-released, released, freeing; those of a pod that is taken back and made again: recreation-stored, pod-removed,
+pod-recreated.
 """
 
 import os
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 POINTS: Final = ("intake-committed", "decided", "applied", "one-released", "released", "freeing")
+RECREATION_POINTS: Final = ("recreation-stored", "pod-removed", "pod-recreated")
 
 
 def fault(text: str | None) -> Callable[[str], None]:
@@ -18,9 +21,10 @@ def fault(text: str | None) -> Callable[[str], None]:
         return lambda point: None
     where, _, rest = text.partition(":")
     name, _, count = rest.partition(":")
-    if where not in POINTS or name not in ("KILL", "STOP"):
+    points = (*POINTS, *RECREATION_POINTS)
+    if where not in points or name not in ("KILL", "STOP"):
         raise ValueError(
-            f"MUSTER_FAULT is {text!r}; expected POINT:KILL or POINT:STOP[:N], POINT one of {POINTS}"
+            f"MUSTER_FAULT is {text!r}; expected POINT:KILL or POINT:STOP[:N], POINT one of {points}"
         )
     left = [int(count or 1)]
     number = signal.SIGKILL if name == "KILL" else signal.SIGSTOP

@@ -65,16 +65,18 @@ def orders_for(
     ``promised``: seats that pods (by uid) were told to take before; they are told the same again, and no other
     pod gets one of these.
     """
-    orders = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
-    orders += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
-    orders += _buried(portrait, stock)
+    # Those are removed once it is stored how to make them again: see ``admission.kube.recreate``.
+    displaced = {pod.uid for pod in portrait.displaced}
+    removals = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
+    removals += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
+    removals += _buried(portrait, stock)
+    if portrait.key.kind in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+        removals += _evictions(portrait)
+    orders = [order for order in removals if order.uid not in displaced]
     if portrait.key.kind is WorkloadKind.VOLCANO_JOB:
         return orders
-    if portrait.key.kind is WorkloadKind.JOB:
-        if fact is not None and not portrait.over:
-            orders += _job_orders(portrait, fact, stock)
-    else:
-        orders += _evictions(portrait)
+    if portrait.key.kind is WorkloadKind.JOB and fact is not None and not portrait.over:
+        orders += _job_orders(portrait, fact, stock)
     if not portrait.over:
         orders += _releases(portrait, fact, promised)
     return orders

@@ -24,6 +24,7 @@ from admission.compose import (
 )
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact, PodPhase, WorkloadFact
+from queues.recreation import Recreation
 from queues.resources import Resources
 from queues.workload import (
     Admission,
@@ -82,6 +83,8 @@ class Sight:
     busy: bool = False
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
+    #: Pods of it that were taken back, or are about to be, and are to be made again.
+    recreations: tuple[Recreation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +109,21 @@ class Portrait:
     misplaced: tuple[PodFact, ...] = ()
     #: Live pods of admissions that are closed: to be removed.
     strays: tuple[PodFact, ...] = ()
+    #: Pods that must go though nobody would make them again: they are removed once that is provided for.
+    displaced: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
-    #: What is wrong though it is admitted, as (code, message).
-    trouble: tuple[str, str] | None = None
     #: Looks different later though nothing changes: a grace time runs.
     timed: bool = False
+
+    def decisive(self) -> tuple[object, ...]:
+        """What a decision may depend on."""
+        wants = self.workload if self.lacking else None
+        return (wants, self.ended, self.started, self.evictable, self.unbooked)
+
+    def described(self) -> tuple[object, ...]:
+        """What Postgres tells about a workload to whoever asks another replica."""
+        workload = self.workload
+        return (workload.queue, workload.priority, workload.asks(), workload.minimum, self.over)
 
 
 def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
@@ -134,8 +147,14 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
                 ended[place.admission.id] = seats
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
     refused = [pod for place in open_ for pod in _unplaced(place) if pod.refused and not pod.node]
-    evictable = {} if over else _evictable(sight, open_, ended, now, patience)
-    stuck = [pod for pod in refused if _refused(pod, sight, now, patience) and not pod.controlled]
+    strays = _strays(sight, occupancies)
+    misplaced = tuple(
+        pod
+        for place in open_
+        if place.admission.started
+        for pod in place.sitting.values()
+        if _refused(pod, sight, now, patience)
+    )
     held = sum(len(place.admission.holding()) for place in open_)
     return Portrait(
         key=sight.key,
@@ -150,28 +169,29 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable=evictable,
-        misplaced=tuple(
-            pod
-            for place in open_
-            if place.admission.started
-            for pod in place.sitting.values()
-            if pod.controlled and _refused(pod, sight, now, patience)
-        ),
-        strays=_strays(sight, occupancies),
+        evictable={} if over else _evictable(sight, open_, now, patience),
+        misplaced=misplaced,
+        strays=strays,
+        displaced=_displaced(sight, occupancies, (*strays, *misplaced)),
         unbooked=unbooked,
-        trouble=_stuck(stuck[0]) if stuck and not evictable else None,
         timed=bool(refused),
     )
 
 
-def _stuck(pod: PodFact) -> tuple[str, str]:
-    """Of a pod that nobody would make again, so that it is not taken back."""
-    why = pod.refused[1] if pod.refused is not None else ""
-    return (
-        "Refused",
-        f"the scheduler refuses pod {pod.name}, which keeps its seat until it is deleted: {why}",
-    )
+def _displaced(
+    sight: Sight, occupancies: Sequence[Occupancy], others: Sequence[PodFact]
+) -> tuple[PodFact, ...]:
+    """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
+    if sight.key.kind not in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+        return ()
+    leaving = [
+        pod
+        for place in occupancies
+        if place.admission.state is AdmissionState.EVICTING
+        for pod in (*place.sitting.values(), *place.standing)
+    ]
+    found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controlled or pod.deleting)}
+    return tuple(found.values())
 
 
 def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
@@ -218,7 +238,7 @@ def _strays(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ..
 def _exists(sight: Sight) -> bool:
     match sight.key.kind:
         case WorkloadKind.POD:
-            return any(is_live(pod) for pod in sight.pods)
+            return bool(sight.recreations) or any(is_live(pod) for pod in sight.pods)
         case WorkloadKind.JOB:
             return sight.fact is not None and sight.fact.queue is not None
         case _:
@@ -227,7 +247,7 @@ def _exists(sight: Sight) -> bool:
 
 def _over(sight: Sight) -> bool:
     if sight.key.kind is WorkloadKind.POD:
-        return not any(is_live(pod) and not pod.deleting for pod in sight.pods)
+        return not (sight.recreations or any(is_live(pod) and not pod.deleting for pod in sight.pods))
     fact = sight.fact
     return fact is None or fact.finished or fact.deleting or sight.job_over
 
@@ -320,6 +340,8 @@ def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) 
     if exist < needed or not exist:
         held = sum(pod.held_by_others for pod in sight.pods if awaits_seat(pod))
         beside = f"; {held} more wait for scheduling gates of others" if held else ""
+        if sight.recreations:
+            beside += f"; {len(sight.recreations)} were taken back and are being made again"
         return ("NotEnoughPods", f"{exist} of {max(needed, 1)} pods exist{beside}")
     for task, least in sorted(fact.task_minimums.items()):
         of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
@@ -329,11 +351,14 @@ def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) 
 
 
 def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
-    """A bare pod; or the remains of an object that is gone, known from its admissions only."""
+    """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
     pod = sight.pods[0] if sight.pods and sight.key.kind is WorkloadKind.POD else None
     last = sight.admissions[-1] if sight.admissions else None
+    again = next(iter(sight.recreations), None)
     obstacle = None
-    if pod is not None and pod.group is not None:
+    if again is not None:
+        obstacle = ("BeingRecreated", "the pod was taken back and is being made again")
+    elif pod is not None and pod.group is not None:
         obstacle = ("PodGroupMissing", f"PodGroup {pod.group} does not exist in namespace {pod.namespace}")
     elif pod is not None and pod.held_by_others:
         obstacle = (
@@ -342,12 +367,13 @@ def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -
         )
     elif pod is not None and not pod.gated and last is None:
         obstacle = ("NotGated", "the pod was not gated when it was created; it enters the books once it runs")
+    named = pod or last or again
     return Workload(
         key=sight.key,
-        namespace=pod.namespace if pod else last.namespace if last else "",
-        name=pod.name if pod else last.name if last else "",
+        namespace=named.namespace if named else "",
+        name=named.name if named else "",
         # The default of its namespace is known only as long as the pod is gated.
-        queue=(pod.queue if pod else None) or (last.queue if last else None) or DEFAULT_QUEUE,
+        queue=next((each.queue for each in (pod, last, again) if each and each.queue), DEFAULT_QUEUE),
         priority=pod.priority if pod else last.priority if last else 0,
         arrival=arrival,
         created=pod.created if pod else 0,
@@ -391,19 +417,15 @@ def _refused(pod: PodFact, sight: Sight, now: int, patience: Patience) -> bool:
 def _evictable(
     sight: Sight,
     places: Sequence[Occupancy],
-    ended: Mapping[AdmissionId, frozenset[int]],
     now: int,
     patience: Patience,
 ) -> dict[AdmissionId, tuple[str, str, int]]:
-    """Gangs that cannot fully start go back whole, unless that would lose a pod for good."""
+    """Gangs that cannot fully start go back whole."""
     rollbacks = sight.backoff[1]
     not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
     found: dict[AdmissionId, tuple[str, str, int]] = {}
     for place in places:
         admission = place.admission
-        made_again = sight.key.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB)
-        if not made_again and not all(pod.controlled for pod in place.sitting.values()):
-            continue
         directed = sight.fact is not None and sight.fact.directed == admission.id
         if admission.started and not directed:
             continue

@@ -192,16 +192,9 @@ class Statuses:
     def _tell_who_waits(self, world: World, touched: Collection[WorkloadKey]) -> None:
         for key in touched:
             portrait = world.portraits.get(key)
-            reason = None if portrait is None else self._problem(portrait) or _reason(world, portrait)
+            reason = None if portrait is None else self._problems.get(key) or _reason(world, portrait)
             if reason is not None:
                 self._note(world, key, reason=reason.code, message=reason.message, action=WAIT)
-
-    def _problem(self, portrait: Portrait) -> Reason | None:
-        """What is wrong though nothing is waited for."""
-        if (problem := self._problems.get(portrait.key)) is not None or portrait.trouble is None:
-            return problem
-        code, message = portrait.trouble
-        return Reason(code=code, message=message)
 
     def _workload_status(
         self, world: World, portrait: Portrait, ref: ObjectRef, seen: str | None = None
@@ -214,8 +207,8 @@ class Statuses:
             ref=ref,
             minimum=portrait.workload.minimum if fact is None else fact.minimum,
             admitted=open_,
-            reason=_reason(world, portrait) if not open_ else None,
-            problem=self._problem(portrait) if open_ else None,
+            reason=(self._problems.get(portrait.key) or _reason(world, portrait)) if not open_ else None,
+            problem=self._problems.get(portrait.key) if open_ else None,
             unsupported=fact.unsupported if fact is not None and told else (),
             pending=phases[PodPhase.PENDING],
             running=phases[PodPhase.RUNNING],

@@ -25,6 +25,7 @@ from admission.kube.client import Client
 from admission.kube.dismissal import Dismissal
 from admission.kube.informers import Informers
 from admission.kube.jobs import VolcanoJobs
+from admission.kube.recreate import Recreate
 from admission.kube.release import Release
 from admission.kube.twins import ClassFact, Twins
 from admission.leader import Mandate
@@ -101,6 +102,7 @@ class Lead:
         tasks.create_task(self._keep_partitions(), name="partitions")
         careers = Careers(means.rules)
         release = Release(means.client, world, guard, again=self._look_again, pause=means.pause)
+        recreate = Recreate(means.client, world, guard, again=self._look_again, pause=means.pause)
         jobs = VolcanoJobs(
             means.client,
             guard,
@@ -114,7 +116,7 @@ class Lead:
             means.client,
             guard,
             careers,
-            problems=ChainMap(jobs.problems, release.problems),
+            problems=ChainMap(jobs.problems, release.problems, recreate.problems),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._mandate.term.holder,
         )
@@ -147,6 +149,7 @@ class Lead:
                 self.ready = True
                 means.observe(report)
                 touched, world.touched = world.touched, set()
+                recreate.look_at(touched)
                 self._carry_out(careers, touched, release, jobs, statuses, report)
                 dismissal.look_at(world.dismissible())
                 rested = asyncio.get_running_loop().time() + REST
@@ -155,6 +158,7 @@ class Lead:
                 await self._rest(rested)
         finally:
             await release.stop()
+            await recreate.stop()
             await jobs.stop()
             await dismissal.stop()
 
@@ -235,4 +239,5 @@ def ledger_rows(rows: views.WorldRows) -> LedgerRows:
             key: Reason(code=row.code, message=row.message, facts=row.facts)
             for key, row in rows.reasons.items()
         },
+        recreations=rows.recreations,
     )

@@ -26,8 +26,10 @@ from admission.facts import (
 )
 from admission.jobs.lifecycle import JobState
 from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
+from admission.recreations import Recreations
 from admission.stock import Stock
 from queues.quota import QueueTree
+from queues.recreation import Recreation
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -70,6 +72,7 @@ class LedgerRows:
     backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    recreations: Sequence[Recreation] = ()
 
 
 class World:
@@ -133,7 +136,8 @@ class World:
         self._timed: set[WorkloadKey] = set()
         for admission in rows.admissions:
             self._put_admission(admission)
-        self._stale.update(self.arrivals)
+        self.recreations = Recreations(rows.recreations)
+        self._stale |= self.arrivals.keys() | self.recreations.workloads()
 
     def begin(
         self,
@@ -180,7 +184,10 @@ class World:
         if before is not None and fact is None and before.node is not None and uid in self._owner:
             self._left.add(self._owner[uid])
         self._parting.pop(uid, None)
+        if fact is None and uid in self.recreations.stored:
+            self._stale.add(self.recreations.stored[uid].workload)
         if fact is not None:
+            self.recreations.see(fact)
             if fact.ended_first is None:
                 # Whoever saw it live on after its deletion knows. Else what succeeded does not run twice.
                 unseen = before is None or before.ended_first is not False
@@ -253,6 +260,10 @@ class World:
         """The open admission whose books the pod is in, if it is of that admission's workload."""
         id_ = self._adopted_by.get(pod.uid, pod.admission)
         return None if id_ is None else self.admissions.get(id_)
+
+    def has_group(self, namespace: str, name: str) -> bool:
+        """Whether there is a PodGroup of that name."""
+        return (namespace, name) in self._groups
 
     def is_booked(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
         """Whether the pod's use is covered by a seat of an open admission."""
@@ -395,8 +406,11 @@ class World:
         self._stale.add(key)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
-        """Sequence numbers given by intake."""
+        """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
         self.arrivals.update(arrivals)
+        for key in arrivals.keys() & self.recreations.heirs.keys():
+            if (backoff := self.backoffs.get(self.recreations.heirs.pop(key))) is not None:
+                self.put_backoff(key, *backoff)
         self._stale.update(arrivals)
 
     def saved(
@@ -483,7 +497,7 @@ class World:
                 self._timed.add(key)
             if key not in self.arrivals:
                 self.unsaved.arrivals[key] = None
-            elif before is None or _described(before) != _described(portrait):
+            elif before is None or before.described() != portrait.described():
                 self.unsaved.described[key] = None
 
     def _portray(self, key: WorkloadKey, now: int) -> Portrait | None:
@@ -513,6 +527,7 @@ class World:
             dead_nodes=dead_nodes,
             taken_nodes=taken_nodes,
             busy=self.is_busy(key),
+            recreations=self.recreations.of(key),
             closed=frozenset(
                 pod.admission
                 for pod in pods
@@ -522,7 +537,7 @@ class World:
 
     def _replace(self, before: Portrait | None, after: Portrait | None) -> None:
         """Keep the collections of the next snapshot in step with one portrait."""
-        if before is None or after is None or _visible(before) != _visible(after):
+        if before is None or after is None or before.decisive() != after.decisive():
             self.news = True
         if before is not None:
             self._pending.pop(before.key, None)
@@ -543,7 +558,7 @@ class World:
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
-        return bool(self._stale or self.unsaved or self.stock.unsaved)
+        return bool(self._stale or self.unsaved or self.stock.unsaved or self.recreations.unsaved)
 
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
@@ -579,19 +594,3 @@ def _discard(sets: dict[_Key, set[_Member]], key: _Key, member: _Member) -> None
 def _offer(node: NodeFact) -> tuple[object, ...]:
     """What of a node matters to the seats on it."""
     return (node.ready, node.unschedulable, node.allocatable)
-
-
-def _visible(portrait: Portrait) -> tuple[object, ...]:
-    return (
-        portrait.workload if portrait.lacking else None,
-        portrait.ended,
-        portrait.started,
-        portrait.evictable,
-        portrait.unbooked,
-    )
-
-
-def _described(portrait: Portrait) -> tuple[object, ...]:
-    """What Postgres tells about a workload to whoever asks another replica."""
-    workload = portrait.workload
-    return (workload.queue, workload.priority, workload.asks(), workload.minimum, portrait.over)

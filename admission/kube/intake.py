@@ -23,7 +23,8 @@ async def save(database: Database, term: Term, world: World) -> bool:
     """
     unsaved = world.unsaved
     limits, removed_nodes = _node_limits(world)
-    if not (unsaved or limits or removed_nodes):
+    recreations = dict(world.recreations.unsaved)
+    if not (unsaved or limits or removed_nodes or recreations):
         return False
     arrivals = sorted(unsaved.arrivals, key=lambda key: _order(world, key))
     described = [key for key in (*arrivals, *unsaved.described) if key in world.portraits]
@@ -40,6 +41,8 @@ async def save(database: Database, term: Term, world: World) -> bool:
             gone = [name for name, fact in queues.items() if fact is None]
             await observed.record_queues(tx, term, changed, gone)
         numbers = {}
+        if heirs := [key for key in arrivals if key in world.recreations.heirs]:
+            await observed.succeed(tx, term, [_succession(world, key) for key in heirs])
         if arrivals:
             numbers = await observed.arrive(tx, term, [_arrival(world, key) for key in arrivals])
         if described:
@@ -47,10 +50,16 @@ async def save(database: Database, term: Term, world: World) -> bool:
         if outcomes:
             rows = [_outcome(key, pod) for key, pod in outcomes.values()]
             await observed.record_outcomes(tx, term, rows)
+        if recreations:
+            kept = [each for each in recreations.values() if each is not None]
+            dropped = [uid for uid, each in recreations.items() if each is None]
+            await observed.record_recreations(tx, term, kept, dropped)
         left = await observed.depart(tx, term, departed) if departed else frozenset()
     world.number(numbers)
     world.forget(left)
     world.saved(arrivals, described, departed, queues, outcomes, nodes)
+    for key in world.recreations.saved(recreations):
+        world.look_again(key)
     return True
 
 
@@ -92,6 +101,10 @@ def _version(fact: QueueFact) -> observed.QueueVersion:
 def _arrival(world: World, key: WorkloadKey) -> observed.Arrival:
     workload = world.portraits[key].workload
     return observed.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
+
+
+def _succession(world: World, key: WorkloadKey) -> observed.Succession:
+    return observed.Succession(arrival=_arrival(world, key), after=world.recreations.heirs[key])
 
 
 def _description(world: World, key: WorkloadKey) -> observed.Description:

@@ -138,6 +138,7 @@ def pod_fact(pod: Pod) -> PodFact:
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)),
+        recreated_from=annotations.get(names.RECREATED_FROM),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
         exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,

@@ -3,10 +3,10 @@
 What is left out is what talks: informers and HTTP. A crash forgets everything that is not in Postgres.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import text
 
@@ -19,6 +19,8 @@ from admission.facts import Change, PodPhase
 from admission.jobs.pods import PodMold, PodRules
 from admission.jobs.work import JobWork
 from admission.kube import intake
+from admission.kube.client import Client
+from admission.kube.recreate import Recreate, Step
 from admission.orders import Order, orders_for
 from admission.portrait import Patience
 from admission.term import ledger_rows
@@ -27,6 +29,7 @@ from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, Outco
 from queues.sql import leadership, views
 from queues.sql.database import Database
 from queues.workload import AdmissionId, WorkloadKey
+from tests.laws.toy_api import ToyApi, done
 from tests.laws.toy_cluster import ToyCluster
 
 PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
@@ -38,6 +41,41 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+class ToyRecreate(Recreate):
+    """Steps are taken when the test says so, and pauses pass by the cluster's clock."""
+
+    def __init__(self, cluster: ToyCluster, world: World) -> None:
+        super().__init__(cast(Client, ToyApi(cluster)), world, lambda: None, again=world.look_again)
+        self.cluster = cluster
+        self.steps: dict[str, tuple[WorkloadKey, Step]] = {}
+        self.alarms: dict[str, tuple[float, WorkloadKey]] = {}
+
+    def look_at(self, keys: Iterable[WorkloadKey]) -> None:
+        for key in sorted(keys):
+            for uid, step in self.steps_of(key, self.cluster.now):
+                self.steps[uid] = (key, step)
+                self._under_way[uid] = cast(Any, None)
+
+    def _soon(self, key: WorkloadKey, uid: str, pause: float) -> float:
+        self.alarms[uid] = (self.cluster.now + pause, key)
+        return self.alarms[uid][0]
+
+    def ring(self) -> None:
+        """Whose pause is over is looked at again."""
+        for uid, (when, key) in list(self.alarms.items()):
+            if when <= self.cluster.now:
+                del self.alarms[uid]
+                self.world.look_again(key)
+
+    def carry_out(self, most: int) -> int:
+        """Up to so many steps; how many were taken."""
+        chosen = list(self.steps.items())[:most]
+        for uid, (key, step) in chosen:
+            del self.steps[uid]
+            done(self._take(key, uid, step))
+        return len(chosen)
+
+
 @dataclass(slots=True)
 class Ring:
     """A leader, and the things it remembers only in memory."""
@@ -47,6 +85,7 @@ class Ring:
     careers: Careers = field(default_factory=lambda: Careers(PodRules()))
     world: World = field(init=False)
     cycle: Cycle = field(init=False)
+    recreate: ToyRecreate = field(init=False)
     terms: int = 0
     #: Leaders that were deposed and do not know.
     deposed: list[Cycle] = field(default_factory=list)
@@ -90,6 +129,7 @@ class Ring:
         self.careers = Careers(PodRules())
         self.world = await self.loaded(self.cluster.list_anew())
         self.world.is_busy = lambda key: key in self.works
+        self.recreate = ToyRecreate(self.cluster, self.world)
         self.cycle = Cycle(
             self.database,
             term,
@@ -123,6 +163,7 @@ class Ring:
     ) -> None:
         """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
         self.world.observe(self.cluster.deliver(None if delivered is None else dict(delivered)))
+        self.recreate.ring()
         open_before = set(self.world.admissions)
         self._fault = fault
         try:
@@ -147,6 +188,7 @@ class Ring:
 
     def look_at(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
+        self.recreate.look_at(keys)
         for key in sorted(keys):
             portrait = self.world.portraits.get(key)
             if portrait is None:
@@ -170,6 +212,7 @@ class Ring:
                 self._echo[mark] = self.cluster.now + ECHO
             except (Conflict, NotFound, Refused):
                 self.world.touched.add(key)
+        done += self.recreate.carry_out(most - done)
         for key, work in list(self.works.items()):
             steps = most - done
             done += self._do(work, steps)
@@ -347,6 +390,7 @@ def seen(world: World) -> dict[str, Any]:
             for uid, pod in world.pods.items()
             if is_live(pod) and pod.admission and world.closed.get(pod.admission) == world._owner.get(uid)
         },
+        "recreations": world.recreations.stored,
         "portraits": world.portraits,
         "pending": world._pending,
         "ended": world._ended,

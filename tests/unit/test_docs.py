@@ -10,6 +10,7 @@ import pytest
 from admission.engine.reasons import Code
 from admission.engine.rights import Rule
 from admission.kube.jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
+from admission.kube.recreate import RECREATION_REFUSED
 from admission.kube.release import RELEASE_REFUSED
 from queues.spec import names
 from tests.documented import Exchange, exchanges
@@ -76,7 +77,7 @@ def codes_given() -> Iterator[str]:
 
 def test_the_reasons_that_are_listed_are_those_that_are_given() -> None:
     not_reasons = {"Complete", "Failed"}  # conditions of a Job
-    refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED}
+    refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED, RECREATION_REFUSED}
     given = {*codes_given(), *Rule, "InvalidSpec", *refused} - not_reasons
     assert sorted(first_column("reference/reasons.md")) == sorted(given)
 

@@ -181,6 +181,16 @@ def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:
     assert told(orders(portrait(group(2), pods, [leaving]), group(2))) == {"a": "evict"}
 
 
+def test_nobody_is_deleted_whom_nobody_would_make_again() -> None:
+    leaving = evicting(admission(GROUP, "n1 n9 n2", pod_set=MEMBER))
+    pods = [
+        released("a", f"{MEMBER}/0", "n1", controlled=False),
+        released("b", f"{MEMBER}/1", "n9", controlled=False),
+        released("c", f"{MEMBER}/2", "n2"),
+    ]
+    assert told(orders(portrait(group(3), pods, [leaving]), group(3))) == {"c": "evict"}
+
+
 def test_pods_of_closed_admissions_are_deleted() -> None:
     found = portrait(volcano_job(1), [released("a", "worker/0", by=7)], closed=frozenset({AdmissionId(7)}))
     assert told(orders(found, volcano_job(1))) == {"a": "stray"}

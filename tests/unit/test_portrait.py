@@ -6,6 +6,7 @@ import pytest
 
 from admission.compose import shape_name
 from admission.facts import PodPhase, WorkloadFact
+from queues.recreation import Recreation
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GRACE,
@@ -167,15 +168,42 @@ def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
     assert found.ended == {}
 
 
-def test_pods_that_nobody_would_make_again_are_never_taken_back() -> None:
-    taken = admission(GROUP, "n1", pod_set=MEMBER)
+def test_a_gang_goes_back_though_its_pods_have_no_owner_and_they_are_provided_for_first() -> None:
+    taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
+    refused = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
+    bound = released("b", f"{MEMBER}/1", "n2", controlled=False)
+    assert portrait(group(2), [refused, bound], [taken]).evictable[ONE][0] == "Refused"
+    owned = released("c", f"{MEMBER}/1", "n2")
+    going = replace(bound, deleting=True)
+    leaving = evicting(taken)
+    assert portrait(group(2), [refused, bound], [leaving]).displaced == (refused, bound)
+    assert portrait(group(2), [refused, owned], [leaving]).displaced == (refused,)
+    assert portrait(group(2), [refused, going], [leaving]).displaced == (refused,)
+
+
+def test_a_pod_without_an_owner_that_lost_its_seat_is_provided_for() -> None:
     lone = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
-    stuck = portrait(group(1), [lone], [taken])
-    assert stuck.evictable == {}
-    assert stuck.trouble is not None
-    assert "keeps its seat until it is deleted" in stuck.trouble[1]
-    assert portrait(group(1), [lone], [replace(taken, started=True)]).misplaced == ()
-    assert {ONE} == portrait(group(1), [replace(lone, controlled=True)], [taken]).evictable.keys()
+    started = portrait(group(1), [lone], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    assert (started.evictable, started.misplaced, started.displaced) == ({}, (lone,), (lone,))
+    bare = released("bare", "pod/0", "n1", by=7, controlled=False, queue=TEAM)
+    stray = portrait(None, [bare], key=BARE, closed=frozenset({AdmissionId(7)}))
+    assert (stray.strays, stray.displaced) == ((bare,), (bare,))
+
+
+def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() -> None:
+    again = Recreation(pod_uid="bare", workload=BARE, namespace="ns", name="p", queue=TEAM, manifest="{}")
+    found = portrait(None, key=BARE, recreations=(again,))
+    assert (found.lacking, found.over, wanted(found)) == (True, False, 0)
+    assert (found.workload.queue, found.namespace, found.name) == (TEAM, "ns", "p")
+    assert found.workload.obstacle is not None
+    assert found.workload.obstacle[0] == "BeingRecreated"
+
+
+def test_a_group_says_how_many_of_its_pods_are_being_made_again() -> None:
+    again = Recreation(pod_uid="a", workload=GROUP, namespace="ns", name="a", queue=TEAM, manifest="{}")
+    found = portrait(group(2), [gated("b")], recreations=(again,))
+    told = "1 of 2 pods exist; 1 were taken back and are being made again"
+    assert found.workload.obstacle == ("NotEnoughPods", told)
 
 
 # ── what is over ────────────────────────────────────────────────────────────────────────────────────────────

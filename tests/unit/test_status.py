@@ -232,15 +232,13 @@ def test_a_quiet_condition_says_nothing_by_itself() -> None:
     assert settled(quiet, {}, 0) == {}
 
 
-STUCK = Reason(
-    code="Refused", message="the scheduler refuses pod a, which keeps its seat until it is deleted"
-)
+STUCK = Reason(code="ReleaseRefused", message="a: an admission webhook of others says no")
 
 
 def test_a_group_that_is_admitted_and_stuck_says_so_until_it_is_not() -> None:
     stuck = settled(pod_group_status(group(admitted=True, pending=4, problem=STUCK)), {}, 0)
     told = {one["type"]: one for one in stuck["conditions"]}["Unschedulable"]
-    assert (told["status"], told["reason"], told["message"]) == ("True", "Refused", STUCK.message)
+    assert (told["status"], told["reason"], told["message"]) == ("True", "ReleaseRefused", STUCK.message)
     after = conditions(pod_group_status(group(admitted=True, pending=4)), stuck)
     assert after["Unschedulable"]["status"] == "False"
 
@@ -248,7 +246,7 @@ def test_a_group_that_is_admitted_and_stuck_says_so_until_it_is_not() -> None:
 def test_an_admitted_pod_that_is_stuck_says_so_until_it_is_not() -> None:
     stuck = settled(admitted_condition(group(admitted=True, problem=STUCK)), {}, 0)
     (told,) = stuck["conditions"]
-    assert (told["status"], told["reason"]) == ("True", "Refused")
+    assert (told["status"], told["reason"]) == ("True", "ReleaseRefused")
     assert conditions(admitted_condition(group(admitted=True)), stuck)[told["type"]]["reason"] == "Admitted"
 
 

@@ -1,0 +1,66 @@
+"""Pods that are to be made again: intents that Postgres has, and what it has not heard of yet. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from admission.facts import PodFact
+from queues.recreation import Recreation
+from queues.workload import WorkloadKey, WorkloadKind
+
+
+class Recreations:
+    """Part of the world: who is to be made again, and who takes whose place."""
+
+    def __init__(self, stored: Iterable[Recreation]) -> None:
+        #: As Postgres has them, by the uid of the pod that goes.
+        self.stored: dict[str, Recreation] = {each.pod_uid: each for each in stored}
+        #: To be stored (None: to be forgotten). Intake empties it.
+        self.unsaved: dict[str, Recreation | None] = {}
+        #: Pods of their own that were made again, not numbered yet → whose place they take.
+        self.heirs: dict[WorkloadKey, WorkloadKey] = {}
+        self._of: dict[WorkloadKey, dict[str, None]] = {}
+        for each in self.stored.values():
+            self._of.setdefault(each.workload, {})[each.pod_uid] = None
+
+    def of(self, key: WorkloadKey) -> tuple[Recreation, ...]:
+        """Stored intents of a workload."""
+        return tuple(self.stored[uid] for uid in sorted(self._of.get(key, ())))
+
+    def workloads(self) -> set[WorkloadKey]:
+        """Whose pods are to be made again."""
+        return set(self._of)
+
+    def keep(self, recreation: Recreation) -> None:
+        """This pod is about to be deleted: store how to make it again."""
+        self.unsaved[recreation.pod_uid] = recreation
+
+    def drop(self, pod_uid: str) -> None:
+        """It was made again, or is not to be."""
+        self.unsaved[pod_uid] = None
+
+    def see(self, pod: PodFact) -> None:
+        """A pod that says which one it replaces: the intent is fulfilled. Other pods' claims are passed over."""
+        intent = self.stored.get(pod.recreated_from or "")
+        if intent is None or pod.controlled or (pod.namespace, pod.name) != (intent.namespace, intent.name):
+            return
+        self.drop(intent.pod_uid)
+        if intent.workload.kind is WorkloadKind.POD:
+            self.heirs[WorkloadKey(WorkloadKind.POD, pod.uid)] = intent.workload
+
+    def saved(self, entries: Mapping[str, Recreation | None]) -> set[WorkloadKey]:
+        """Postgres has these now; the workloads to look at again."""
+        changed = set()
+        for uid, entry in entries.items():
+            if self.unsaved.get(uid, entry) is entry:
+                self.unsaved.pop(uid, None)
+            before = self.stored.pop(uid, None)
+            if before is not None:
+                changed.add(before.workload)
+                of = self._of[before.workload]
+                of.pop(uid, None)
+                if not of:
+                    del self._of[before.workload]
+            if entry is not None:
+                changed.add(entry.workload)
+                self.stored[uid] = entry
+                self._of.setdefault(entry.workload, {})[uid] = None
+        return changed
