@@ -43,6 +43,9 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     candidates = try_beneficiaries(field_, held, trial, tried)
     backfill = Backfill.around(snapshot, classes_of(field_, candidates), trial)
     try_all(field_, Line(trial.usage, candidates, snapshot.now), trial, backfill, tried)
+    again = gangs.taken_back(
+        snapshot, [(each.members[0].workload, each.need) for each in tried.refused], trial
+    )
     room = preemption.make_room(snapshot, tried.refused, held, trial)
 
     waiting = field_.reasons | tried.reasons | room.reasons
@@ -52,7 +55,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         frees=frees,
         adopts=adopts,
         starts=tuple(sorted(snapshot.started)),
-        evicts=(*evicts, *room.evicts),
+        evicts=(*evicts, *again, *room.evicts),
         claims=tuple(room.claims),
         dropped=held.dropped,
         admits=tuple(tried.admits),
@@ -90,7 +93,8 @@ def try_beneficiaries(field_: Field, held: Held, trial: Trial, tried: Tried) -> 
         else:
             held.restore(each.workload.key, trial)
             tried.refuse((each,), field_.need(each), answer)
-    return [each for each in field_.candidates if each.workload.key not in held.keys]
+    tried_already = {each.workload.key for each in beneficiaries}
+    return [each for each in field_.candidates if each.workload.key not in tried_already]
 
 
 def classes_of(field_: Field, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Need]]:

@@ -24,7 +24,16 @@ from queues.ordering import Candidate
 from queues.quota import Account
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import NO_FLAVOR, AdmissionId, PodSet, Workload, WorkloadKey
+from queues.workload import (
+    NO_FLAVOR,
+    AdmissionId,
+    FlavorName,
+    PodSet,
+    QueueName,
+    Seat,
+    Workload,
+    WorkloadKey,
+)
 
 #: A claim whose beneficiary is not in by then is given up.
 CLAIM_SECONDS = 600
@@ -97,6 +106,8 @@ class _Turn:
         self.held = held
         self.trial = trial
         self.room = room
+        #: Admissions taken back in this turn so far.
+        self.gone: set[AdmissionId] = set()
         self._later: Trial | None = None
         self._herd: Herd | None = None
 
@@ -230,6 +241,7 @@ class _Attempt:
     units: list[Unit] = field(default_factory=list)
     #: Of the quick way: those before were looked at and will not do.
     looked: int = 0
+    _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
     def rights(self, workload: Workload, *, strict: bool) -> Rights:
         """What the workload may do."""
@@ -254,25 +266,30 @@ class _Attempt:
         """Units of queues from which anything could be taken at all."""
         rights = self.rights(workload, strict=False)
         chosen: list[Unit] = []
+        holds: dict[int, bool] = {}  # books are shared by all of a shape
         for queue, units in sorted(self.turn.herd.of_queue.items()):
-            if rights.could_take_of(queue):
-                chosen += [
-                    unit
-                    for unit in units
-                    if any(part.books.get(account) for part in unit.parts for account in self.contested)
-                ]
+            if not rights.could_take_of(queue):
+                continue
+            for unit in units:
+                for part in unit.parts:
+                    helps = holds.get(id(part.books))
+                    if helps is None:
+                        helps = holds[id(part.books)] = any(part.books.get(each) for each in self.contested)
+                    if helps:
+                        chosen.append(unit)
+                        break
         chosen.sort(key=lambda unit: unit.order)
         return chosen
 
     def serve(self, workload: Workload) -> bool:
         """Make room for one. True: it has a claim now, or it fits when what leaves is gone."""
-        later = self.turn.later
-        if isinstance(gangs.admit(workload, self.need, later), Admit):
+        if self._may_fit(workload) and isinstance(gangs.admit(workload, self.need, self.turn.later), Admit):
             # What it takes of that which is leaving is not offered to the next.
             return True
+        if self._one_for_one(workload):
+            return True
         for strict in (True, False):
-            rights = self.rights(workload, strict=strict)
-            search = Search(later, self.turn.herd, rights, lambda: self._fits(workload))
+            search = self._search(workload, strict=strict)
             if self._choose(search):
                 search.spare(self._needed)
                 self._promise(workload, search.taken)
@@ -280,12 +297,64 @@ class _Attempt:
             search.put_all_back()
         return False
 
-    def _fits(self, workload: Workload) -> bool:
+    def _search(self, workload: Workload, *, strict: bool) -> Search:
+        rights = self.rights(workload, strict=strict)
+        return Search(self.turn.later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
+
+    def _one_for_one(self, workload: Workload) -> bool:
+        """The quick way for a single pod: the cheapest single victim whose node has room then."""
+        if self.count > 1 or len(self.need.least) > 1 or self.need.beside or self.looked >= len(self.units):
+            return False
+        later, search = self.turn.later, self._search(workload, strict=True)
+        request, position = later.request(self.pods.takes), later.layout.position
+        for place in range(self.looked, len(self.units)):
+            unit = self.units[place]
+            if len(unit.parts) > 1 or len(unit.parts[0].seats) > 1:
+                continue
+            seat = unit.parts[0].seats[0]
+            column = position.get(seat.node)
+            if column is None or not self.mask[column]:
+                continue
+            fits = (later.free[:, column] + later.request(seat.takes) >= request).all()
+            if fits and search.take(unit):
+                if later.usage.refusal(workload.queue, self.asked) is None and self._promise(
+                    workload, search.taken
+                ):
+                    self.looked = place + 1
+                    return True
+                search.put_all_back()
+        # Whoever was passed over may do together with others, or for somebody more urgent: not looked at again here.
+        self.looked = len(self.units)
+        return False
+
+    def _there(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
+        """A seat on that node, taken; None: a limit stands against it, or the node has to be chosen with more care."""
+        pods, later = self.pods, self.turn.later
+        if pods.ports or pods.share is not None or pods.required_topology is not None:
+            return None
+        flavor = later.layout.flavors[column]
+        charged = self._charges.get(flavor)
+        if charged is None:
+            charged = self._charges[flavor] = accounts({flavor: pods.takes})
+        if later.usage.refusal(workload.queue, charged) is not None:
+            return None
+        later.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
+        later.keep()
+        (ordinal,) = self.need.least[pods.name]
+        node = later.layout.names[column]
+        return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
+
+    def _may_fit(self, workload: Workload) -> bool:
+        """Quick answer: no limit stands against it, and enough pods have room somewhere."""
         later = self.turn.later
         if later.usage.refusal(workload.queue, self.asked) is not None:
             return False
-        if int(later.room(self.pods.takes, self.mask).sum()) < self.count:
+        return int(later.room(self.pods.takes, self.mask).sum()) >= self.count
+
+    def _fits(self, workload: Workload) -> bool:
+        if not self._may_fit(workload):
             return False
+        later = self.turn.later
         answer = gangs.admit(workload, self.need, later)
         if isinstance(answer, Reason):
             return False
@@ -293,23 +362,38 @@ class _Attempt:
         return True
 
     def _choose(self, search: Search) -> bool:
-        later = search.trial
-        allowed = [unit for unit in self.units if search.rights.rule(unit) is not None]
-        found = sites(later, self.pods, self.mask, allowed)
+        later, units = search.trial, [unit for unit in self.units if not search.has(unit)]
+        found = sites(later, self.pods, self.mask, self._allowed(search, units))
         for columns, free in domains(later, self.pods, self.count, found):
             gains = cheapest_first(columns, found)
-            if take_gains(search, gains, self.count - free) and (search.fits() or self._for_quota(search)):
+            if take_gains(search, gains, self.count - free) and (
+                search.fits() or self._for_quota(search, units)
+            ):
                 return True
             search.put_all_back()
-        return len(self.units) <= _FEW and search.in_best_order(self.units)
+        return len(units) <= _FEW and search.in_best_order(units)
 
-    def _for_quota(self, search: Search) -> bool:
+    def _allowed(self, search: Search, units: Sequence[Unit]) -> list[Unit]:
+        """Units that may be taken as things are, as far as queue, priority and size tell."""
+        known: dict[tuple[QueueName, int, int], bool] = {}
+        allowed = []
+        own = search.rights.workload.queue
+        for unit in units:
+            kind = (unit.queue, unit.order[2], unit.size)
+            verdict = known.get(kind)
+            if verdict is None or unit.queue == own:
+                verdict = known[kind] = search.rights.rule(unit) is not None
+            if verdict:
+                allowed.append(unit)
+        return allowed
+
+    def _for_quota(self, search: Search, units: Sequence[Unit]) -> bool:
         """There is room on nodes, perhaps, but a limit stands against it."""
         usage, queue = search.trial.usage, search.rights.workload.queue
         progress = True
         while progress and (hit := usage.refusal(queue, self.asked)) is not None:
             progress = False
-            for unit in self.units:
+            for unit in units:
                 helps = hit.queue in usage.tree.paths[unit.queue] and unit.amount(hit.account) > 0
                 if helps and search.take(unit):
                     progress = True
@@ -334,10 +418,16 @@ class _Attempt:
         gone = (room[columns] - left * self.mask[columns]).sum()
         return int(room.sum() - gone) < self.count
 
-    def _promise(self, workload: Workload, taken: Sequence[Taken]) -> None:
-        later, turn, room = self.turn.later, self.turn, self.turn.room
-        admit = gangs.admit(workload, self.need, later)
-        assert isinstance(admit, Admit)
+    def _promise(
+        self, workload: Workload, taken: Sequence[Taken], there: tuple[Seat, ...] | None = None
+    ) -> bool:
+        """Enter evictions and the claim; False, and nothing done: it does not fit."""
+        turn, room = self.turn, self.turn.room
+        if there is None:
+            admit = gangs.admit(workload, self.need, turn.later)
+            if isinstance(admit, Reason):
+                return False
+            there = admit.seats
         parts = [(part.admission.id, each) for each in taken for part in each.parts]
         for number, each in parts:
             message, facts = each.why
@@ -351,7 +441,7 @@ class _Attempt:
                 workload=workload.key,
                 queue=workload.queue,
                 generation=workload.generation,
-                seats=admit.seats,
+                seats=there,
                 victims=tuple(sorted(number for number, _ in parts)),
                 until=turn.snapshot.now + CLAIM_SECONDS,
             )
@@ -360,7 +450,4 @@ class _Attempt:
             pods=sum(len(part.seats) for each in taken for part in each.parts),
             names=[str(each.unit.workload) for each in taken],
         )
-        gone = {number for number, _ in parts}
-        self.units = [
-            unit for unit in self.units if not all(part.admission.id in gone for part in unit.parts)
-        ]
+        return True

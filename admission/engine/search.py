@@ -40,20 +40,24 @@ class Search:
     rights: Rights
     #: Whether what is asked fits as things are. Leaves the trial as it was.
     fits: Callable[[], bool]
+    #: Admissions that are taken back already, for others before too.
+    gone: set[AdmissionId] = field(default_factory=set)
     taken: list[Taken] = field(default_factory=list)
-    _gone: set[AdmissionId] = field(default_factory=set)
+    _whys: dict[tuple[Rule, QueueName], tuple[str, dict[str, Any]]] = field(default_factory=dict)
     #: So many go for what the shares were at first.
     _of_queue: Counter[QueueName] = field(default_factory=Counter)
 
     def take(self, unit: Unit) -> bool:
         """Take a unit out if the rules allow it now."""
-        parts = tuple(part for part in unit.parts if part.admission.id not in self._gone)
+        parts = tuple(part for part in unit.parts if part.admission.id not in self.gone)
         if not parts:
             return False
         rule = self.rights.rule(unit, self._of_queue[unit.queue])
         if rule is None or not self._budgets(unit, parts):
             return False
-        why = self.rights.why(rule, unit.queue)
+        why = self._whys.get((rule, unit.queue))
+        if why is None:
+            why = self._whys[rule, unit.queue] = self.rights.why(rule, unit.queue)
         before = [each for each in self.taken if each.unit.workload is unit.workload]
         for each in before:  # parts of it that went alone go with the whole now
             self.taken.remove(each)
@@ -66,12 +70,12 @@ class Search:
 
     def has(self, unit: Unit) -> bool:
         """Whether all of a unit is taken."""
-        return all(part.admission.id in self._gone for part in unit.parts)
+        return all(part.admission.id in self.gone for part in unit.parts)
 
     def _enter(self, taken: Taken, parts: Iterable[Part]) -> None:
         self.taken.append(taken)
         self._of_queue[taken.unit.queue] += taken.initially
-        self._gone.update(part.admission.id for part in parts)
+        self.gone.update(part.admission.id for part in parts)
 
     def _budgets(self, unit: Unit, parts: Sequence[Part]) -> bool:
         under = self.herd.budgets.get(unit.workload.key)
@@ -90,7 +94,7 @@ class Search:
         self._of_queue[taken.unit.queue] -= taken.initially
         for part in taken.parts:
             self.trial.hold_again(taken.unit.queue, part.books, part.seats)
-            self._gone.discard(part.admission.id)
+            self.gone.discard(part.admission.id)
         leaving = sum(len(part.seats) for part in taken.parts)
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
             self.herd.allowed[place] += min(pods, leaving)

@@ -11,7 +11,16 @@ from admission.engine.snapshot import Snapshot
 from queues.quota import Account, QueueTree
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, AdmissionState, QueueName, Seat, Workload, WorkloadKey
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    AdmissionState,
+    FlavorName,
+    QueueName,
+    Seat,
+    Workload,
+    WorkloadKey,
+)
 
 #: Work lost counts in steps of so many seconds; a restart costs one step in any case, so work that began at about
 #: the same time costs the same and priority decides.
@@ -68,6 +77,7 @@ def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part])
     found = Herd()
     groups: dict[WorkloadKey, list[Part]] = {}
     leaving: dict[WorkloadKey, int] = {}
+    shapes = _Shapes()
     for number, admission in snapshot.admissions.items():
         if admission.workload not in snapshot.holders:
             continue
@@ -76,7 +86,7 @@ def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part])
             continue
         part = known.get(number)
         if part is None or part.admission is not admission or number in snapshot.ended:
-            part = _part(admission, snapshot.ended.get(number, frozenset()))
+            part = shapes.part(admission, snapshot.ended.get(number, frozenset()))
         found.parts[number] = part
         if part.seats:
             groups.setdefault(admission.workload, []).append(part)
@@ -162,24 +172,42 @@ def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: in
     return Unit(workload, queue, parts, elastic, cost, size, pods, order)
 
 
-def _part(admission: Admission, ending: frozenset[int]) -> Part:
-    gone = admission.ended | ending
-    seats = admission.seats
-    if gone:
-        seats = tuple(seat for index, seat in enumerate(seats) if index not in gone)
-    return Part(admission, seats, accounts(seats_by_flavor(seats)), size_of(seat.takes for seat in seats))
+class _Shapes:
+    """Books and sizes of seats, worked out once per shape: parts of one shape share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[
+            tuple[tuple[FlavorName, Resources, int], ...], tuple[Mapping[Account, int], int]
+        ] = {}
+
+    def part(self, admission: Admission, ending: frozenset[int]) -> Part:
+        """An admission without the seats that are over."""
+        gone = admission.ended | ending
+        seats = admission.seats
+        if gone:
+            seats = tuple(seat for index, seat in enumerate(seats) if index not in gone)
+        counts: dict[tuple[FlavorName, Resources], int] = {}
+        for seat in seats:
+            counts[seat.flavor, seat.takes] = counts.get((seat.flavor, seat.takes), 0) + 1
+        shape = tuple((flavor, takes, count) for (flavor, takes), count in counts.items())
+        known = self._known.get(shape)
+        if known is None:
+            size = sum(_size(takes) * count for _, takes, count in shape)
+            known = self._known[shape] = accounts(seats_by_flavor(seats)), max(1, size)
+        return Part(admission, seats, *known)
 
 
 def size_of(takes: Iterable[Resources]) -> int:
     """How much these pods are together, devices counted 16 times as much as CPUs; at least 1."""
-    size = 0
-    for each in takes:
-        for name, units in each.items():
-            if name == CPU:
-                size += units
-            elif is_device(name):
-                size += 16 * units
-    return max(1, size)
+    return max(1, sum(_size(each) for each in takes))
+
+
+def _size(takes: Resources) -> int:
+    return sum(
+        units if name == CPU else 16 * units
+        for name, units in takes.items()
+        if name == CPU or is_device(name)
+    )
 
 
 def is_device(resource: str) -> bool:
