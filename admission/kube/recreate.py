@@ -81,8 +81,9 @@ class Recreate:
         #: Failures in a row, and no further step before this time of the loop.
         self._pauses: dict[str, tuple[int, float]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        #: What the API server refuses, for the status of the workload.
+        #: What the API server refuses, for the status of the workload; and of which pod.
         self.problems: dict[WorkloadKey, Reason] = {}
+        self._refused: dict[WorkloadKey, str] = {}
 
     def look_at(self, keys: Iterable[WorkloadKey]) -> None:
         """Begin the next step of every pod of these workloads that goes; returns at once."""
@@ -98,7 +99,7 @@ class Recreate:
         portrait = self.world.portraits.get(key)
         displaced = portrait.displaced if portrait is not None else ()
         if not displaced and not self.world.recreations.of(key):
-            self.problems.pop(key, None)
+            self._solved(key, self._refused.get(key, ""))
         for uid, step in self._steps(key, displaced, now):
             if uid not in self._under_way and self._pauses.get(uid, (0, now))[1] <= now:
                 yield uid, step
@@ -218,7 +219,6 @@ class Recreate:
             self._forget(intent, "its namespace is being deleted")
             return
         self._made[intent.pod_uid] = self._soon(intent.workload, intent.pod_uid, _UNSEEN)
-        self.problems.pop(intent.workload, None)
         self._pause("pod-recreated")
 
     async def _is_going_still(self, intent: Recreation) -> bool:
@@ -236,6 +236,7 @@ class Recreate:
         try:
             await step()
             self._pauses.pop(uid, None)
+            self._solved(key, uid)
         except (NotFound, Conflict):
             # It changed or went away meanwhile: the next look finds what is right then.
             self._later(key, uid, _FIRST_PAUSE)
@@ -259,6 +260,12 @@ class Recreate:
         if isinstance(error, Refused):
             reason = str(error.facts.get("reason", error))
             self.problems[key] = Reason(code=RECREATION_REFUSED, message=reason)
+            self._refused[key] = uid
+
+    def _solved(self, key: WorkloadKey, uid: str) -> None:
+        if self._refused.get(key) == uid:
+            del self._refused[key]
+            self.problems.pop(key, None)
 
     def _later(self, key: WorkloadKey, uid: str, pause: float, failures: int = 0) -> None:
         """No step of this pod before, and a look at its workload then."""
