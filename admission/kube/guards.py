@@ -29,6 +29,7 @@ from queues.spec.names import (
     GROUP_ANNOTATION,
     GROUP_ANNOTATION_VOLCANO,
     QUEUE_LABEL,
+    RECREATED_FROM,
     RELEASED,
     SEAT,
     USER,
@@ -147,6 +148,7 @@ def _not_copied(options: PolicyOptions) -> Document:
 def _pod_rules(options: PolicyOptions) -> list[Document]:
     released = label(RELEASED)
     copied = f"({by_job_controller(options)} && {released} == 'true')"
+    unsigned = " && ".join(f"{annotation(key)} == ''" for key in (ADMISSION_ID, SEAT, RECREATED_FROM))
     rules = [
         _rule(
             f"!({_CREATED}) || variables.gated || {copied}",
@@ -155,8 +157,8 @@ def _pod_rules(options: PolicyOptions) -> list[Document]:
             f" Remove it and name a queue by label {QUEUE_LABEL}.'",
         ),
         _rule(
-            f"!({_CREATED}) || {copied} || ({annotation(ADMISSION_ID)} == '' && {annotation(SEAT)} == '')",
-            f"'Annotations {ADMISSION_ID} and {SEAT}: found on a pod created by ' + {_WHO}"
+            f"!({_CREATED}) || {copied} || ({unsigned})",
+            f"'Annotations {ADMISSION_ID}, {SEAT} and {RECREATED_FROM}: found on a pod created by ' + {_WHO}"
             f" + '; expected none, only Muster writes them. Remove them.'",
         ),
         _rule(

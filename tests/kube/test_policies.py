@@ -304,9 +304,10 @@ async def test_a_user_cannot_create_a_released_pod(place: Place) -> None:
     assert 'found "true" and no scheduling gate, created by alice' in _refusal(refused)
 
 
-async def test_a_user_cannot_seat_a_pod(place: Place) -> None:
+@pytest.mark.parametrize("name", ["muster.dev/seat", "muster.dev/admission-id", "muster.dev/recreated-from"])
+async def test_a_user_cannot_sign_a_pod(place: Place, name: str) -> None:
     with pytest.raises(Refused) as refused:
-        await place.create("pods", pod("a", labels=QUEUED, annotations={"muster.dev/seat": "a/0"}))
+        await place.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
     assert "only Muster writes them" in _refusal(refused)
 
 
