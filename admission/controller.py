@@ -10,7 +10,7 @@ from pathlib import Path
 
 from admission import rubbish
 from admission.configuration import fingerprint
-from admission.cycle import TurnReport
+from admission.cycle import Decided, TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
 from admission.kube.client import Client
@@ -24,6 +24,8 @@ from admission.saved import save
 from admission.settings import Settings
 from admission.term import Lead, Means
 from admission.web import app as web
+from admission.web.bodies import Outlook
+from admission.web.outlook import outlooks
 from admission.web.reader import SqlReader
 from admission.web.reading import Check, NotLeading
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
@@ -71,6 +73,7 @@ class Controller:
                 metrics=self._metrics.text,
                 ready=self._checks(database),
                 snapshot=lambda: self._snapshot(database),
+                outlook=lambda namespace, name, kind: self._outlook(database, namespace, name, kind),
             )
             await stack.enter_async_context(web.serving(application, settings.http_address))
             async with asyncio.TaskGroup() as tasks:
@@ -162,12 +165,23 @@ class Controller:
         return {"postgres": postgres, "leader": leader}
 
     async def _snapshot(self, database: Database) -> bytes:
+        last = await self._last(database)
+        return await asyncio.to_thread(save, last.snapshot, last.plan, fingerprint())
+
+    async def _outlook(
+        self, database: Database, namespace: str, name: str, kind: str | None
+    ) -> tuple[Outlook, ...]:
+        last = await self._last(database)
+        return await asyncio.to_thread(outlooks, last.snapshot, last.plan, namespace, name, kind)
+
+    async def _last(self, database: Database) -> Decided:
+        """The last decision of this replica. Raises NotLeading."""
         cycle = self._lead.cycle if self._lead is not None else None
         if cycle is None or cycle.last is None:
             async with database.transaction() as tx:
                 leads = await holder(tx)
             raise NotLeading(identity=self._settings.identity, leader=leads or "nobody")
-        return await asyncio.to_thread(save, cycle.last.snapshot, cycle.last.plan, fingerprint())
+        return cycle.last
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}

@@ -53,12 +53,33 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     body = ask(route, f"/api/v1/workloads/{_segment(here)}/{_segment(name)}", {"kind": _KINDS.get(kind)})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
+    body = with_outlooks(route, body)
     told = document(body, output)
     if told is None:
         wide = output == "wide"
         told = "\n".join(story(one, wide=wide, headers=not no_headers) for one in body)
     click.echo(told, nl=False)
     return 0
+
+
+def with_outlooks(route: Route, stories: Sequence[dict[str, Any]]) -> list[Story]:
+    """The stories with what would let those in that wait: only the leader can tell."""
+    import json
+
+    from admission.cli.leading import from_leader
+
+    told: list[Story] = []
+    for one in stories:
+        outlook = None
+        if one["state"] == "pending" and one["reason"] is not None:
+            path = f"/api/v1/workloads/{_segment(one['namespace'])}/{_segment(one['name'])}/outlook"
+            try:
+                outlooks = json.loads(from_leader(route, path, {"kind": one["kind"]}))
+                outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
+            except (CommandFailed, ValueError) as error:
+                click.echo(f"What would let it in is not told: {error}", err=True)
+        told.append({**one, "outlook": outlook})
+    return told
 
 
 def _segment(text: str) -> str:
@@ -73,8 +94,9 @@ def story(one: Story, *, wide: bool, headers: bool = True) -> str:
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
         _section("Waits because", _because(one, wide)),
+        _section("What would let it in", _changes(one, wide)),
         _section("Limits on the way", _limits(one, wide, headers)),
-        _section("Waits behind", places(one["ahead"], one["now"]) if one["ahead"] else ""),
+        _section("Waits behind", _behind(one)),
         *(
             _section(_admission_title(held, one["now"]), _admission(held, headers))
             for held in one["admissions"]
@@ -130,6 +152,24 @@ def _because(one: Story, wide: bool) -> str:
         times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
         lines.append(f"It was rolled back {times} and is tried again at {one['notBefore']}.")
     return "\n".join(lines) + "\n"
+
+
+def _changes(one: Story, wide: bool) -> str:
+    """The smallest first; each alone would do."""
+    outlook = one.get("outlook")
+    if outlook is None:
+        return ""
+    lines = []
+    for change in outlook["changes"]:
+        numbers = numbers_of(change["facts"]) if wide else ""
+        lines.append(f"- {one_line(change['message'])}" + (f" ({numbers})" if numbers else ""))
+    return "\n".join(lines or ["nothing that is known"]) + "\n"
+
+
+def _behind(one: Story) -> str:
+    outlook = one.get("outlook")
+    told = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
+    return told + (places(one["ahead"], one["now"]) if one["ahead"] else "")
 
 
 def numbers_of(facts: Mapping[str, Any]) -> str:

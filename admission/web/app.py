@@ -4,6 +4,7 @@
 /api/v1/queues
 /api/v1/pending?queue=&namespace=&limit=
 /api/v1/workloads/{namespace}/{name}?kind=
+/api/v1/workloads/{namespace}/{name}/outlook?kind=      (leader only)
 /api/v1/snapshot                            (leader only)
 """
 
@@ -34,6 +35,8 @@ _PATHS: Final = (
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Namespace, name, kind (None: every kind).
+Outlooks = Callable[[str, str, str | None], Awaitable[tuple[bodies.Outlook, ...]]]
 
 
 def app(
@@ -43,11 +46,13 @@ def app(
     ready: Mapping[str, Check],
     healthy: Mapping[str, Check] | None = None,
     snapshot: Callable[[], Awaitable[bytes]] | None = None,
+    outlook: Outlooks | None = None,
 ) -> web.Application:
     """The application.
 
     ``metrics`` gives the Prometheus text; ``ready`` and ``healthy`` are checks by name, run at each request;
-    ``snapshot`` gives the engine's input, serialised, or raises NotLeading.
+    ``snapshot`` gives the engine's input, serialised, or raises NotLeading; ``outlook`` tells what would let the
+    waiting workloads of a namespace, name and kind in, or raises NotLeading.
     """
     application = web.Application(middlewares=[_errors_as_json])
     application.add_routes(
@@ -58,6 +63,7 @@ def app(
             web.get("/api/v1/queues", _queues(reader)),
             web.get("/api/v1/pending", _pending(reader)),
             web.get("/api/v1/workloads/{namespace}/{name}", _explain(reader)),
+            web.get("/api/v1/workloads/{namespace}/{name}/outlook", _outlook(outlook)),
             web.get("/api/v1/snapshot", _snapshot(snapshot)),
         ]
     )
@@ -137,16 +143,30 @@ def _pending(reader: Reader) -> Handler:
 
 def _explain(reader: Reader) -> Handler:
     async def explain(request: web.Request) -> web.Response:
-        _only(request, "kind")
-        kind = request.query.get("kind") or None
-        if kind is not None and kind not in {str(known) for known in WorkloadKind}:
-            raise _BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
         question = reader.explain(
-            namespace=request.match_info["namespace"], name=request.match_info["name"], kind=kind
+            namespace=request.match_info["namespace"], name=request.match_info["name"], kind=_kind(request)
         )
         return _json(list(await asyncio.wait_for(question, _READ_SECONDS)))
 
     return explain
+
+
+def _outlook(tell: Outlooks | None) -> Handler:
+    async def outlook(request: web.Request) -> web.Response:
+        kind = _kind(request)
+        if tell is None:
+            return _problem(404, "This server tells no outlooks.", hint="Ask a replica of the controller.")
+        return _json(list(await tell(request.match_info["namespace"], request.match_info["name"], kind)))
+
+    return outlook
+
+
+def _kind(request: web.Request) -> str | None:
+    _only(request, "kind")
+    kind = request.query.get("kind") or None
+    if kind is not None and kind not in {str(known) for known in WorkloadKind}:
+        raise _BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
+    return kind
 
 
 def _snapshot(take: Callable[[], Awaitable[bytes]] | None) -> Handler:

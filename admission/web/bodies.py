@@ -188,6 +188,35 @@ class Explanation(Body, frozen=True, kw_only=True):
     history: tuple[Event, ...]
 
 
+class Change(Body, frozen=True, kw_only=True):
+    """Something that would let a workload in, alone."""
+
+    #: turn | time | end | workload | priority | deserved | capability | queue | nodes
+    kind: str
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Mapping[str, Any] = {}
+
+
+class Outlook(Body, frozen=True, kw_only=True):
+    """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a waiting workload in. Of the leader."""
+
+    now: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    #: 1-based place among those of its queue who are tried; null: it is not tried as it is.
+    position: int | None
+    queue_length: int | None
+    #: Those right before it, as "kind/uid", nearest last (at most ten).
+    ahead: tuple[str, ...]
+    #: What it waits behind, as a sentence; "" = nothing.
+    behind: str
+    #: Smallest first; each was tried on a copy of the engine's input. [] = nothing of what is known would.
+    changes: tuple[Change, ...]
+
+
 class Problem(Body, frozen=True, kw_only=True):
     """Every answer that is not 2xx."""
 

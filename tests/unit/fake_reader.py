@@ -258,6 +258,31 @@ RUNNING = bodies.Explanation(
 )
 
 
+OUTLOOK = bodies.Outlook(
+    now=NOW,
+    kind="job",
+    namespace="ml",
+    name="tune-3",
+    uid="tune-3-uid",
+    position=2,
+    queue_length=2,
+    ahead=("vcjob/llama-uid",),
+    behind="1 before it in queue train, right before it vcjob/ml/llama-pretrain",
+    changes=(
+        bodies.Change(
+            kind="end",
+            message="rack r12 when job/ml/bert ends, at most 40 min",
+            facts={"admissions": [7], "domain": "rack r12", "seconds": 2400},
+        ),
+        bodies.Change(
+            kind="capability",
+            message=f"8 {GPU} more capability in team-a",
+            facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
+        ),
+    ),
+)
+
+
 class FakeReader:
     """The cluster above; ``down`` makes Postgres unreachable."""
 
@@ -306,11 +331,22 @@ async def served(reader: FakeReader) -> AsyncIterator[str]:
             raise NotLeading(identity="b", leader="a")
         return b"\x93NUMPY-like bytes"
 
+    async def outlook(namespace: str, name: str, kind: str | None) -> tuple[bodies.Outlook, ...]:
+        return tuple(
+            one
+            for one in (OUTLOOK,)
+            if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
+        )
+
     async def postgres() -> str | None:
         return "Postgres cannot be reached" if reader.down else None
 
     application = app(
-        reader=reader, metrics=lambda: b"muster_leader 1.0\n", ready={"postgres": postgres}, snapshot=snapshot
+        reader=reader,
+        metrics=lambda: b"muster_leader 1.0\n",
+        ready={"postgres": postgres},
+        snapshot=snapshot,
+        outlook=outlook,
     )
     async with serving(application, Address("127.0.0.1", 0)) as port:
         yield f"http://127.0.0.1:{port}"

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from admission.cli.failures import CommandFailed
+from admission.cli.leading import from_leader
 from admission.cli.reading import Route, ask
-from admission.cli.snapshot import from_leader
 from tests.unit.fake_reader import FakeReader, served
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -113,6 +113,9 @@ def kubeconfig(tmp_path: Path, port: int, user: Identity, **cluster: Any) -> str
     file = tmp_path / "config"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     return str(file)
+
+
+SNAPSHOT = "/api/v1/snapshot"
 
 
 async def asked(
@@ -215,11 +218,11 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
 async def test_a_snapshot_is_asked_for_until_the_leader_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Identity
 ) -> None:
-    monkeypatch.setattr("admission.cli.snapshot._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("admission.cli.leading._PAUSE_SECONDS", 0.0)
     answers = iter([409, 409, 200])
 
     async def answer(request: web.Request) -> web.Response:
-        assert request.path == SERVICE + "/api/v1/snapshot"
+        assert request.path == SERVICE + SNAPSHOT
         status = next(answers)
         if status == 409:
             return web.json_response(
@@ -229,10 +232,10 @@ async def test_a_snapshot_is_asked_for_until_the_leader_answers(
 
     async with api_server(authority, tmp_path, answer) as port:
         file = kubeconfig(tmp_path, port, identity("ada", authority), **{"insecure-skip-tls-verify": True})
-        assert await asyncio.to_thread(from_leader, Route(kubeconfig=file)) == b"\x00frozen"
+        assert await asyncio.to_thread(from_leader, Route(kubeconfig=file), SNAPSHOT) == b"\x00frozen"
 
 
 async def test_a_replica_that_was_named_is_asked_once() -> None:
     async with served(FakeReader()) as url:
         with pytest.raises(CommandFailed, match="does not lead"):
-            await asyncio.to_thread(from_leader, Route(server=url))
+            await asyncio.to_thread(from_leader, Route(server=url), SNAPSHOT)

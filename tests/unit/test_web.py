@@ -193,3 +193,18 @@ async def test_metrics_are_served_as_prometheus_text(server: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(server + "/metrics") as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert await answer.text() == "muster_leader 1.0\n"
+
+
+async def test_an_outlook_tells_what_would_let_a_workload_in(server: str) -> None:
+    status, (outlook,) = await get(server, "/api/v1/workloads/ml/tune-3/outlook?kind=job")
+
+    assert status == 200
+    assert (outlook["position"], outlook["queueLength"]) == (2, 2)
+    assert [change["kind"] for change in outlook["changes"]] == ["end", "capability"]
+
+
+async def test_an_outlook_of_nobody_is_empty_and_of_a_wrong_kind_an_error(server: str) -> None:
+    assert await get(server, "/api/v1/workloads/ml/nobody/outlook") == (200, [])
+
+    status, problem = await get(server, "/api/v1/workloads/ml/tune-3/outlook?kind=car")
+    assert (status, problem["error"]) == (400, "kind is 'car'.")

@@ -1,0 +1,213 @@
+"""Whose end would make room for a workload: the fewest admissions, worked out roughly. ``explain`` tries the answer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admission.engine.plan import Reason
+from admission.engine.reasons import Code
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import Amounts, Mask, NodeTable
+from queues.quota import ROOT, Account, QueueTree
+from queues.resources import Resources
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, PodSet, QueueName, Workload
+
+#: Seconds; of those who declared no run time.
+_FOREVER = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """Admissions, and where the room would be ("" = anywhere)."""
+
+    admissions: tuple[AdmissionId, ...]
+    where: str = ""
+
+
+def fewest_endings(world: Snapshot, workload: Workload, tree: QueueTree, refused: Reason) -> Endings | None:
+    """Admissions whose end might let the workload in; None: no end would."""
+    if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
+        return _below_limit(world, tree, refused.facts)
+    if refused.code in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT, Code.QUEUE_LIMIT):
+        return _room(world, workload)
+    return None
+
+
+def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) -> Endings | None:
+    """Out of the queue whose limit it is, enough to come down by what is too much."""
+    queue, over = QueueName(str(facts["queue"])), facts["over"]
+    account = Account(facts["flavor"], facts["resource"])  # type: ignore[arg-type]
+    assert isinstance(over, int)
+    held: list[tuple[int, AdmissionId]] = []
+    for admission in _running(world):
+        if queue in tree.paths.get(admission.queue, ()):
+            units = accounts(seats_by_flavor(admission.holding())).get(account, 0)
+            if units:
+                held.append((units, admission.id))
+    enough = sorted(each for each in held if each[0] >= over)
+    if enough:
+        return Endings((enough[0][1],))
+    chosen: list[AdmissionId] = []
+    for units, number in sorted(held, key=lambda each: (-each[0], each[1])):
+        chosen.append(number)
+        over -= units
+        if over <= 0:
+            return Endings(tuple(chosen))
+    return None
+
+
+def _running(world: Snapshot) -> Iterable[Admission]:
+    return (each for _, each in sorted(world.admissions.items()) if each.state is AdmissionState.OPEN)
+
+
+def remaining(world: Snapshot, admission: Admission) -> int | None:
+    """Seconds until it has run as long as it declared; None: it declared nothing."""
+    holder = world.holders.get(admission.workload)
+    if holder is None or holder.run_time is None:
+        return None
+    return max(0, admission.opened_at + holder.run_time - world.now)
+
+
+def holding(table: NodeTable, takes: Resources, mask: Mask, *, empty: bool = False) -> Amounts:
+    """(N,) how many such pods each node holds now, or if nothing was on it; 0 outside the mask."""
+    room = table.allocatable if empty else table.allocatable - table.used
+    pods = np.full(len(table), 1 << 31, np.int64)
+    for name, units in takes.items():
+        row = table.resources.index(name) if name in table.resources else None
+        pods = np.minimum(pods, room[row] // units if row is not None else 0)
+    return np.maximum(pods, 0) * mask
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What one node gives when some admissions end there."""
+
+    node: int
+    pods: int
+    ends: frozenset[AdmissionId]
+
+
+def _room(world: Snapshot, workload: Workload) -> Endings | None:
+    """The domain where the fewest have to end; without a required level all nodes are one."""
+    sitting = _sitting(world)
+    chosen: set[AdmissionId] = set()
+    where = ""
+    for pods in workload.pod_sets:
+        best = _for_pods(world, pods, sitting, chosen)
+        if best is None:
+            return None
+        chosen |= set(best.admissions)
+        where = best.where or where
+    return Endings(tuple(sorted(chosen)), where) if chosen else None
+
+
+def _sitting(world: Snapshot) -> dict[NodeName, list[tuple[AdmissionId, Resources]]]:
+    sitting: dict[NodeName, dict[AdmissionId, Resources]] = {}
+    for admission in _running(world):
+        for seat in admission.holding():
+            here = sitting.setdefault(seat.node, {})
+            here[admission.id] = here.get(admission.id, Resources()) + seat.takes
+    return {node: list(here.items()) for node, here in sitting.items()}
+
+
+def _for_pods(
+    world: Snapshot,
+    pods: PodSet,
+    sitting: Mapping[NodeName, Sequence[tuple[AdmissionId, Resources]]],
+    gone: set[AdmissionId],
+) -> Endings | None:
+    lasting = {
+        number: _FOREVER if (left := remaining(world, each)) is None else left
+        for number, each in world.admissions.items()
+    }
+    table, layout = world.nodes, world.nodes.layout
+    wanted = len(pods.wanted())
+    mask = layout.allowed(pods.nodes)
+    offers: list[list[_Offer]] = []
+    for column in range(len(table)):
+        offers.append([])
+        if not mask[column]:
+            continue
+        room = table.allocatable[:, column] - table.used[:, column]
+        amounts = dict(zip(table.resources, room.tolist(), strict=True))
+        offers[column] = _offers(column, amounts, pods.takes, sitting.get(layout.names[column], ()), gone)
+    found = layout.chain(pods.required_topology)
+    if pods.required_topology is None or found is None:
+        ends = _pick(np.arange(len(table)), offers, wanted, lasting)
+        return Endings(tuple(sorted(ends))) if ends is not None else None
+    chain, at = found
+    level = chain[at]
+    best: tuple[tuple[int, int], Endings] | None = None
+    for domain, name in enumerate(level.domains):
+        ends = _pick(level.members(domain), offers, wanted, lasting)
+        if ends is None:
+            continue
+        rank = (len(ends), max((lasting[each] for each in ends), default=0))
+        if best is None or rank < best[0]:
+            best = (rank, Endings(tuple(sorted(ends)), f"{level.key.rpartition('/')[2]} {name}"))
+    return None if best is None else best[1]
+
+
+def _offers(
+    column: int,
+    free: dict[str, int],
+    takes: Resources,
+    sitting: Sequence[tuple[AdmissionId, Resources]],
+    gone: set[AdmissionId],
+) -> list[_Offer]:
+    """How many pods the node takes as more and more of those on it end, the largest first."""
+    ends: set[AdmissionId] = set()
+    for number, held in sitting:
+        if number in gone:
+            free = {name: units + held.get(name) for name, units in free.items()}
+    made = [_Offer(column, _holds(free, takes), frozenset())]
+    staying = [each for each in sitting if each[0] not in gone]
+    staying.sort(
+        key=lambda each: (-sum(min(each[1].get(name), units) for name, units in takes.items()), each[0])
+    )
+    for number, held in staying:
+        free = {name: units + held.get(name) for name, units in free.items()}
+        ends.add(number)
+        holds = _holds(free, takes)
+        if holds > made[-1].pods:
+            made.append(_Offer(column, holds, frozenset(ends)))
+    return made
+
+
+def _holds(free: Mapping[str, int], takes: Resources) -> int:
+    return max(0, min((free.get(name, 0) // units for name, units in takes.items()), default=1 << 31))
+
+
+def _pick(
+    columns: NDArray[np.intp],
+    offers: Sequence[Sequence[_Offer]],
+    wanted: int,
+    lasting: Mapping[AdmissionId, int],
+) -> frozenset[AdmissionId] | None:
+    """Ends until so many pods have room: first what is free anyway, then the most pods for the fewest ends."""
+    here = [offers[column] for column in columns.tolist() if offers[column]]
+    room = sum(each[0].pods for each in here)
+    ends: set[AdmissionId] = set()
+    steps = sorted(
+        ((more.pods - each[0].pods, more) for each in here for more in each[1:]),
+        key=lambda step: (
+            Fraction(len(step[1].ends), step[0]),
+            len(step[1].ends),
+            max(lasting[each] for each in step[1].ends),
+            step[1].node,
+        ),
+    )
+    given: dict[int, int] = {}
+    for gain, step in steps:
+        if room >= wanted:
+            break
+        already = given.get(step.node, 0)
+        if gain > already:
+            room += gain - already
+            given[step.node] = gain
+            ends |= step.ends
+    return frozenset(ends) if room >= wanted else None
