@@ -3,7 +3,7 @@
 Where a pod set is in parts, a part is a gang of its own: it joins whole.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from admission.engine import reasons
@@ -11,13 +11,14 @@ from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.seating import Want, Where, unknown_level
 from admission.engine.seating import scattered as scattered_over
+from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from queues.quota import Account
 from queues.resources import Resources, total
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import NO_FLAVOR, Admission, NodeName, PodSet, Seat, Workload
+from queues.workload import NO_FLAVOR, Admission, AdmissionState, NodeName, PodSet, Seat, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,28 +240,45 @@ def _hardest_first(groups: Sequence[Sequence[Want]], trial: Trial) -> Sequence[S
     return sorted(groups, key=hardness)
 
 
-def regather(workload: Workload, admissions: Sequence[Admission], trial: Trial) -> list[Evict]:
-    """Take a gang back whole that lost members and cannot get others where it sits; [] = better leave it.
+def taken_back(
+    snapshot: Snapshot, refused: Iterable[tuple[Workload, Need]], trial: Trial
+) -> tuple[Evict, ...]:
+    """The first refused gang that lost members and can start again whole, taken back; () = there is none.
 
-    Called when a seated gang is below its minimum and was refused by its topology: pods that sit bind the
-    missing ones to their domain. It is taken back only if the whole gang, its own seats free, fits now, so that
-    it starts again at once. The trial is as before afterwards.
+    Pods that sit bind those that are missing to their domain and flavor, where there may be no room. The gang is
+    taken back only if all of it, its own seats free, fits now: so it starts again at once. One in a turn, since
+    two may count on the same place. The trial is as before afterwards.
     """
+    for workload, lacks in refused:
+        if lacks.least and lacks.beside:
+            own = sorted(
+                (each for each in snapshot.admissions.values() if each.workload == workload.key),
+                key=lambda each: each.id,
+            )
+            if _fits_anew(workload, own, trial):
+                message = (
+                    "it lost members, and there is no room for others where it runs; it starts again whole"
+                )
+                code = reasons.Code.TAKEN_BACK
+                return tuple(Evict(admission=each.id, code=code, message=message) for each in own)
+    return ()
+
+
+def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bool:
+    """Whether the whole gang has a place once its seats are free."""
+    if not all(each.started and each.state is AdmissionState.OPEN for each in own):
+        return False  # before it has fully started a gang goes back anyway
+    if any(each.generation != workload.generation for each in own):
+        return False  # it did not lose members, it asks for more
+    books = [accounts(seats_by_flavor(each.holding())) for each in own]
+    for admission, amounts in zip(own, books, strict=True):
+        trial.give_back(admission.queue, amounts, admission.holding())
     mark = trial.mark()
-    own = [(each, accounts(seats_by_flavor(each.holding()))) for each in admissions]
-    for admission, books in own:
-        trial.give_back(admission.queue, books, admission.holding())
     whole = need(workload, ())
     seats = _together(workload, whole, whole.missing, trial)
     if isinstance(seats, Reason):
         seats = _together(workload, whole, whole.least, trial)
     trial.undo(mark)
-    for admission, books in own:
-        trial.hold_again(admission.queue, books, admission.holding())
-    if isinstance(seats, Reason):
-        return []
-    message = "lost members that its domain has no room for; the gang starts again whole somewhere else"
-    return [
-        Evict(admission=admission.id, code=reasons.Code.TAKEN_BACK, message=message)
-        for admission in admissions
-    ]
+    for admission, amounts in zip(own, books, strict=True):
+        trial.hold_again(admission.queue, amounts, admission.holding())
+    return not isinstance(seats, Reason)
