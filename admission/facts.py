@@ -128,6 +128,8 @@ class WorkloadFact:
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
+    #: batch/v1: spec.parallelism, Volcano: unused.
+    parallelism: int = 1
     #: batch/v1: status.active, Volcano: unused.
     active: int = 0
     #: Why it can never be considered as written, as (code, message): invalid template, unsupported field, …

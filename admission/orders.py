@@ -138,7 +138,9 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
             },
             "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes)},
         }
-        return _patch_job(fact, f"resume {admission.id}", {"suspend": False, "template": template})
+        # Nobody gates its pods: should it have grown meanwhile, it goes back to what has seats.
+        spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
+        return _patch_job(fact, f"resume {admission.id}", spec)
     template = {
         "metadata": {
             "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: "false"},

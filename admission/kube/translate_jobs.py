@@ -90,6 +90,7 @@ def job_fact(job: Job) -> WorkloadFact:
         ),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
+        parallelism=parallelism,
         active=status.active or 0,
         obstacle=obstacle or problem,
         indexed=indexed,

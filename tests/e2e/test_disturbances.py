@@ -7,7 +7,9 @@ import pytest
 from deploy.local.stack import CommandFailed, Stack
 from queues.errors import ApiError
 from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish_all
+from tests.e2e.scene import is_stopped
 from tests.e2e.yard import GPU, Yard, batch_job, finish, grouped, path, pod, pod_group, volcano_job
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -126,12 +128,10 @@ def absent_muster(whole_stack: Stack, yard: Yard) -> Iterator[Callable[[], None]
         whole_stack.start_muster("muster-afterwards")
 
 
-def made(yard: Yard, name: str) -> list[str]:
-    """Uids of all pods that ever had this name."""
-    moments = yard.history.of(yard.name)
-    return [
-        m.pod["metadata"]["uid"] for m in moments if m.kind == "ADDED" and m.pod["metadata"]["name"] == name
-    ]
+def made(yard: Yard, prefix: str = "") -> set[str]:
+    """Uids of all pods that ever were, whose name begins so."""
+    metas = [moment.pod["metadata"] for moment in yard.history.of(yard.name)]
+    return {meta["uid"] for meta in metas if meta["name"].startswith(prefix)}
 
 
 def is_held(yard: Yard, name: str) -> bool:
@@ -410,6 +410,60 @@ def test_a_user_cannot_make_a_pod_that_is_released_already(yard: Yard) -> None:
     forged = pod(yard, "forged", labels={"muster.dev/released": "true", "muster.dev/queue-name": yard.name})
     with yard.as_user("alice") as alice, pytest.raises(ApiError, match="which only Muster writes"):
         alice.create(path("Pod", yard.name), forged)
+
+
+def test_a_job_that_grows_gets_no_pod_past_its_quota(yard: Yard) -> None:
+    """Released as a whole or pod by pod, running or suspended by its user."""
+    yard.add_nodes(1)
+    queue = yard.add_queue(capability={GPU: 4})
+    yard.add(batch_job(yard, "train", 2, 2, completions=9))
+    yard.wait_running("train-", 2)
+    alice = yard.somebody("alice")
+
+    def patch(change: str) -> None:
+        yard.stack.kubectl("patch", "job/train", "-n", yard.name, "--type=merge", "-p", change, user=alice)
+
+    with pytest.raises(CommandFailed, match="expected at most 2: the Job is admitted with so many seats"):
+        patch('{"spec":{"parallelism":3}}')
+    patch('{"spec":{"suspend":true,"parallelism":3}}')
+    message = yard.wait_reason("train", "QueueLimit")
+    assert message == f"queue {queue} may use 4 {GPU}: 4 used, 2 asked, 2 too many"
+    yard.wait_running("train-", 2)
+    patch('{"spec":{"parallelism":4}}')
+    yard.wait(lambda: "4 asked" in yard.reason("train")[1], "both to be asked for")
+    assert bound_at_most(yard, "train-") == 2
+
+
+def test_a_job_that_grows_in_the_moment_of_its_release_gets_no_pod_past_its_quota(
+    whole_stack: Stack, yard: Yard, absent_muster: Callable[[], None]
+) -> None:
+    yard.add_nodes(1)
+    yard.add_queue(capability={GPU: 4})
+    absent_muster()
+    muster = whole_stack.start_muster("muster-pauses", environment={"MUSTER_FAULT": "applied:STOP"})
+    yard.add(batch_job(yard, "train", 2, 2, completions=9))
+    until(lambda: is_stopped(muster), "the admission to be stored")
+    yard.merge("batch/v1 Job", "train", {"spec": {"parallelism": 3}})
+
+    muster.wake()
+    yard.wait_running("train-", 2)
+    finish(yard, [yard.running("train-")[0]["metadata"]["name"]])
+    yard.wait(lambda: len(made(yard)) > 2 and len(yard.running("train-")) == 2, "the next to run")
+    assert bound_at_most(yard, "train-") == 2
+
+
+def bound_at_most(yard: Yard, prefix: str) -> int:
+    """How many pods were on nodes at the same time, and had not ended."""
+    there: set[str] = set()
+    most = 0
+    for moment in yard.history.of(yard.name):
+        meta = moment.pod["metadata"]
+        if not moment.node or not meta["name"].startswith(prefix):
+            continue
+        over = moment.kind == "DELETED" or moment.phase in ("Succeeded", "Failed")
+        (there.discard if over else there.add)(meta["uid"])
+        most = max(most, len(there))
+    return most
 
 
 def test_a_quota_shrunk_below_its_use_evicts_nothing_and_admits_nothing(yard: Yard) -> None:

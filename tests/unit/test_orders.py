@@ -115,10 +115,10 @@ def test_a_seat_that_went_away_is_replaced_by_another() -> None:
 
 
 def test_a_job_on_one_node_is_resumed_with_its_nodes_in_the_template() -> None:
-    fact = job(2, suspended=True)
+    fact = job(2, suspended=True, parallelism=2)
     (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1")]), fact)
     spec = body(order)["spec"]
-    assert (order.verb, spec["suspend"]) == (Verb.PATCH_JOB, False)
+    assert (order.verb, spec["suspend"], spec["parallelism"]) == (Verb.PATCH_JOB, False, 2)
     assert pins(spec["template"]["spec"]["affinity"]) == ["n1"]
     assert spec["template"]["metadata"]["annotations"] == {names.ADMISSION_ID: "1"}
 
