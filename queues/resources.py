@@ -20,6 +20,10 @@ GPU: Final = "nvidia.com/gpu"
 
 #: The largest amount of anything, 1Ei of memory: fits the int64 of the database and of numpy.
 MOST: Final = 2**60
+#: All of one device.
+WHOLE: Final = 1000
+#: Between a resource and the number of one of its devices, in the name of a row of a node that shares them.
+DEVICE_MARK: Final = "#"
 #: Of a quantity's number, and of its exponent.
 _DIGITS: Final = 24
 
@@ -42,6 +46,27 @@ _SUFFIXES: Final = {
     "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }
+
+
+def device(resource: str, index: int) -> str:
+    """The name under which thousandths of one device of a node are kept. Quota and people never see it."""
+    return f"{resource}{DEVICE_MARK}{index}"
+
+
+def device_memory(resource: str) -> str:
+    """The name under which a node that shares devices says how many MiB of memory each has."""
+    return f"{resource}{DEVICE_MARK}memory"
+
+
+def is_device(resource: str) -> bool:
+    """Whether this is a single device of a node (or its memory), and no resource that is asked for."""
+    return DEVICE_MARK in resource
+
+
+def devices_in(takes: "Resources", resource: str) -> tuple[int, ...]:
+    """Which devices a seat has a part of, ascending; (): whole ones, or none."""
+    start = f"{resource}{DEVICE_MARK}"
+    return tuple(sorted(int(name[len(start) :]) for name in takes if name.startswith(start)))
 
 
 def in_bytes(resource: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from queues.quota import ROOT, Account, QueueTree
-from queues.resources import Resources
+from queues.resources import Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
 
 
@@ -33,10 +33,15 @@ class LimitHit:
 
 
 def accounts(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
-    """The accounts that these amounts by flavor are posted to: each flavor's, and the sum over all."""
+    """The accounts that these amounts by flavor are posted to: each flavor's, and the sum over all.
+
+    Single devices are counted on nodes, not in queues.
+    """
     amounts: dict[Account, int] = {}
     for flavor, vector in takes.items():
         for resource, units in vector.items():
+            if is_device(resource):
+                continue
             plain = Account(NO_FLAVOR, resource)
             amounts[plain] = amounts.get(plain, 0) + units
             if flavor != NO_FLAVOR:

@@ -167,8 +167,14 @@ class PodSet:
     #: Preferred node affinity.
     prefers: tuple[Preference, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    #: Takes parts of devices; then ``takes`` holds no whole ones of that resource.
+    #: Takes parts of devices; then ``takes`` holds of that resource what they are together.
     share: DeviceShare | None = None
+
+    def beside_devices(self) -> Resources:
+        """What one pod takes besides its share of devices."""
+        if self.share is None:
+            return self.takes
+        return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
 
     def wanted(self) -> tuple[int, ...]:
         """Ordinals that need a seat."""

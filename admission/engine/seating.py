@@ -10,13 +10,14 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.capacity import Capacity, Part
+from admission.engine.devices import taken
 from admission.engine.placement import Ask, Place, place
 from admission.engine.plan import Reason
 from admission.engine.topology import Amounts, Layout, Level, Mask
 from admission.engine.trial import Trial
 from queues.quota import Account
-from queues.usage import LimitHit, accounts
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, Partition, PodSet, QueueName, Seat
+from queues.usage import LimitHit, accounts, seats_by_flavor
+from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName, Seat
 
 Chain = tuple[Level, ...]
 
@@ -54,7 +55,11 @@ class Where:
 
     def room(self, pods: PodSet) -> Amounts:
         """(N,) how many of the pods each node takes."""
-        room = self.trial.room(pods.takes, self.usable(pods))
+        if pods.share is None:
+            room = self.trial.room(pods.takes, self.usable(pods))
+        else:
+            room = self.trial.room(pods.beside_devices(), self.usable(pods))
+            room = np.minimum(room, self.trial.room_of_share(pods.share))
         return np.minimum(room, 1) if pods.ports else room
 
 
@@ -246,7 +251,7 @@ def _at_once(
     at = indices[key] if key else len(levels) - 1
     required = key is not None and pods.required_topology is not None
     known: list[Capacity] = []
-    if where.named is not None and not pods.ports:
+    if where.named is not None and not pods.ports and pods.share is None:
         named = (where.named, pods.nodes)
         known.append(trial.capacity(pods.takes, levels, where.usable(pods), named))
     ask = Ask(
@@ -271,6 +276,8 @@ def _at_once(
     found = place(ask)
     if found is None:
         return _refusal(where, pods, ask, partitions)
+    if pods.share is not None:
+        return _on_devices(where, want, found, pods.share)
     charged = _charged(layout, found, pods)
     hit = trial.usage.refusal(where.queue, charged)
     if hit is not None:
@@ -289,6 +296,42 @@ def _at_once(
         )
         for ordinal, column in zip(want.ordinals, found.each(), strict=True)
     ]
+
+
+def _on_devices(
+    where: Where, want: Want, found: Place, share: DeviceShare, free: int | None = None
+) -> list[Seat] | LimitHit:
+    """Seats on devices of these nodes. ``free``: on one that has so many thousandths free."""
+    trial, pods, layout = where.trial, want.pods, where.trial.layout
+    devices = trial.devices[share.resource]
+    part = devices.part(share)
+    columns = found.columns.tolist()
+    left = trial.free[:, found.columns].copy()
+    before = left.copy()
+    seats: list[Seat] = []
+    ordinals = iter(want.ordinals)
+    for index, (column, count) in enumerate(zip(columns, found.counts.tolist(), strict=True)):
+        for _ in range(count):
+            picked = devices.pick(left[:, index], int(part[column]), share.devices, free)
+            takes = taken(pods.takes, share, int(part[column]), picked)
+            left[:, index] -= trial.request(takes)
+            seats.append(
+                Seat(
+                    pod_set=pods.name,
+                    ordinal=next(ordinals),
+                    node=layout.names[column],
+                    flavor=layout.flavors[column],
+                    takes=takes,
+                )
+            )
+    charged = accounts(seats_by_flavor(seats))
+    hit = trial.usage.refusal(where.queue, charged)
+    if hit is not None:
+        return hit
+    trial.take(
+        found.columns, found.counts, pods.takes, where.queue, charged, pods.ports, exactly=before - left
+    )
+    return seats
 
 
 def _chain_of(layout: Layout, keys: Sequence[str]) -> Chain | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.matching import Labels, TaintClasses, chosen, preferred
-from queues.resources import NOTHING, Resources
+from queues.resources import NOTHING, Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
 Amounts = NDArray[np.int64]
@@ -234,7 +234,10 @@ class NodeTable:
         """
         offered = np.where(self.layout.usable, self.allocatable, np.minimum(self.used, self.allocatable))
         mask = slice(None) if flavor is None else self.layout.of_flavor(flavor)
-        return self._vector(offered[:, mask].sum(axis=1, dtype=np.int64))
+        sums = offered[:, mask].sum(axis=1, dtype=np.int64).tolist()
+        return Resources(
+            (name, units) for name, units in zip(self.resources, sums, strict=True) if not is_device(name)
+        )
 
     def held_elsewhere(self) -> Amounts:
         """(R, M) what is used on the nodes that take nothing new."""

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.capacity import Capacity
+from admission.engine.devices import Devices, devices_of
 from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
 from queues.quota import Account, QueueTree
-from queues.resources import Resources
+from queues.resources import WHOLE, Resources
 from queues.usage import Usage
-from queues.workload import HostPort, NodeFilter, QueueName, Seat
+from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName, Seat
 
 Columns = NDArray[np.intp]
 
@@ -68,6 +69,8 @@ class Trial:
     _changed: list[Columns] = field(default_factory=list)
     _rooms: dict[tuple[Resources, Hashable], _Standing] = field(default_factory=dict)
     _empty: dict[tuple[Resources, NodeFilter, int], Capacity] = field(default_factory=dict)
+    #: Resources whose devices are shared on some node.
+    devices: Mapping[str, Devices] = field(default_factory=dict)
     #: (protocol, port) → column → addresses that are taken there.
     _ports: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
@@ -75,7 +78,8 @@ class Trial:
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """Start from what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
-        trial = cls(table, table.allocatable - table.used, usage, _rows=rows)
+        devices = devices_of(table.resources, table.allocatable)
+        trial = cls(table, table.allocatable - table.used, usage, _rows=rows, devices=devices)
         for node, ports in table.ports.items():
             if node in table.layout.position:
                 trial._occupy(table.layout.position[node], ports)
@@ -141,20 +145,38 @@ class Trial:
     def _standing(self, takes: Resources, mask: Mask | None, named: Hashable) -> _Standing:
         known = self._rooms.get((takes, named))
         if known is None:
-            room = _room(self.free, self.request(takes))
+            room = self._room(self.free, self.request(takes))
             if mask is None:
                 mask = np.ones(len(self.table), np.bool_)
             known = self._rooms[takes, named] = _Standing(mask, room * mask, len(self._changed))
         elif known.seen < len(self._changed):
             behind = self._changed[known.seen :]
             columns = behind[0] if len(behind) == 1 else np.unique(np.concatenate(behind))
-            known.update(columns, _room(self.free[:, columns], self.request(takes)))
+            known.update(columns, self._room(self.free[:, columns], self.request(takes)))
             known.seen = len(self._changed)
         return known
 
     def room_beside(self, takes: Resources, other: Resources) -> Amounts:
         """(N,) how many such pods each node would take if one pod of another shape were put there first."""
-        return _room(self.free - self.request(other)[:, None], self.request(takes))
+        return self._room(self.free - self.request(other)[:, None], self.request(takes))
+
+    def room_of_share(self, share: DeviceShare) -> Amounts:
+        """(N,) how many pods with that share the devices of each node take, whatever else they need."""
+        devices = self.devices.get(share.resource)
+        return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
+
+    def _room(self, free: Amounts, request: Amounts) -> Amounts:
+        """Pods of that request per column. Whole devices are none that somebody has a share of."""
+        room: Amounts | None = None
+        shared = {devices.total: devices for devices in self.devices.values()}
+        for row in np.flatnonzero(request).tolist():
+            whole = row in shared and request[row] % WHOLE == 0
+            left = free[row] - shared[row].slack(free) if whole else free[row]
+            pods = left // request[row]
+            room = pods if room is None else np.minimum(room, pods, out=room)
+        if room is None:
+            return np.full(free.shape[1], _PLENTY, np.int64)
+        return np.maximum(room, 0, out=room)
 
     def changed(self, columns: Columns) -> None:
         """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
@@ -178,7 +200,7 @@ class Trial:
         key = (takes, nodes)
         room = self._when_empty.get(key)
         if room is None:
-            room = _room(self.table.allocatable, self.request(takes)) * self.layout.allowed(nodes)
+            room = self._room(self.table.allocatable, self.request(takes)) * self.layout.allowed(nodes)
             self._when_empty[key] = room
         return room
 
@@ -218,9 +240,13 @@ class Trial:
         queue: QueueName,
         accounts: Mapping[Account, int],
         ports: Sequence[HostPort] = (),
+        exactly: Amounts | None = None,
     ) -> None:
-        """Put pods of one shape onto nodes (columns without repetition) and into the books."""
-        taken = self.request(takes)[:, None] * counts
+        """Put pods of one shape onto nodes (columns without repetition) and into the books.
+
+        ``exactly``: (R, n) what they take of each node, if that is not the same for each.
+        """
+        taken = self.request(takes)[:, None] * counts if exactly is None else exactly
         self.free[:, columns] -= taken
         self._changed.append(columns)
         self.usage.add(queue, accounts)
@@ -246,17 +272,6 @@ class Trial:
     def keep(self) -> None:
         """What was placed stays."""
         self.steps.clear()
-
-
-def _room(free: Amounts, request: Amounts) -> Amounts:
-    """Pods of that request per column."""
-    room: Amounts | None = None
-    for row in np.flatnonzero(request).tolist():
-        pods = free[row] // request[row]
-        room = pods if room is None else np.minimum(room, pods, out=room)
-    if room is None:
-        return np.full(free.shape[1], _PLENTY, np.int64)
-    return np.maximum(room, 0, out=room)
 
 
 def _collide(ip: str, other: str) -> bool:

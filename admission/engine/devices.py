@@ -1,0 +1,123 @@
+"""Devices of nodes one by one, where fractions of one device are given out.
+
+A node that shares its devices has a row of its own for each of them (``queues.resources.device``), 1000 when
+nobody has any of it, beside the row of the resource itself, which counts all of them together. A share takes
+of both. So whatever keeps amounts (ledger, claims, victims) keeps devices too, and no device is given out
+twice.
+
+Whole devices are handed out by the node's device plugin, which picks them itself: they are counted, not
+named. They need devices that nobody has a share of, and a share that opens a new device needs one that no
+whole device can be: ``fresh`` counts those.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queues.resources import DEVICE_MARK, WHOLE, Resources, device, device_memory, is_device
+from queues.workload import DeviceShare
+
+Amounts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Devices:
+    """Where the devices of one resource are among the rows of a node table."""
+
+    resource: str
+    #: Row of the resource itself.
+    total: int
+    #: Rows of device 0, 1, 2 …
+    rows: NDArray[np.intp]
+    #: (N,) MiB of memory of each device; 0: not known.
+    memory: Amounts
+
+    def slack(self, free: Amounts) -> Amounts:
+        """(N,) what is left of devices of which somebody has a share: no whole device can be there."""
+        each = free[self.rows]
+        return _sum(np.where(each < WHOLE, np.maximum(each, 0), 0))
+
+    def fresh(self, free: Amounts) -> Amounts:
+        """(N,) devices of which nobody has anything."""
+        untouched = _sum(free[self.rows] >= WHOLE)
+        fresh: Amounts = np.minimum((free[self.total] - self.slack(free)) // WHOLE, untouched)
+        return np.maximum(fresh, 0)
+
+    def part(self, share: DeviceShare) -> Amounts:
+        """(N,) thousandths that the share takes of one device of each node; above 1000: it fits nowhere there.
+
+        Who asks for memory takes the same part of everything else of the device.
+        """
+        part = np.full(len(self.memory), share.milli, np.int64)
+        if share.memory:
+            known = np.maximum(self.memory, 1)
+            of_memory = np.where(self.memory > 0, -(-share.memory * WHOLE // known), WHOLE + 1)
+            part = np.maximum(part, of_memory)
+        return np.maximum(part, 1)
+
+    def room(self, free: Amounts, share: DeviceShare) -> Amounts:
+        """(N,) how many pods with this share the devices of each node take."""
+        part = self.part(share)
+        each = free[self.rows]
+        slots = np.where((each > 0) & (each < WHOLE), each // part, 0)
+        new = WHOLE // part
+        fresh = self.fresh(free)
+        slots_of_all = _sum(slots) + fresh * new
+        if share.devices == 1:
+            return slots_of_all
+        # So many pods that every device takes part in at most as many of them as there are pods.
+        low = np.zeros(len(part), np.int64)
+        high = slots_of_all // share.devices
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            parts = _sum(np.minimum(slots, middle)) + fresh * np.minimum(new, middle)
+            enough = parts >= share.devices * middle
+            low = np.where(enough, middle, low)
+            high = np.where(enough, high, middle - 1)
+        return low
+
+    def pick(self, free: Amounts, part: int, count: int, wanted: int | None = None) -> list[int]:
+        """Devices of one node, on which (R,) is free, for one pod: those with least, the first of equal ones.
+
+        ``wanted``: take one that has so many thousandths free. There must be room.
+        """
+        each = free[self.rows].tolist()
+        fresh = int(self.fresh(free[:, None])[0])
+        opened = [index for index, left in enumerate(each) if left >= WHOLE][:fresh]
+        begun = sorted((left, index) for index, left in enumerate(each) if part <= left < WHOLE)
+        if wanted is not None:
+            begun = [(left, index) for left, index in begun if left == wanted]
+        return sorted(([index for _, index in begun] + opened)[:count])
+
+
+def devices_of(resources: Sequence[str], allocatable: Amounts) -> dict[str, Devices]:
+    """The resources whose devices are shared on some node, by name. {}: none is."""
+    position = {name: row for row, name in enumerate(resources)}
+    shared = sorted({name.partition(DEVICE_MARK)[0] for name in resources if is_device(name)})
+    found: dict[str, Devices] = {}
+    for resource in shared:
+        rows: list[int] = []
+        while (row := position.get(device(resource, len(rows)))) is not None:
+            rows.append(row)
+        total, memory = position.get(resource), position.get(device_memory(resource))
+        if total is None or not rows:
+            continue
+        none = np.zeros(allocatable.shape[1], np.int64)
+        found[resource] = Devices(
+            resource, total, np.array(rows, np.intp), none if memory is None else allocatable[memory]
+        )
+    return found
+
+
+def taken(takes: Resources, share: DeviceShare, part: int, picked: Sequence[int]) -> Resources:
+    """What a seat takes that has this part of each of these devices."""
+    parts = {device(share.resource, index): part for index in picked}
+    return Resources({**takes, share.resource: part * len(picked), **parts})
+
+
+def _sum(each: NDArray[np.int64] | NDArray[np.bool_]) -> Amounts:
+    """Over the devices of every node."""
+    sums: Amounts = each.sum(axis=0, dtype=np.int64)
+    return sums
