@@ -267,8 +267,10 @@ class _Attempt:
         rights = self.rights(workload, strict=False)
         chosen: list[Unit] = []
         holds: dict[int, bool] = {}  # books are shared by all of a shape
-        for queue, units in sorted(self.turn.herd.of_queue.items()):
-            if not rights.could_take_of(queue):
+        of_queue = self.turn.herd.of_queue
+        of_own = rights.could_take_own(of_queue.get(workload.queue, ()))
+        for queue, units in sorted(of_queue.items()):
+            if not rights.could_take_of(queue, of_own=of_own) or (queue == workload.queue and not of_own):
                 continue
             for unit in units:
                 for part in unit.parts:

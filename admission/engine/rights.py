@@ -84,20 +84,28 @@ class Rights:
             return Rule.CLEARED
         return None
 
-    def could_take_of(self, queue: QueueName) -> bool:
-        """Whether anything of a queue could ever be taken, as far as the queue alone tells."""
+    def could_take_of(self, queue: QueueName, *, of_own: bool = True) -> bool:
+        """Whether anything of a queue could ever be taken, as far as the queue alone tells.
+
+        ``of_own``: something of its own queue may go, which brings that down to its share.
+        """
         policy = self.usage.tree.policy(self.workload.queue)
         if self.starved:
             return True
         if queue == self.workload.queue:
             return policy.within_queue != "never"
         meeting = self.meeting(queue)
-        return (
-            policy.reclaim != "never"
-            and meeting is not None
-            and meeting.reclaimable
-            and all(self._above_share(name) for name in meeting.theirs)
-        )
+        if policy.reclaim == "never" or meeting is None or not meeting.reclaimable:
+            return False
+        if not (of_own or policy.borrow_max_priority is not None or self.by_share or self.entitled(meeting)):
+            return False
+        return all(self._above_share(name) for name in meeting.theirs)
+
+    def could_take_own(self, units: Iterable[Unit]) -> bool:
+        """Whether any of these units of its own queue could go for it."""
+        if self.starved:
+            return True
+        return any(self._more_urgent(unit, unit.order[2]) for unit in units)
 
     def _above_share(self, queue: QueueName) -> bool:
         usage, tree = self.usage, self.usage.tree
