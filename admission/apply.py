@@ -7,7 +7,7 @@ the next turn sees the truth.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
+from admission.engine.plan import Admit, Adopt, Claim, Evict, Plan, Reason
 from admission.jobs.lifecycle import JobTransition
 from queues.sql import ledger
 from queues.sql.database import Database
@@ -29,6 +29,9 @@ class Applied:
     #: Gangs that the ledger refused.
     dropped: Mapping[WorkloadKey, Reason] | None = None
     jobs: tuple[JobTransition, ...] = ()
+    #: New claims, and beneficiaries whose claims ended.
+    claims: tuple[Claim, ...] = ()
+    unclaimed: tuple[WorkloadKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ async def apply(
         adopted = await ledger.adopt(tx, entry, plan.adopts) if plan.adopts else []
         verdict = await ledger.admit(tx, entry, plan.admits) if plan.admits else None
         evicted = await ledger.evict(tx, entry, plan.evicts) if plan.evicts else frozenset()
+        await ledger.drop_claims(tx, entry, plan.dropped)
+        await ledger.claim(tx, entry, plan.claims)
         if plan.jobs:
             rows = [ledger.JobRow(key=job.key, state=job.new.to_json()) for job in plan.jobs]
             await ledger.record_job_states(tx, entry, rows)
@@ -94,6 +99,8 @@ async def apply(
         closed=freed.closed if freed is not None else frozenset(),
         dropped=dropped,
         jobs=plan.jobs,
+        claims=plan.claims,
+        unclaimed=plan.dropped,
     )
 
 
@@ -177,12 +184,10 @@ def _decisions(
         lines.append(_line("adopt", adopt.admit, "running", admission=id_, seats=len(adopt.admit.seats)))
     for evict in plan.evicts:
         if evict.admission in evicted:
-            lines.append(
-                _leaving("evict", admissions[evict.admission], evict.code, evict.message, evict.beneficiary)
-            )
+            lines.append(_evicted(evict, admissions[evict.admission]))
     for free in plan.frees:
         if free.closes:
-            lines.append(_leaving("free", admissions[free.admission], "ended", "", None))
+            lines.append(_leaving("free", admissions[free.admission], "ended", ""))
     return lines
 
 
@@ -202,9 +207,7 @@ def _line(
     )
 
 
-def _leaving(
-    kind: str, admission: Admission, code: str, message: str, beneficiary: WorkloadKey | None
-) -> ledger.Decision:
+def _leaving(kind: str, admission: Admission, code: str, message: str) -> ledger.Decision:
     return ledger.Decision(
         kind=kind,
         workload=admission.workload,
@@ -214,6 +217,11 @@ def _leaving(
         code=code,
         message=message,
         admission=admission.id,
-        beneficiary=beneficiary,
         numbers={"seats": len(admission.seats)},
     )
+
+
+def _evicted(evict: Evict, admission: Admission) -> ledger.Decision:
+    """Who for whom, by which rule, on which numbers."""
+    line = _leaving("evict", admission, evict.code, evict.message)
+    return replace(line, beneficiary=evict.beneficiary, numbers={**line.numbers, **evict.facts})

@@ -200,9 +200,19 @@ class Cycle:
         world = self.world
         world.ledger_seq = applied.ledger_seq
         world.put_admissions(applied.admissions)
+        for key in applied.unclaimed:
+            world.claims.pop(key, None)
+        for claim in applied.claims:
+            world.claims[claim.workload] = claim
+        displaced = {}
         for evict in applied.evicted:
             key = world.admissions[evict.admission].workload
-            world.put_backoff(key, evict.not_before, world.backoffs.get(key, (0, 0))[1] + 1)
+            if evict.not_before > 0:
+                world.put_backoff(key, evict.not_before, world.backoffs.get(key, (0, 0))[1] + 1)
+            if evict.beneficiary is not None:
+                displaced[key] = plan.now
+        for key, now in displaced.items():
+            world.put_setback(key, world.setbacks.get(key, (0, 0))[0] + 1, now)
         for job in applied.jobs:
             world.put_job(job.key.uid, job.new)
         for key in reasons.gone:

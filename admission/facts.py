@@ -13,10 +13,14 @@ from queues.resources import Resources
 from queues.workload import (
     EVERYWHERE,
     AdmissionId,
+    HostPort,
     NodeFilter,
     NodeName,
+    Partition,
     PodSet,
+    Preference,
     QueueName,
+    Requirement,
     Taint,
     WorkloadKey,
     WorkloadKind,
@@ -33,6 +37,57 @@ class NodeFact:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """What its owner says about interrupting a piece of work. Seconds."""
+
+    #: Who asked; "": unknown.
+    user: str = ""
+    run_time: int | None = None
+    checkpoint_interval: int | None = None
+    min_run_time: int = 0
+    #: None: nothing is said.
+    preemptable: bool | None = None
+    cooldown: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """What a pod template says about where its pods go, beyond the nodes and the level they need."""
+
+    prefers: tuple[Preference, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    together: str | None = None
+    balanced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubGroup:
+    """Members of a PodGroup that start together in one domain: an entry of ``subGroupPolicy``."""
+
+    name: str
+    #: Members of one group; so many groups have to start, 0: no minimum.
+    size: int = 1
+    minimum: int = 0
+    #: Over pod labels; () = all members.
+    selector: tuple[Requirement, ...] = ()
+    #: Members with equal values of these labels are one group.
+    keys: tuple[str, ...] = ()
+    #: As in ``WorkloadFact.network_tier``.
+    tier: tuple[str, int | str] | None = None
+    #: The level of the tier, as (required, level).
+    level: tuple[bool, str] | None = None
+
+    def group_of(self, labels: Mapping[str, str]) -> str | None:
+        """Which group a member with these labels is in; None: in none of this entry."""
+        if not all(holds(each, labels) for each in self.selector):
+            return None
+        if any(key not in labels for key in self.keys):
+            return None
+        return ".".join([self.name, *(labels[key] for key in self.keys)])
 
 
 class PodPhase(StrEnum):
@@ -97,6 +152,10 @@ class PodFact:
     #: Exit code of the first container that terminated with one, once the pod failed.
     exit_code: int | None = None
     restarts: int = 0
+    conduct: Conduct = Conduct()
+    #: Those that all pods of one template share: what PodDisruptionBudgets select by.
+    labels: tuple[tuple[str, str], ...] = ()
+    placing: Placing = Placing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +180,14 @@ class WorkloadFact:
     priority_class: str = ""
     #: ``status.state.phase`` or ``status.phase`` as last seen.
     phase: str = ""
-    #: Volcano's networkTopology as (mode, tier), tier 1 the innermost level above the node; None: none asked.
-    network_tier: tuple[str, int] | None = None
+    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
+    network_tier: tuple[str, int | str] | None = None
+    #: The same of the partitions of each pod set.
+    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=dict)
+    #: subGroupPolicy of a PodGroup.
+    subgroups: tuple[SubGroup, ...] = ()
+    #: The level for all members of a PodGroup together, as (required, level); from ``network_tier``.
+    within: tuple[bool, str] | None = None
     #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
     finished: bool = False
     deleting: bool = False
@@ -142,6 +207,7 @@ class WorkloadFact:
     indexed: bool = False
     #: batch/v1: the admission whose nodes are written into the pod template; None: its pods are seated one by one.
     directed: AdmissionId | None = None
+    conduct: Conduct = Conduct()
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)
 
@@ -172,6 +238,57 @@ class TopologyFact:
     levels: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """Whom a HyperNode contains: nodes, or (exact only) HyperNodes."""
+
+    hypernode: bool = False
+    exact: str | None = None
+    regex: str | None = None
+    #: Requirements over node labels; None: not chosen by labels.
+    labels: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeFact:
+    """A HyperNode of Volcano: a domain of the network. The lower the tier, the closer its nodes."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetFact:
+    """A PodDisruptionBudget: how many more of the pods that it selects may go now."""
+
+    namespace: str
+    name: str
+    allowed: int
+    #: Requirements over pod labels, all of which must hold: matchLabels and matchExpressions; None: no pods.
+    selector: tuple[Requirement, ...] | None = None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
+        return self.selector is not None and all(holds(each, labels) for each in self.selector)
+
+
+def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet one requirement of a label selector."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
 class FactKind(StrEnum):
     """Collections of facts, one per informer."""
 
@@ -181,9 +298,11 @@ class FactKind(StrEnum):
     QUEUE = "queues"
     FLAVOR = "flavors"
     TOPOLOGY = "topologies"
+    HYPERNODE = "hypernodes"
+    BUDGET = "poddisruptionbudgets"
 
 
-Fact = NodeFact | PodFact | WorkloadFact | QueueFact | FlavorFact | TopologyFact
+Fact = NodeFact | PodFact | WorkloadFact | QueueFact | FlavorFact | TopologyFact | HyperNodeFact | BudgetFact
 
 
 @dataclass(frozen=True, slots=True)

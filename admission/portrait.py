@@ -5,6 +5,7 @@ Pure: everything that is known about the workload comes in as a ``Sight``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from admission.compose import (
     BARE,
@@ -23,7 +24,8 @@ from admission.compose import (
     task_of,
 )
 from admission.engine.snapshot import Unbooked
-from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
+from admission.refusals import elsewhere
 from queues.recreation import Recreation
 from queues.resources import Resources
 from queues.workload import (
@@ -53,6 +55,11 @@ class Patience:
     #: … up to this.
     backoff_limit: int = 600
 
+    @property
+    def detour(self) -> int:
+        """Nodes that refused a gang are left out for so long after its pause: as long as it takes to notice again."""
+        return 3 * self.refusal_grace
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
@@ -73,10 +80,14 @@ class Sight:
     job_over: bool = False
     #: Not before (seconds since the epoch), rollbacks so far.
     backoff: tuple[int, int] = (0, 0)
+    #: Evictions for others so far, second of the last.
+    setback: tuple[int, int] = (0, 0)
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     left_at: int = 0
     dead_nodes: frozenset[NodeName] = frozenset()
+    #: Nodes that refused its pods a moment ago: it is not to be seated there.
+    refusing_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.
     taken_nodes: frozenset[NodeName] = frozenset()
     #: Pods are being created right now: a missing pod means nothing yet.
@@ -117,7 +128,7 @@ class Portrait:
 
     def decisive(self) -> tuple[object, ...]:
         """What a decision may depend on."""
-        wants = self.workload if self.lacking else None
+        wants = self.workload if self.lacking or self.occupancies else None
         return (wants, self.ended, self.started, self.evictable, self.unbooked)
 
     def described(self) -> tuple[object, ...]:
@@ -134,14 +145,14 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     over = _over(sight)
     pod_sets = _pod_sets(sight, occupancies)
     unbooked = _unbooked(sight, pod_sets, occupancies) if not over else None
-    workload = _workload(sight, pod_sets, occupancies)
+    workload = _workload(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
     successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
     ended: dict[AdmissionId, frozenset[int]] = {}
     for place in occupancies:
         if _may_end(sight, place.admission, over):
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = sight.fact is not None and sight.fact.directed == place.admission.id
-            dead = frozenset[NodeName]() if directed else sight.dead_nodes
+            dead = frozenset[NodeName]() if directed else sight.dead_nodes | sight.refusing_nodes
             seats = seats_over(place, successors=successors, dead=dead)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
@@ -320,7 +331,39 @@ def _workload(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[
         generation=fact.generation,
         obstacle=obstacle,
         not_before=sight.backoff[0],
+        **_interruption(sight, fact.conduct),
     )
+
+
+class _Interruption(TypedDict):
+    user: str
+    run_time: int | None
+    checkpoint_interval: int | None
+    min_run_time: int
+    cooldown: int
+    preemptable: bool
+    evictions: int
+    waiting_since: int
+
+
+def _interruption(sight: Sight, conduct: Conduct) -> _Interruption:
+    """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
+    said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
+    alone = any(not pod.controlled for pod in sight.pods) and sight.key.kind in (
+        WorkloadKind.POD,
+        WorkloadKind.POD_GROUP,
+    )
+    evictions, waiting_since = sight.setback
+    return {
+        "user": conduct.user,
+        "run_time": conduct.run_time,
+        "checkpoint_interval": conduct.checkpoint_interval,
+        "min_run_time": conduct.min_run_time,
+        "cooldown": conduct.cooldown,
+        "preemptable": False not in said and (True in said or not alone),
+        "evictions": evictions,
+        "waiting_since": waiting_since,
+    }
 
 
 def _members(sight: Sight) -> Sequence[PodFact]:
@@ -382,6 +425,7 @@ def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -
         generation=pod.uid if pod else "",
         obstacle=obstacle,
         not_before=sight.backoff[0],
+        **_interruption(sight, pod.conduct if pod else Conduct()),
     )
 
 
@@ -502,7 +546,7 @@ def _set_of(sight: Sight, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
         case WorkloadKind.POD:
             return BARE
         case WorkloadKind.POD_GROUP:
-            return shape_name(pod)
+            return shape_name(pod, sight.fact)
         case WorkloadKind.VOLCANO_JOB:
             return pod.task
         case _:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from admission.budgets import Budgets
 from admission.compose import is_live
-from admission.engine.plan import Reason
+from admission.engine.plan import Claim, Reason
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.facts import (
+    BudgetFact,
     Change,
     FactKind,
     FlavorFact,
@@ -27,6 +29,7 @@ from admission.facts import (
 from admission.jobs.lifecycle import JobState
 from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
 from admission.recreations import Recreations
+from admission.refusals import Refusals
 from admission.stock import Stock
 from queues.quota import QueueTree
 from queues.recreation import Recreation
@@ -70,6 +73,9 @@ class LedgerRows:
     outcomes: Mapping[WorkloadKey, Outcomes] = field(default_factory=dict)
     #: Not before (seconds since the epoch), rollbacks so far.
     backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    #: Evictions for others so far, second of the last.
+    setbacks: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     recreations: Sequence[Recreation] = ()
@@ -91,6 +97,9 @@ class World:
             key: dict(value) for key, value in rows.outcomes.items()
         }
         self.backoffs = dict(rows.backoffs)
+        self.setbacks = dict(rows.setbacks)
+        #: Space that is promised while victims leave.
+        self.claims = dict(rows.claims)
         self.jobs: dict[str, JobState] = dict(rows.jobs)
         self.reasons = dict(rows.reasons)
         #: Admissions that the ledger has closed, with their workload, as long as that is there.
@@ -123,10 +132,14 @@ class World:
         self._adopted_by: dict[str, AdmissionId] = {}
         self._on_node: dict[NodeName, set[AdmissionId]] = {}
         self._pending: dict[WorkloadKey, Workload] = {}
+        self._holders: dict[WorkloadKey, Workload] = {}
+        self.budgets = Budgets()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
         self._started: dict[AdmissionId, None] = {}
         self._unbooked: dict[WorkloadKey, Unbooked] = {}
+        #: Nodes that refused pods of a gang a moment ago.
+        self.refusals = Refusals()
         #: Pods that carry our finalizer and have ended or are being deleted.
         self._parting: dict[str, None] = {}
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
@@ -171,6 +184,9 @@ class World:
                     self.news = True
                 case FactKind.TOPOLOGY, TopologyFact() | None:
                     self.stock.put_topology(change.key, change.fact)
+                    self.news = True
+                case FactKind.BUDGET, BudgetFact() | None:
+                    self.budgets.put(change.key, change.fact)
                     self.news = True
                 case _:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
@@ -403,14 +419,24 @@ class World:
     def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
         """A workload went back and waits."""
         self.backoffs[key] = (max(not_before, self.backoffs.get(key, (0, 0))[0]), rollbacks)
+        if key in self.portraits:
+            self.refusals.note(key, self.portraits[key].occupancies, not_before + self.patience.detour)
+        self._stale.add(key)
+
+    def put_setback(self, key: WorkloadKey, evictions: int, now: int) -> None:
+        """A workload was taken back for somebody else."""
+        self.setbacks[key] = (evictions, now)
         self._stale.add(key)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
         self.arrivals.update(arrivals)
         for key in arrivals.keys() & self.recreations.heirs.keys():
-            if (backoff := self.backoffs.get(self.recreations.heirs.pop(key))) is not None:
+            before = self.recreations.heirs.pop(key)
+            if (backoff := self.backoffs.get(before)) is not None:
                 self.put_backoff(key, *backoff)
+            if (setback := self.setbacks.get(before)) is not None:
+                self.put_setback(key, *setback)
         self._stale.update(arrivals)
 
     def saved(
@@ -440,9 +466,12 @@ class World:
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
         for key in keys:
-            for rows in (self.arrivals, self.outcomes, self.backoffs, self.reasons, self.portraits):
+            for rows in (self.arrivals, self.outcomes, self.backoffs, self.setbacks, self.claims):
                 rows.pop(key, None)
+            self.reasons.pop(key, None)
+            self.portraits.pop(key, None)
             self.jobs.pop(key.uid, None)
+            self.refusals.forget(key)
             for id_ in self._closed_of.pop(key, ()):
                 self.closed.pop(id_, None)
 
@@ -477,6 +506,7 @@ class World:
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
         self.left_at.update(dict.fromkeys(self._left, now))
         self._left.clear()
+        stale |= self.refusals.expire(now)
         for key in sorted(stale):
             before, portrait = self.portraits.get(key), self._portray(key, now)
             if before is not None and portrait is not None and before.workload == portrait.workload:
@@ -495,6 +525,9 @@ class World:
             self.unsaved.departed.pop(key, None)
             if portrait.timed:
                 self._timed.add(key)
+            if portrait.misplaced:
+                self.refusals.note(key, portrait.occupancies, now + self.patience.detour)
+                self._stale.add(key)
             if key not in self.arrivals:
                 self.unsaved.arrivals[key] = None
             elif before is None or before.described() != portrait.described():
@@ -523,8 +556,10 @@ class World:
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
             backoff=self.backoffs.get(key, (0, 0)),
+            setback=self.setbacks.get(key, (0, 0)),
             left_at=self.left_at.get(key, 0),
             dead_nodes=dead_nodes,
+            refusing_nodes=self.refusals.nodes(key),
             taken_nodes=taken_nodes,
             busy=self.is_busy(key),
             recreations=self.recreations.of(key),
@@ -541,6 +576,9 @@ class World:
             self.news = True
         if before is not None:
             self._pending.pop(before.key, None)
+            self._holders.pop(before.key, None)
+            if after is None or not after.occupancies:
+                self.budgets.look(before.key, ())
             self._unbooked.pop(before.key, None)
             for place in before.occupancies:
                 self._ended.pop(place.admission.id, None)
@@ -554,6 +592,9 @@ class World:
             self._unbooked[after.key] = after.unbooked
         self._ended.update(after.ended)
         self._evictable.update(after.evictable)
+        if after.occupancies:
+            self._holders[after.key] = after.workload
+            self.budgets.look(after.key, after.pods)
         self._started.update(dict.fromkeys(after.started))
 
     def changed(self) -> bool:
@@ -574,6 +615,9 @@ class World:
             started=tuple(sorted(self._started)),
             evictable=dict(self._evictable),
             unbooked=tuple(self._unbooked.values()),
+            holders=dict(self._holders),
+            claims=dict(self.claims),
+            budgets=self.budgets.all(),
         )
 
     def queue_problems(self) -> dict[QueueName, str]:

@@ -13,6 +13,7 @@ import msgspec
 from admission.facts import Change, Fact, FactKind, TopologyFact, asks
 from admission.kube import objects
 from admission.kube.client import Client
+from admission.kube.conduct import budget_fact
 from admission.kube.informer import Informer, Kept, Kind, Shift, Timing
 from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
 from admission.kube.translate import (
@@ -81,6 +82,15 @@ _FACTS: Final = (
         objects.PodGroup,
         lambda group, raw: pod_group_fact(group),
         WorkloadKind.POD_GROUP,
+    ),
+    _Facts(
+        FactKind.BUDGET,
+        _kind(
+            "poddisruptionbudgets",
+            objects.BUDGETS,
+            objects.PodDisruptionBudget,
+            lambda budget, raw: budget_fact(budget),
+        ),
     ),
     _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.Pod, lambda pod, raw: pod_fact(pod))),
 )

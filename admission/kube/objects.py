@@ -59,11 +59,21 @@ class Amounts(Part):
     limits: dict[str, Quantity] | None = None
 
 
+class ContainerPort(Part):
+    """A port of a container, perhaps of the node."""
+
+    container_port: int = 0
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
 class Container(Part):
     """A container."""
 
     resources: Amounts | None = None
     restart_policy: str | None = None
+    ports: tuple[ContainerPort, ...] | None = None
 
 
 class Expression(Part):
@@ -87,10 +97,18 @@ class NodeSelector(Part):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
+class PreferredTerm(Part):
+    """A term that nodes should meet."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
+
+
 class NodeAffinity(Part):
-    """Node affinity, the required half."""
+    """Node affinity."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] | None = None
 
 
 class Affinity(Part):
@@ -122,11 +140,13 @@ class PodSpec(Part):
     resources: Amounts | None = None
     overhead: dict[str, Quantity] | None = None
     node_name: str | None = None
+    host_network: bool | None = None
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[TolerationPart, ...] | None = None
     priority: int | None = None
     priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
     scheduling_gates: tuple[Gate, ...] | None = None
 
 
@@ -214,6 +234,41 @@ class Node(Part):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
+class SelectorRequirement(Part):
+    """One expression of a LabelSelector."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(Part):
+    """Which pods a PodDisruptionBudget is about."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[SelectorRequirement, ...] | None = None
+
+
+class BudgetSpec(Part):
+    """The spec of a PodDisruptionBudget, the part that Muster reads."""
+
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Part):
+    """What the disruption controller worked out."""
+
+    disruptions_allowed: int = 0
+
+
+class PodDisruptionBudget(Part):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
 class JobSpec(Part):
     """The spec of a Job of batch/v1; the template is decoded by who needs it."""
 
@@ -221,6 +276,7 @@ class JobSpec(Part):
     completions: int | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
+    active_deadline_seconds: int | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -373,6 +429,7 @@ QUEUES: Final = Resource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False
 COMMANDS: Final = Resource(BUS_VOLCANO, "commands", "Command")
 FLAVORS: Final = Resource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
 TOPOLOGIES: Final = Resource(MUSTER, "topologies", "Topology", namespaced=False)
+BUDGETS: Final = Resource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )

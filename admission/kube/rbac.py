@@ -66,6 +66,7 @@ CONTROLLER: Final = (
     Rule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
     Rule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
     Rule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
+    Rule("see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE),
     Rule(
         "create-pods",
         "members of Volcano Jobs; pods without an owner that go back",

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.errors import Fenced
 from queues.sql.balances import open_books, store_books
 from queues.sql.books import Posting, Rejection
+from queues.sql.claims import claim, drop_claims
 from queues.sql.given import (
     FLAG,
     INTEGERS,
@@ -29,6 +30,7 @@ from queues.sql.given import (
 )
 from queues.sql.handover import (
     Because,
+    Claimed,
     Decision,
     Entry,
     Found,
@@ -47,6 +49,7 @@ from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadK
 
 __all__ = [
     "Because",
+    "Claimed",
     "Decision",
     "Entry",
     "Found",
@@ -59,6 +62,8 @@ __all__ = [
     "Wanted",
     "admit",
     "adopt",
+    "claim",
+    "drop_claims",
     "evict",
     "fence",
     "free",
@@ -328,7 +333,13 @@ _EVICT = (
         beneficiary_kind=_LEAVING.c.beneficiary_kind,
         beneficiary_uid=_LEAVING.c.beneficiary_uid,
     )
-    .returning(admissions.c.id, admissions.c.kind, admissions.c.uid, _LEAVING.c.not_before)
+    .returning(
+        admissions.c.id,
+        admissions.c.kind,
+        admissions.c.uid,
+        _LEAVING.c.not_before,
+        _LEAVING.c.beneficiary_uid,
+    )
 )
 
 
@@ -336,7 +347,7 @@ async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) ->
     """Start taking admissions back; returns those that were open until now.
 
     Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
-    more.
+    more; one that goes for somebody else has one eviction more, however many admissions it loses, and waits anew.
     """
     if not rows:
         return frozenset()
@@ -353,21 +364,34 @@ async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) ->
     ]
     result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(entry.now)})
     evicted = result.all()
-    await _back_off(tx, {(row.kind, row.uid): row.not_before for row in evicted if row.not_before > 0})
+    await _back_off(
+        tx, entry, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
+    )
     return frozenset(AdmissionId(row.id) for row in evicted)
 
 
-_WAITING = Given(kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER)
+_WAITING = Given(
+    kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
+)
 _new_backoffs = insert(backoffs).from_select(_WAITING.c.keys(), select(*_WAITING.c))
 _BACK_OFF = _new_backoffs.on_conflict_do_update(
     index_elements=list(backoffs.primary_key),
     set_={
         "not_before": func.greatest(backoffs.c.not_before, _new_backoffs.excluded.not_before),
-        "rollbacks": backoffs.c.rollbacks + 1,
+        "rollbacks": backoffs.c.rollbacks + _new_backoffs.excluded.rollbacks,
+        "evictions": backoffs.c.evictions + _new_backoffs.excluded.evictions,
+        "waiting_since": func.greatest(backoffs.c.waiting_since, _new_backoffs.excluded.waiting_since),
     },
 )
 
 
-async def _back_off(tx: AsyncConnection, until: Mapping[tuple[str, str], int]) -> None:
-    if until:
-        await tx.execute(_BACK_OFF, _WAITING.rows([(*key, time, 1) for key, time in sorted(until.items())]))
+async def _back_off(
+    tx: AsyncConnection, entry: Entry, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
+) -> None:
+    rows = [
+        (*key, time, int(time > 0), int(beneficiary is not None), entry.now if beneficiary is not None else 0)
+        for key, (time, beneficiary) in sorted(evicted.items())
+        if time > 0 or beneficiary is not None
+    ]
+    if rows:
+        await tx.execute(_BACK_OFF, _WAITING.rows(rows))

@@ -160,6 +160,8 @@ _DEPART = text(
         DELETE FROM outcomes o USING asked WHERE (o.kind, o.uid) = (asked.kind, asked.uid) RETURNING o.*
     ), reason AS (
         DELETE FROM reasons r USING asked WHERE (r.kind, r.uid) = (asked.kind, asked.uid)
+    ), claim AS (
+        DELETE FROM claims c USING asked WHERE (c.kind, c.uid) = (asked.kind, asked.uid)
     ), backoff AS (
         DELETE FROM backoffs b USING asked WHERE (b.kind, b.uid) = (asked.kind, asked.uid)
     ), job AS (
@@ -248,10 +250,15 @@ _SUCCEED = (
 _WAIT_ON = (
     insert(backoffs)
     .from_select(
-        ["kind", "uid", "not_before", "rollbacks"],
-        select(_HEIRS.c.kind, _HEIRS.c.uid, backoffs.c.not_before, backoffs.c.rollbacks).join(
-            backoffs, and_(backoffs.c.kind == _HEIRS.c.old_kind, backoffs.c.uid == _HEIRS.c.old_uid)
-        ),
+        ["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"],
+        select(
+            _HEIRS.c.kind,
+            _HEIRS.c.uid,
+            backoffs.c.not_before,
+            backoffs.c.rollbacks,
+            backoffs.c.evictions,
+            backoffs.c.waiting_since,
+        ).join(backoffs, and_(backoffs.c.kind == _HEIRS.c.old_kind, backoffs.c.uid == _HEIRS.c.old_uid)),
     )
     .on_conflict_do_nothing()
 )

@@ -325,6 +325,31 @@ backoffs: Final = Table(
     #: Seconds since the epoch.
     _count("not_before"),
     _count("rollbacks"),
+    #: For others.
+    _count("evictions"),
+    #: Seconds since the epoch: of the last of these; 0: there was none.
+    _count("waiting_since"),
+)
+
+claims: Final = Table(
+    "claims",
+    metadata,
+    # The beneficiary.
+    _text("kind", primary_key=True),
+    _text("uid", primary_key=True),
+    _text("queue"),
+    _text("generation"),
+    #: Seconds since the epoch.
+    _number("until"),
+    #: Ids of admissions.
+    _list("victims", BigInteger),
+    # Seats, as in ``admissions``.
+    _list("pod_sets", Text),
+    _list("ordinals", Integer),
+    _list("nodes", Text),
+    _list("flavors", Text),
+    _list("shape_of", SmallInteger),
+    Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
 )
 
 reasons: Final = Table(

@@ -22,6 +22,7 @@ from queues.sql.answers import (
     StoredReason,
     WorldRows,
 )
+from queues.sql.claims import open_claims
 from queues.sql.leadership import CONTROLLER
 from queues.sql.records import NodeLimit, Outcome
 from queues.sql.seats import SEAT_COLUMNS, from_columns
@@ -85,11 +86,21 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
         },
         outcomes=await _outcomes(tx),
         backoffs={
-            _key(kind, uid): Backoff(not_before=not_before, rollbacks=rollbacks)
-            for kind, uid, not_before, rollbacks in await tx.execute(
-                select(backoffs.c.kind, backoffs.c.uid, backoffs.c.not_before, backoffs.c.rollbacks)
+            _key(kind, uid): Backoff(
+                not_before=not_before, rollbacks=rollbacks, evictions=evictions, waiting_since=since
+            )
+            for kind, uid, not_before, rollbacks, evictions, since in await tx.execute(
+                select(
+                    backoffs.c.kind,
+                    backoffs.c.uid,
+                    backoffs.c.not_before,
+                    backoffs.c.rollbacks,
+                    backoffs.c.evictions,
+                    backoffs.c.waiting_since,
+                )
             )
         },
+        claims=await open_claims(tx),
         job_states={
             _key(kind, uid): state
             for kind, uid, state in await tx.execute(

@@ -383,6 +383,10 @@ def seen(world: World) -> dict[str, Any]:
         "arrivals": world.arrivals,
         "outcomes": {key: value for key, value in world.outcomes.items() if value},
         "backoffs": world.backoffs,
+        "setbacks": world.setbacks,
+        "claims": world.claims,
+        "holders": world._holders,
+        "budgets": world.budgets.all(),
         "jobs": world.jobs,
         "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
         "strays": {

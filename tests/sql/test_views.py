@@ -61,7 +61,9 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     assert world.evictions == {
         adopted: views.Eviction(code="Preempted", message="for somebody else", at=NOW, beneficiary=key("j3"))
     }
-    assert world.backoffs == {key("j2"): views.Backoff(not_before=NOW + 60, rollbacks=1)}
+    assert world.backoffs == {
+        key("j2"): views.Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
+    }
     assert world.reasons == {
         key("j3"): views.StoredReason(code="NoFit", message="no room", facts={"free": {GPU: 2}}, since=NOW)
     }

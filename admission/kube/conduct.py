@@ -1,0 +1,55 @@
+"""What users say about interrupting their work: annotations, or labels of the same names, as Volcano takes both."""
+
+from collections.abc import Mapping
+
+from admission.facts import BudgetFact, Conduct
+from admission.kube.objects import PodDisruptionBudget
+from queues.spec import names
+from queues.spec.violations import seconds_of
+from queues.workload import Requirement
+
+_NOTHING = Conduct()
+
+
+def conduct_of(
+    annotations: Mapping[str, str] | None, labels: Mapping[str, str] | None, deadline: int | None = None
+) -> Conduct:
+    """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most."""
+    said = {**(labels or {}), **(annotations or {})}
+    preemptable = said.get(names.PREEMPTABLE)
+    conduct = Conduct(
+        user=said.get(names.USER, ""),
+        run_time=_seconds(said.get(names.RUN_TIME)) or deadline,
+        checkpoint_interval=_seconds(said.get(names.CHECKPOINT_INTERVAL)),
+        min_run_time=_seconds(said.get(names.MIN_RUN_TIME)) or 0,
+        # As in Volcano, what is neither true nor false is false.
+        preemptable=None if preemptable is None else preemptable.lower() in ("true", "1", "t"),
+        cooldown=_seconds(said.get(names.COOLDOWN_TIME)) or 0,
+    )
+    return _NOTHING if conduct == _NOTHING else conduct
+
+
+def _seconds(text: str | None) -> int | None:
+    seconds = seconds_of(text) if text is not None else None
+    return None if seconds is None or seconds < 0 else int(seconds)
+
+
+def budget_fact(budget: PodDisruptionBudget) -> BudgetFact:
+    """A PodDisruptionBudget. One without a selector is about no pods."""
+    meta, selector = budget.metadata, budget.spec.selector
+    requirements = None
+    if selector is not None:
+        labels = sorted((selector.match_labels or {}).items())
+        requirements = (
+            *(Requirement(key, "In", (value,)) for key, value in labels),
+            *(
+                Requirement(each.key, each.operator, each.values or ())
+                for each in selector.match_expressions or ()
+            ),
+        )
+    return BudgetFact(
+        namespace=meta.namespace,
+        name=meta.name,
+        allowed=max(0, budget.status.disruptions_allowed),
+        selector=requirements,
+    )

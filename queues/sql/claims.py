@@ -1,0 +1,76 @@
+"""Space that is promised while victims leave. Part of ``ledger``; read at the start of a term."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.sql.answers import StoredClaim
+from queues.sql.given import INTEGERS, JSON, NUMBER, NUMBERS, SMALLS, TEXT, TEXTS, Given, GivenWide
+from queues.sql.handover import Claimed, Entry
+from queues.sql.seats import from_columns, to_columns
+from queues.sql.tables import claims
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+
+_NEW = GivenWide(
+    kind=TEXT,
+    uid=TEXT,
+    queue=TEXT,
+    generation=TEXT,
+    until=NUMBER,
+    victims=NUMBERS,
+    pod_sets=TEXTS,
+    ordinals=INTEGERS,
+    nodes=TEXTS,
+    flavors=TEXTS,
+    shape_of=SMALLS,
+    shapes=JSON,
+)
+_new_claims = insert(claims).from_select(_NEW.c.keys(), select(*_NEW.c))
+_CLAIM = _new_claims.on_conflict_do_update(
+    index_elements=list(claims.primary_key),
+    set_={name: _new_claims.excluded[name] for name in _NEW.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
+)
+_ENDING = Given(kind=TEXT, uid=TEXT)
+_DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
+
+
+async def claim(tx: AsyncConnection, entry: Entry, rows: Sequence[Claimed]) -> None:
+    """Promise space; a later claim of the same beneficiary takes the place of the earlier."""
+    new = [
+        {
+            "kind": row.workload.kind,
+            "uid": row.workload.uid,
+            "queue": row.queue,
+            "generation": row.generation,
+            "until": row.until,
+            "victims": list(row.victims),
+            **to_columns(row.seats),
+        }
+        for row in rows
+    ]
+    if new:
+        await tx.execute(_CLAIM, _NEW.rows(new))
+
+
+async def drop_claims(tx: AsyncConnection, entry: Entry, keys: Collection[WorkloadKey]) -> None:
+    """Promises that were kept, or are no good any more."""
+    if keys:
+        await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))
+
+
+async def open_claims(tx: AsyncConnection) -> tuple[StoredClaim, ...]:
+    """All of them, by beneficiary."""
+    rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
+    return tuple(
+        StoredClaim(
+            workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
+            queue=QueueName(row.queue),
+            generation=row.generation,
+            until=row.until,
+            victims=tuple(AdmissionId(number) for number in row.victims),
+            seats=from_columns(row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes),
+        )
+        for row in rows
+    )
