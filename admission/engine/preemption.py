@@ -110,6 +110,7 @@ class _Turn:
         self.gone: set[AdmissionId] = set()
         self._later: Trial | None = None
         self._herd: Herd | None = None
+        self._lowest: dict[QueueName, int] | None = None
 
     @property
     def later(self) -> Trial:
@@ -126,6 +127,27 @@ class _Turn:
             self.room.parts = self._herd.parts
             self.room.no_later_than(self._herd.until)
         return self._herd
+
+    @property
+    def lowest(self) -> Mapping[QueueName, int]:
+        """The lowest priority that holds anything, by queue: the quick answer while there is no herd."""
+        if self._lowest is None:
+            self._lowest = {}
+            for admission in self.snapshot.admissions.values():
+                known = self._lowest.get(admission.queue, admission.priority)
+                self._lowest[admission.queue] = min(known, admission.priority)
+        return self._lowest
+
+    def hopeless(self, rights: Rights) -> bool:
+        """Whether the queues and priorities alone tell that nobody may be taken back."""
+        own = rights.workload.queue
+        if (
+            rights.starved
+            or rights.could_take_equal()
+            or self.lowest.get(own, rights.workload.priority) < (rights.workload.priority)
+        ):
+            return False
+        return not any(rights.could_take_of(each, of_own=False) for each in self.lowest if each != own)
 
     def serve(self, refused: Refused) -> None:
         """Make room for as many of a class as there are victims for."""
@@ -267,6 +289,8 @@ class _Attempt:
         rights = self.rights(workload, strict=False)
         chosen: list[Unit] = []
         holds: dict[int, bool] = {}  # books are shared by all of a shape
+        if self.turn.hopeless(rights):
+            return []
         of_queue = self.turn.herd.of_queue
         of_own = rights.could_take_own(of_queue.get(workload.queue, ()))
         for queue, units in sorted(of_queue.items()):

@@ -107,6 +107,10 @@ class Rights:
             return True
         return any(self._more_urgent(unit, unit.order[2]) for unit in units)
 
+    def could_take_equal(self) -> bool:
+        """Whether newer ones of equal priority could go, which priorities alone do not tell."""
+        return self.usage.tree.policy(self.workload.queue).within_queue == "lower-or-newer-equal"
+
     def _above_share(self, queue: QueueName) -> bool:
         usage, tree = self.usage, self.usage.tree
         return any(usage.used(queue, account) > tree.deserved(queue, account) for account in self.asked)
