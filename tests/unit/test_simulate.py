@@ -9,7 +9,7 @@ import pytest
 from admission.cli.failures import finish
 from admission.cli.muster import muster
 from admission.simulate import rules
-from admission.simulate.gangs import Segment, Simulation
+from admission.simulate.gangs import STARTUP, Segment, Simulation
 from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
 from queues.quota import Queue
@@ -103,6 +103,29 @@ def test_without_preemption_nobody_is_evicted(tmp_path: Path) -> None:
     segments = played(case, rules.NO_PREEMPTION)
 
     assert len({segment.job for segment in segments}) == len(segments) == len(case.jobs)
+
+
+def test_an_evicted_job_goes_on_from_its_last_checkpoint_after_its_startup(tmp_path: Path) -> None:
+    # b has the whole rack; a's gang gets back what it deserves after 4,000 s, two checkpoints into b's work.
+    jobs = ["j0,b,0,10000,1,8", "j1,b,0,10000,1,8", "j2,a,4000,500,2,8"]
+    case = load(folder(tmp_path, *jobs, nodes=2, quotas="a,16\nb,0\n"))
+
+    segments = played(case)
+
+    assert [(s.start, s.end) for s in segments if s.job == "j2"] == [(4000, 4500)]
+    for job in ("j0", "j1"):
+        first, second = (s for s in segments if s.job == job)
+        assert (first.start, first.end) == (0, 4000)
+        assert (second.start, second.end) == (4500, 4500 + 10000 - 2 * 1800 + STARTUP)
+
+
+def test_nobody_is_evicted_more_often_than_allowed(tmp_path: Path) -> None:
+    jobs = ["j0,b,0,90000,1,8", *(f"j{n},a,{n * 3000},600,1,8" for n in range(1, 9))]
+    case = load(folder(tmp_path, *jobs, nodes=1, quotas="a,8\nb,0\n"))
+
+    segments = played(case)
+
+    assert len([s for s in segments if s.job == "j0"]) == 4
 
 
 def test_the_command_writes_schedule_and_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
