@@ -31,6 +31,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     tree = memo.tree_for(snapshot)
     booked = memo.usage_for(snapshot, tree)
     trial = Trial.open(snapshot.nodes, booked.copy())
+    trial.gauge = memo.gauge_for(snapshot, trial)
     seats = Seats.of(snapshot)
 
     frees = tuple(settlement.frees(snapshot, trial))
@@ -62,7 +63,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         reasons={key: waiting[key] for key in snapshot.pending if key in waiting},
     )
     untils = [each for each in (field_.until, room.until, backfill.until) if each is not None]
-    return plan, Memo(snapshot, plan, min(untils, default=None), tree, booked, field_.prepared)
+    return plan, Memo(snapshot, plan, min(untils, default=None), tree, booked, field_.prepared, trial.gauge)
 
 
 @dataclass(slots=True, eq=False)

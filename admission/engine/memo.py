@@ -10,9 +10,11 @@ from typing import TypeVar
 import numpy as np
 
 from admission.engine.eligible import Prepared
+from admission.engine.fragmentation import Gauge
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
+from admission.engine.trial import Trial
 from queues.quota import Account, Queue, QueueTree
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import Admission, AdmissionId, QueueName, WorkloadKey
@@ -36,6 +38,8 @@ class Memo:
     usage: Usage | None = None
     #: Workloads as they were made ready for the line.
     prepared: Mapping[WorkloadKey, Prepared] = field(default_factory=dict)
+    #: Scores of node states; it follows the free amounts that it is shown.
+    gauge: Gauge | None = None
 
     def answer(self, snapshot: Snapshot) -> Plan | None:
         """The last plan, if the last turn changed nothing and saw the same; only the time is new."""
@@ -70,6 +74,12 @@ class Memo:
         ):
             return self.tree
         return tree_of(snapshot.queues, snapshot.nodes)
+
+    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> Gauge | None:
+        """The measure of fragmentation over the nodes, for what is typical now."""
+        if self.gauge is not None and self.gauge.measures(snapshot.typical, snapshot.nodes):
+            return self.gauge
+        return Gauge.over(snapshot.typical, snapshot.nodes, trial.devices)
 
     def usage_for(self, snapshot: Snapshot, tree: QueueTree) -> Usage:
         """Books of the snapshot's admissions: the last ones, changed where admissions changed."""

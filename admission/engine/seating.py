@@ -11,10 +11,12 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.capacity import Capacity, Part
 from admission.engine.devices import taken
+from admission.engine.fragmentation import UNTOUCHED_BIT
 from admission.engine.placement import Ask, Place, place
 from admission.engine.plan import Reason
 from admission.engine.topology import Amounts, Layout, Level, Mask
 from admission.engine.trial import Trial
+from admission.engine.typical import shape_of
 from queues.quota import Account
 from queues.usage import LimitHit, accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName, Seat
@@ -254,6 +256,7 @@ def _at_once(
     if where.named is not None and not pods.ports and pods.share is None:
         named = (where.named, pods.nodes)
         known.append(trial.capacity(pods.takes, levels, where.usable(pods), named))
+    measured = _measured(where, want, levels)
     ask = Ask(
         pods=len(want.ordinals),
         room=known[0].room if known else where.room(pods),
@@ -270,14 +273,15 @@ def _at_once(
             if part.size > 1 and not (required and indices[part.level] < at)
         ),
         score=layout.score(pods.prefers),
-        cost=where.cost,
+        cost=where.cost if measured is None else measured[0],
         known=known,
     )
     found = place(ask)
     if found is None:
         return _refusal(where, pods, ask, partitions)
     if pods.share is not None:
-        return _on_devices(where, want, found, pods.share)
+        free = None if measured is None or pods.share.devices > 1 else measured[1][found.columns[0]]
+        return _on_devices(where, want, found, pods.share, free if free is None else int(free))
     charged = _charged(layout, found, pods)
     hit = trial.usage.refusal(where.queue, charged)
     if hit is not None:
@@ -296,6 +300,23 @@ def _at_once(
         )
         for ordinal, column in zip(want.ordinals, found.each(), strict=True)
     ]
+
+
+def _measured(where: Where, want: Want, chain: Chain) -> tuple[Amounts, Amounts] | None:
+    """For a single pod that may go anywhere: (N,) what each node costs, and what is free of the best device there.
+
+    A node in a domain that is empty costs more than any other. None: packing alone decides.
+    """
+    trial, pods = where.trial, want.pods
+    if trial.gauge is None or where.cost is not None or len(want.ordinals) > 1:
+        return None
+    shape = shape_of(pods)
+    if shape is None or trial.tree.placement(where.queue) == "spread":
+        return None
+    cost, free = trial.gauge.costs(shape, trial.free)
+    if len(chain) > 1:
+        cost = cost + (trial.gauge.untouched(chain[-2], trial.free).astype(np.int64) << UNTOUCHED_BIT)
+    return cost, free
 
 
 def _on_devices(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.plan import Claim
 from admission.engine.topology import NodeTable
+from admission.engine.typical import Typical
 from queues.quota import Queue
 from queues.resources import Resources
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
@@ -63,3 +64,5 @@ class Snapshot:
     claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
     #: PodDisruptionBudgets that some holder's pods are under.
     budgets: tuple[Budget, ...] = ()
+    #: What pods ask for as a rule, as learned so far; None: nothing is known, and packing alone decides.
+    typical: Typical | None = None

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from admission.engine.capacity import Capacity
 from admission.engine.devices import Devices, devices_of
+from admission.engine.fragmentation import Gauge
 from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
 from queues.quota import Account, QueueTree
 from queues.resources import WHOLE, Resources
@@ -71,6 +72,8 @@ class Trial:
     _empty: dict[tuple[Resources, NodeFilter, int], Capacity] = field(default_factory=dict)
     #: Resources whose devices are shared on some node.
     devices: Mapping[str, Devices] = field(default_factory=dict)
+    #: Tells where a single pod fragments devices least; None: packing alone decides.
+    gauge: Gauge | None = None
     #: (protocol, port) → column → addresses that are taken there.
     _ports: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
@@ -92,6 +95,7 @@ class Trial:
             free=self.free.copy(),
             usage=self.usage.copy(),
             steps=[],
+            gauge=None,
             _changed=[],
             _rooms={},
             _ports={
