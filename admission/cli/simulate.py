@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -13,13 +14,22 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--drf", type=_FOLDER, metavar="DIR", help="Applications that share a cluster that is too small."
 )
+@click.option("--pods", type=_TABLE, metavar="FILE", help="A list of pods that ask for parts of GPUs.")
+@click.option("--nodes", type=_TABLE, metavar="FILE", help="The nodes for --pods.")
 @click.option("--out", type=_FILE, metavar="FILE", help="Where the schedule goes (id,start_s,end_s,nodes).")
 @click.option("--no-preemption", is_flag=True, help="Evict nobody for anybody.")
-@click.option("--seed", type=int, metavar="N", help="Shuffle the input, which must not change the schedule.")
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Shuffle the input: no schedule may change, and with --pods it decides who comes when.",
+)
 @click.option("--summary", "summary_file", type=_FILE, metavar="FILE", help="Where the figures go, as JSON.")
 def simulate(
     case: Path | None,
     drf: Path | None,
+    pods: Path | None,
+    nodes: Path | None,
     out: Path | None,
     no_preemption: bool,
     seed: int | None,
@@ -32,12 +42,19 @@ def simulate(
 
     --drf: one turn shares six tenths of what is asked out to queues of equal weight; exit code 1 if somebody
     gets more than one task more or less than the recorded answer says.
+
+    --pods with --nodes: single pods come until 130 % of the GPUs are asked for, and stay; told is the part of
+    the GPUs that is left.
     """
-    if case is not None and drf is None:
+    if (case, drf, pods).count(None) != 2 or (pods is None) != (nodes is None):
+        raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
+    if case is not None:
         return _case(case, out, no_preemption, seed, summary_file)
-    if drf is not None and case is None:
+    if drf is not None:
         return _drf(drf, out)
-    raise click.UsageError("Expected one of --case DIR and --drf DIR.")
+    assert pods is not None
+    assert nodes is not None
+    return _pods(pods, nodes, 42 if seed is None else seed, summary_file)
 
 
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
@@ -76,3 +93,29 @@ def _drf(folder: Path, out: Path | None) -> int:
         f"at most {error} off what is expected"
     )
     return 0 if error <= 1 else 1
+
+
+def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
+    import json
+
+    from admission.simulate import pods as simulation
+
+    outcome = simulation.play(simulation.load(pods, nodes), seed)
+    left = f"{outcome.left_percent():.2f}"
+    figures = {
+        "pods": pods.name,
+        "seed": seed,
+        "arrived": outcome.arrived,
+        "placed": outcome.placed,
+        "capacity_milli": outcome.capacity,
+        "asked_milli": outcome.asked,
+        "allocated_milli": outcome.allocated,
+        "unallocated_percent": float(left),
+    }
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    click.echo(
+        f"{pods.name}, seed {seed}: {left} % of the GPUs unallocated; {outcome.placed} of {outcome.arrived} "
+        f"pods placed in {outcome.seconds:.1f} s"
+    )
+    return 0
