@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 
-from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.facts import Placing, PodFact, PodPhase, WorkloadFact
+from admission.subgroups import in_subgroups
 from queues.resources import Resources
 from queues.workload import (
     Admission,
@@ -93,18 +94,25 @@ def _sit_by_node(admission: Admission, sitting: dict[int, PodFact], pods: list[P
     return left
 
 
-def shape_name(pod: PodFact) -> str:
-    """Pod set of a group's member: its task, then a digest of what decides where it may go.
+def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
+    """Pod set of a group's member: its task, a digest of what decides where it may go, and its subgroup.
 
-    Members with the same name are interchangeable.
+    Members with the same name are interchangeable. ``fact``: the group, which says what subgroups there are.
     """
-    digest = _digest(pod.takes, pod.nodes, pod.required_topology, pod.preferred_topology)
-    return f"{pod.task or 'member'}-{digest}"
+    digest = _digest(pod.takes, pod.nodes, pod.required_topology, pod.preferred_topology, pod.placing)
+    shape = f"{pod.task or 'member'}-{digest}"
+    subgroups = fact.subgroups if fact is not None else ()
+    labels = dict(pod.labels) if subgroups else {}
+    group = next((found for each in subgroups if (found := each.group_of(labels)) is not None), None)
+    return shape if group is None else f"{shape}+{group}"
 
 
 @lru_cache(maxsize=4096)
-def _digest(takes: Resources, nodes: NodeFilter, required: str | None, preferred: str | None) -> str:
-    shape = repr((sorted(takes.items()), nodes, required, preferred))
+def _digest(
+    takes: Resources, nodes: NodeFilter, required: str | None, preferred: str | None, placing: Placing
+) -> str:
+    more = () if placing == Placing() else (placing,)
+    shape = repr((sorted(takes.items()), nodes, required, preferred, *more))
     return blake2b(shape.encode(), digest_size=5).hexdigest()
 
 
@@ -133,13 +141,13 @@ def group_pod_sets(
     members: dict[str, list[PodFact]] = {}
     for pod in pods:
         if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated:
-            members.setdefault(shape_name(pod), []).append(pod)
+            members.setdefault(shape_name(pod, fact), []).append(pod)
     sets = []
     for name in sorted(members.keys() | held.keys()):
         waiting, mine = members.get(name, []), held.get(name, set())
         template = _pod_set_of(waiting[0], name) if waiting else _pod_set_of_seat(seats[name])
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
-    return _with_task_minimums(sets, fact.task_minimums)
+    return in_subgroups(_with_task_minimums(sets, fact.task_minimums), fact)
 
 
 def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
@@ -171,7 +179,7 @@ def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> 
 
 def task_of(shape: str) -> str:
     """The task in the name of a shape."""
-    return shape.rpartition("-")[0]
+    return shape.partition("+")[0].rpartition("-")[0]
 
 
 def _pod_set_of(pod: PodFact, name: str) -> PodSet:
@@ -182,6 +190,11 @@ def _pod_set_of(pod: PodFact, name: str) -> PodSet:
         nodes=pod.nodes,
         required_topology=pod.required_topology,
         preferred_topology=pod.preferred_topology,
+        prefers=pod.placing.prefers,
+        ports=pod.placing.ports,
+        partitions=pod.placing.partitions,
+        together=pod.placing.together,
+        balanced=pod.placing.balanced,
     )
 
 
@@ -255,7 +268,7 @@ def successors_of(
         return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
     seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
     waiting = Counter(
-        BARE if kind is WorkloadKind.POD else shape_name(pod)
+        BARE if kind is WorkloadKind.POD else shape_name(pod, fact)
         for pod in pods
         if awaits_seat(pod) and pod.uid not in seated
     )

@@ -128,7 +128,8 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
     By its queue's label a template's pods are gated, unless it says that they are released.
     """
     template: dict[str, Any]
-    if len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock):
+    directed = len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock)
+    if directed and not _ranks_matter(fact, open_[0]):
         admission = open_[0]
         nodes = sorted({seat.node for seat in admission.holding()})
         template = {
@@ -149,6 +150,13 @@ def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stoc
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
     }
     return _patch_job(fact, "resume gated", {"suspend": False, "template": template})
+
+
+def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
+    """Whether it counts which pod is on which node: they have numbers, and asked to be close to one another."""
+    pods = fact.pod_sets[0]
+    close = pods.required_topology or pods.preferred_topology or pods.partitions
+    return fact.indexed and bool(close) and len({seat.node for seat in admission.holding()}) > 1
 
 
 def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
@@ -225,7 +233,7 @@ def _seat_wanted(portrait: Portrait, fact: WorkloadFact | None, pod: PodFact, by
         case WorkloadKind.POD:
             return (BARE, None)
         case WorkloadKind.POD_GROUP:
-            return (shape_name(pod), None)
+            return (shape_name(pod, fact), None)
         case _:
             name = fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""
             return (name, pod.index if by_index else None)

@@ -6,7 +6,9 @@ Kept up to date object by object, so that a frozen ``NodeTable`` costs what chan
 from collections.abc import Iterable, Mapping, Sequence
 
 from admission.engine.topology import Node, NodeTable
-from admission.facts import FlavorFact, NodeFact, TopologyFact
+from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.hypernodes import tree_of
+from admission.ports import Ports
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, Seat
 
@@ -18,11 +20,13 @@ class Stock:
         self.nodes: dict[NodeName, NodeFact] = {}
         self.flavors: dict[str, FlavorFact] = {}
         self.topologies: dict[str, TopologyFact] = {}
+        self.hypernodes: dict[str, HyperNodeFact] = {}
         #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
         self.unsaved: set[NodeName] = set()
         self._foreign: dict[NodeName, Resources] = {}
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
+        self.ports = Ports()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
@@ -49,6 +53,13 @@ class Stock:
         self.topologies.pop(name, None)
         if fact is not None:
             self.topologies[name] = fact
+        self._table = None
+
+    def put_hypernode(self, name: str, fact: HyperNodeFact | None) -> None:
+        """A HyperNode appeared, changed or went away."""
+        self.hypernodes.pop(name, None)
+        if fact is not None:
+            self.hypernodes[name] = fact
         self._table = None
 
     def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:
@@ -111,7 +122,8 @@ class Stock:
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""
         if self._table is None:
-            self._table = NodeTable.build(self._rows(), self._levels())
+            tree = tree_of(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
+            self._table = NodeTable.build(self._rows(), self._levels(), tree)
         elif self._changes:
             self._table = self._table.with_used(self._changes)
         self._changes = {}

@@ -19,6 +19,7 @@ from admission.facts import (
     Change,
     FactKind,
     FlavorFact,
+    HyperNodeFact,
     NodeFact,
     PodFact,
     PodPhase,
@@ -182,6 +183,9 @@ class World:
                 case FactKind.FLAVOR, FlavorFact() | None:
                     self.stock.put_flavor(change.key, change.fact)
                     self.news = True
+                case FactKind.HYPERNODE, HyperNodeFact() | None:
+                    self.stock.put_hypernode(change.key, change.fact)
+                    self.news = True
                 case FactKind.TOPOLOGY, TopologyFact() | None:
                     self.stock.put_topology(change.key, change.fact)
                     self.news = True
@@ -243,6 +247,11 @@ class World:
         foreign = (
             fact is not None and fact.node is not None and is_live(fact) and not self.is_booked(fact, owner)
         )
+        ported = None
+        if fact is not None and fact.placing.ports and fact.node is not None and is_live(fact):
+            ported = (fact.node, fact.placing.ports)
+        if self.stock.ports.occupy(uid, ported):
+            self.news = True
         place = (fact.node, fact.takes) if foreign and fact is not None and fact.node is not None else None
         for node in self.stock.charge(uid, place):
             self.news = True
@@ -577,6 +586,7 @@ class World:
         if before is not None:
             self._pending.pop(before.key, None)
             self._holders.pop(before.key, None)
+            self.stock.ports.look(before.key, ())
             if after is None or not after.occupancies:
                 self.budgets.look(before.key, ())
             self._unbooked.pop(before.key, None)
@@ -586,6 +596,7 @@ class World:
                 self._started.pop(place.admission.id, None)
         if after is None:
             return
+        self.stock.ports.look(after.key, after.workload.pod_sets)
         if after.lacking and after.key in self.arrivals:
             self._pending[after.key] = after.workload
         if after.unbooked is not None:
@@ -608,7 +619,7 @@ class World:
             now=now,
             ledger_seq=self.ledger_seq,
             queues={name: fact.queue for name, fact in self.queues.items()},
-            nodes=self.stock.table(),
+            nodes=self.stock.table().with_ports(self.stock.ports.by_node(self.admissions_of)),
             pending=dict(self._pending),
             admissions=dict(self.admissions),
             ended=dict(self._ended),

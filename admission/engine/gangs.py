@@ -191,9 +191,23 @@ def _groups(workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, .
     for pods in workload.pod_sets:
         if pods.name in ordinals:
             group = (True, pods.together) if pods.together is not None else (False, pods.name)
-            want = Want(pods, ordinals[pods.name], lacks.held.get(pods.name, {}))
+            want = Want(
+                pods, ordinals[pods.name], lacks.held.get(pods.name, {}), _companions(workload, lacks, pods)
+            )
             groups.setdefault(group, []).append(want)
     return list(groups.values())
+
+
+def _companions(workload: Workload, lacks: Need, pods: PodSet) -> tuple[NodeName, ...]:
+    """Nodes of seated members of the other pod sets that go together with this one."""
+    if pods.together is None:
+        return ()
+    return tuple(
+        node
+        for each in workload.pod_sets
+        if each.together == pods.together and each is not pods
+        for node in lacks.beside.get(each.name, ())
+    )
 
 
 def _one_by_one(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:

@@ -120,4 +120,5 @@ def _same_nodes(before: NodeTable, after: NodeTable) -> bool:
         before.layout is after.layout
         and before.allocatable is after.allocatable
         and before.used is after.used
+        and before.ports == after.ports
     )

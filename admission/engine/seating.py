@@ -31,6 +31,8 @@ class Want:
     pods: PodSet
     ordinals: Sequence[int]
     held: Mapping[int, NodeName]
+    #: Where members of other pod sets that go together with this one sit.
+    beside: Sequence[NodeName] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +89,7 @@ def seats_for(where: Where, want: Want) -> list[Seat] | Reason:
 def levels_of(pods: PodSet) -> list[str]:
     """Label keys of the levels that the pods of one set ask for among themselves."""
     own = pods.required_topology or pods.preferred_topology
-    return [*([own] if own else []), *(part.level for part in pods.partitions)]
+    return [*([own] if own else []), *(part.level for part in pods.partitions if part.level)]
 
 
 def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
@@ -141,9 +143,11 @@ def _seated(where: Where, want: Want) -> list[Seat] | Reason | LimitHit:
     unknown = unknown_level(layout, levels_of(pods))
     if unknown is not None:
         return unknown
-    softest = [pods.partitions]
-    if not all(part.required for part in pods.partitions):
-        softest.append(tuple(part for part in pods.partitions if part.required))
+    # Parts without a level join whole, and are anywhere.
+    parts = tuple(part for part in pods.partitions if part.level)
+    softest = [parts]
+    if not all(part.required for part in parts):
+        softest.append(tuple(part for part in parts if part.required))
     answer: list[Seat] | Reason | LimitHit | None = None
     mark = where.trial.mark()
     for partitions in softest:

@@ -23,7 +23,7 @@ _ONE_BY_ONE = 16
 
 def seat_together(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
     """Seats for all that is wanted, in one domain of the level they ask for; nothing is taken otherwise."""
-    if len(wants) == 1:
+    if len(wants) == 1 and not wants[0].beside:
         return seats_for(where, wants[0])
     required = next((want.pods.required_topology for want in wants if want.pods.required_topology), None)
     key = required or next((want.pods.preferred_topology for want in wants), None)
@@ -38,7 +38,7 @@ def in_one_domain(where: Where, wants: Sequence[Want], key: str, required: bool)
     unknown = unknown_level(layout, [key])
     if unknown is not None:
         return unknown
-    beside = [node for want in wants for node in want.held.values()]
+    beside = [node for want in wants for node in (*want.held.values(), *want.beside)]
     if required and (reason := scattered(layout, key, beside)) is not None:
         return reason
     answer: Reason | None = None
@@ -135,7 +135,7 @@ def _with_costs(where: Where, companion: PodSet, largest: PodSet) -> Where:
 
 
 def _lost(layout: Layout, room: Amounts, after: Amounts, pods: PodSet) -> Amounts:
-    parts = [part for part in pods.partitions if part.required and part.size > 1]
+    parts = [part for part in pods.partitions if part.required and part.level and part.size > 1]
     keys = {part.level for part in parts}
     for chain in layout.chains if parts else ():
         indices: Mapping[str, int] = {level.key: index for index, level in enumerate(chain)}

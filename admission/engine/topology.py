@@ -160,21 +160,37 @@ class NodeTable:
     ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
 
     @classmethod
-    def build(cls, nodes: Iterable[Node], levels: Sequence[Sequence[str]] = ()) -> "NodeTable":
+    def build(
+        cls,
+        nodes: Iterable[Node],
+        levels: Sequence[Sequence[str]] = (),
+        tree: Sequence[tuple[str, Mapping[NodeName, str]]] = (),
+    ) -> "NodeTable":
         """A table of these nodes, in any order.
 
         ``levels``: label keys of each Topology, outermost first. A domain is told by the labels of all
         levels down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it
-        is missing.
+        is missing. ``tree``: one more topology, told by name: key and domain of each node, outermost first.
         """
         main = tuple(levels[0]) if levels else ()
-        ordered = sorted(nodes, key=lambda node: (_place(node, main), node.name))
+        beyond = [] if levels else tree
+        ordered = sorted(
+            nodes,
+            key=lambda node: (
+                _place(node, main),
+                [(node.name not in domains, domains.get(node.name, "")) for _, domains in beyond],
+                node.name,
+            ),
+        )
         resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
         layout = Layout(
             names=tuple(node.name for node in ordered),
             position={node.name: index for index, node in enumerate(ordered)},
             flavors=tuple(node.flavor for node in ordered),
-            chains=tuple(_chain(ordered, keys) for keys in levels) or (_chain(ordered, ()),),
+            chains=(
+                *(_chain(ordered, keys) for keys in levels),
+                *((_tree(ordered, tree),) if tree or not levels else ()),
+            ),
             labels=Labels([node.labels for node in ordered], [node.name for node in ordered]),
             taints=TaintClasses([node.taints for node in ordered]),
             usable=np.array([node.usable for node in ordered], dtype=np.bool_),
@@ -208,8 +224,8 @@ class NodeTable:
         return replace(table, used=used)
 
     def with_ports(self, ports: Mapping[NodeName, tuple[HostPort, ...]]) -> "NodeTable":
-        """The same nodes with these host ports taken."""
-        return replace(self, ports=ports)
+        """The same nodes with these host ports taken; the same table if they are taken already."""
+        return self if ports == self.ports else replace(self, ports=ports)
 
     def __len__(self) -> int:
         return len(self.layout.names)
@@ -276,18 +292,41 @@ def _chain(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[Level, ...]:
     return (*(_level(nodes, inside, above[: depth + 1]) for depth in range(len(above))), _hosts(nodes))
 
 
+def tier_key(tier: int) -> str:
+    """Key of the level of a tier of Volcano's HyperNodes."""
+    return f"topology.volcano.sh/tier-{tier}"
+
+
+def _tree(nodes: Sequence[Node], tree: Sequence[tuple[str, Mapping[NodeName, str]]]) -> tuple[Level, ...]:
+    return (
+        *(_domains(key, [domains.get(node.name) for node in nodes]) for key, domains in tree),
+        _hosts(nodes),
+    )
+
+
 def _level(nodes: Sequence[Node], inside: Sequence[bool], keys: Sequence[str]) -> Level:
+    return _domains(
+        keys[-1],
+        [
+            "/".join(node.labels[key] for key in keys)
+            if inside[column] and all(key in node.labels for key in keys)
+            else None
+            for column, node in enumerate(nodes)
+        ],
+    )
+
+
+def _domains(key: str, paths: Sequence[str | None]) -> Level:
     ids: dict[str, int] = {}
-    of = np.full(len(nodes), -1, dtype=np.intp)
-    for column, node in enumerate(nodes):
-        if inside[column] and all(key in node.labels for key in keys):
-            path = "/".join(node.labels[key] for key in keys)
+    of = np.full(len(paths), -1, dtype=np.intp)
+    for column, path in enumerate(paths):
+        if path is not None:
             of[column] = ids.setdefault(path, len(ids))
     order = np.argsort(of, kind="stable")
     order = order[int(np.count_nonzero(of < 0)) :]
     starts = np.searchsorted(of[order], np.arange(len(ids)))
-    in_order = len(order) == len(nodes) and bool((order == np.arange(len(nodes))).all())
-    return Level(keys[-1], tuple(ids), of, None if in_order else order, starts)
+    in_order = len(order) == len(paths) and bool((order == np.arange(len(paths))).all())
+    return Level(key, tuple(ids), of, None if in_order else order, starts)
 
 
 def _hosts(nodes: Sequence[Node]) -> Level:

@@ -219,10 +219,6 @@ def _unsupported(spec: _Spec) -> tuple[str, ...]:
             fields.append(f"{where}.dependsOn")
         if task.topologyPolicy not in ("", "none"):
             fields.append(f"{where}.topologyPolicy")
-        if task.partitionPolicy is not None:
-            fields.append(f"{where}.partitionPolicy")
-    if spec.networkTopology is not None:
-        fields.append("spec.networkTopology")
     if spec.runningEstimate is not None:
         fields.append("spec.runningEstimate")
     return tuple(fields)

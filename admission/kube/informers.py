@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.facts import Change, Fact, FactKind, TopologyFact, asks
+from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
 from admission.kube import objects
 from admission.kube.client import Client
 from admission.kube.conduct import budget_fact
 from admission.kube.informer import Informer, Kept, Kind, Shift, Timing
 from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
+from admission.kube.placing import hypernode_fact
 from admission.kube.translate import (
     Context,
     flavor_fact,
@@ -67,6 +68,10 @@ _FACTS: Final = (
     _Facts(
         FactKind.TOPOLOGY,
         _kind("topologies", objects.TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw))),
+    ),
+    _Facts(
+        FactKind.HYPERNODE,
+        _kind("hypernodes", objects.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
     ),
     _workloads("jobs", objects.JOBS, objects.Job, lambda job, raw: job_fact(job), WorkloadKind.JOB),
     _workloads(
@@ -193,7 +198,7 @@ class Informers:
 
     def _sink(self, facts: _Facts) -> Any:
         def deliver(shifts: list[Shift[Any]]) -> None:
-            if facts.fact_kind is FactKind.TOPOLOGY:
+            if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
                 self._recontext()
             for shift in shifts:
                 fact = None if shift.after is None else in_context(shift.after, self.context)
@@ -233,6 +238,9 @@ class Informers:
             name: kept.value for (_, name), kept in self._by_name["topologies"].kept.items()
         }
         first = min(topologies, default=None)
+        hypernodes: list[HyperNodeFact] = [
+            kept.value for kept in self._by_name["hypernodes"].kept.values() if kept.value is not None
+        ]
         return Context(
             priorities={name: found.value for name, found in classes.items()},
             # The API server takes the lowest where several claim to be the default.
@@ -241,6 +249,8 @@ class Informers:
                 name: QueueName(kept.value) for (_, name), kept in self._by_name["namespaces"].kept.items()
             },
             levels=topologies[first].levels if first is not None else (),
+            hypernodes=tuple(sorted({each.tier for each in hypernodes})),
+            tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
         )
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from queues.spec.names import BATCH_VOLCANO, BUS_VOLCANO, MUSTER, SCHEDULING_VOLCANO
+from queues.spec.names import BATCH_VOLCANO, BUS_VOLCANO, MUSTER, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
 
 Quantity = str | int | float
 
@@ -430,6 +430,7 @@ COMMANDS: Final = Resource(BUS_VOLCANO, "commands", "Command")
 FLAVORS: Final = Resource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
 TOPOLOGIES: Final = Resource(MUSTER, "topologies", "Topology", namespaced=False)
 BUDGETS: Final = Resource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+HYPERNODES: Final = Resource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )

@@ -14,6 +14,7 @@ from admission.kube.webhook_configuration import CONFIGURATION, SECRET
 ACCOUNT: Final = "muster"
 _VOLCANO_BATCH: Final = "batch.volcano.sh"
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
+_VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
 _OWN: Final = "muster.dev"
 _SEE: Final = ("list", "watch")
 
@@ -67,6 +68,7 @@ CONTROLLER: Final = (
     Rule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
     Rule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
     Rule("see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE),
+    Rule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
     Rule(
         "create-pods",
         "members of Volcano Jobs; pods without an owner that go back",

@@ -26,7 +26,9 @@ from admission.facts import (
     TopologyFact,
     WorkloadFact,
 )
+from admission.kube.conduct import conduct_of
 from admission.kube.objects import Bare, Condition, Metadata, Node, Pod, PodStatus
+from admission.kube.placing import Tiers, in_tiers, placing_or_nothing
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota import ROOT, Queue
 from queues.resources import PODS, Resources, capacity
@@ -40,7 +42,6 @@ from queues.workload import (
     AdmissionId,
     NodeFilter,
     NodeName,
-    PodSet,
     QueueName,
     Requirement,
     Taint,
@@ -69,6 +70,9 @@ class Context:
     queues: Mapping[str, QueueName] = field(default_factory=dict)
     #: Node label keys of the topology, outermost first, the host last.
     levels: tuple[str, ...] = ()
+    #: Tiers of the HyperNodes, ascending, and those that have a name.
+    hypernodes: tuple[int, ...] = ()
+    tier_names: tuple[tuple[str, int], ...] = ()
 
 
 def node_fact(node: Node) -> NodeFact:
@@ -85,6 +89,17 @@ def node_fact(node: Node) -> NodeFact:
         unschedulable=bool(node.spec.unschedulable),
         ready=_is_true(node.status.conditions, "Ready"),
     )
+
+
+#: Labels in which pods of one template differ.
+_OF_ONE_POD = frozenset(
+    (
+        names.COMPLETION_INDEX,
+        names.TASK_INDEX,
+        "apps.kubernetes.io/pod-index",
+        "statefulset.kubernetes.io/pod-name",
+    )
+)
 
 
 def pod_fact(pod: Pod) -> PodFact:
@@ -146,6 +161,9 @@ def pod_fact(pod: Pod) -> PodFact:
             container.restart_count
             for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         ),
+        conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
+        placing=one(placing_or_nothing(spec, annotations)),
+        labels=one(tuple(sorted((key, value) for key, value in labels.items() if key not in _OF_ONE_POD))),
     )
 
 
@@ -202,17 +220,10 @@ def in_context(fact: Fact, context: Context) -> Fact:
     if queue is None and kind is not WorkloadKind.JOB:
         queue = QueueName(names.DEFAULT_QUEUE)
     priority, obstacle = _priority(fact, context)
-    pod_sets = fact.pod_sets
-    if fact.network_tier is not None:
-        pod_sets = tuple(_within_tier(pods, fact.network_tier, context.levels) for pods in pod_sets)
-    if (queue, priority, obstacle, pod_sets) == (fact.queue, fact.priority, fact.obstacle, fact.pod_sets):
+    fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))
+    if (queue, priority, obstacle) == (fact.queue, fact.priority, fact.obstacle):
         return fact
-    return replace(fact, queue=queue, priority=priority, obstacle=obstacle, pod_sets=pod_sets)
-
-
-def level_of_tier(levels: tuple[str, ...], tier: int) -> str | None:
-    """The node label key of Volcano's tier: 1 is the innermost level above the host. None: no such level."""
-    return levels[-1 - tier] if 0 < tier < len(levels) else None
+    return replace(fact, queue=queue, priority=priority, obstacle=obstacle)
 
 
 def explained(error: msgspec.DecodeError) -> str:
@@ -380,13 +391,3 @@ def _priority(fact: WorkloadFact, context: Context) -> tuple[int, tuple[str, str
         return value, fact.obstacle
     message = f"priority class {fact.priority_class} does not exist; create it or name another"
     return context.default_priority, fact.obstacle or ("UnknownPriorityClass", message)
-
-
-def _within_tier(pods: PodSet, network_tier: tuple[str, int], levels: tuple[str, ...]) -> PodSet:
-    mode, tier = network_tier
-    level = level_of_tier(levels, tier)
-    if level is None:
-        return pods
-    if mode == "soft":
-        return replace(pods, preferred_topology=pods.preferred_topology or level)
-    return replace(pods, required_topology=pods.required_topology or level)

@@ -1,6 +1,5 @@
 """Objects → facts: batch/v1 Jobs, Volcano Jobs and PodGroups. Pure; what cannot be used says why."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -8,18 +7,19 @@ from typing import Final
 
 import msgspec
 
-from admission.facts import WorkloadFact
+from admission.facts import SubGroup, WorkloadFact
 from admission.jobs.job import JobSpec, TaskSpec, read_job
 from admission.jobs.plugins import unsupported_plugins
+from admission.kube.conduct import conduct_of
 from admission.kube.objects import (
     Bare,
     Job,
     Metadata,
-    NetworkTopology,
     PodGroup,
     PodTemplate,
     VolcanoJob,
 )
+from admission.kube.placing import partitions_of_tasks, placed, placing_of, subgroups_of, tier_of
 from admission.kube.translate import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
@@ -95,6 +95,7 @@ def job_fact(job: Job) -> WorkloadFact:
         obstacle=obstacle or problem,
         indexed=indexed,
         directed=directed,
+        conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return _of_possible_size(fact, "spec.parallelism")
 
@@ -112,11 +113,12 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         created=seconds(meta.creation_timestamp),
         minimum=0,
         phase=phase,
-        network_tier=_tier(job.spec.network_topology),
+        network_tier=tier_of(job.spec.network_topology),
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         finished=phase in _ENDED,
         deleting=meta.deletion_timestamp is not None,
+        conduct=conduct_of(meta.annotations, meta.labels),
         document=_without_managed_fields(raw),
     )
     try:
@@ -128,7 +130,11 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         for position, task in enumerate(spec.tasks)
     ]
     minimums = _task_minimums(spec)
-    pod_sets = tuple(replace(found[0], minimum=least) for found, least in zip(sets, minimums, strict=True))
+    parts = partitions_of_tasks(fact.document)
+    pod_sets = tuple(
+        replace(found[0], minimum=least, partitions=found[0].partitions if part is None else (part,))
+        for found, least, (part, _) in zip(sets, minimums, parts, strict=True)
+    )
     problem = next((found[2] for found in sets if found[2] is not None), None)
     fact = replace(
         fact,
@@ -138,7 +144,10 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         # All of the spec: pods are made from it, so a change of any part must be told.
         generation=_digest_of_spec(fact.document),
         obstacle=_contradiction(spec) or problem,
-        unsupported=_unsupported(spec, fact.network_tier),
+        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+        partition_tiers={
+            pods.name: tier for pods, (_, tier) in zip(pod_sets, parts, strict=True) if tier is not None
+        },
     )
     return _of_possible_size(fact, "spec.tasks")
 
@@ -151,15 +160,15 @@ def pod_group_fact(group: PodGroup) -> WorkloadFact:
         reference.kind == "Job" and reference.api_version.startswith("batch.volcano.sh/")
         for reference in meta.owner_references or ()
     )
-    unsupported = []
-    if spec.network_topology is not None:
-        unsupported.append("spec.networkTopology")
-    if spec.sub_group_policy:
-        unsupported.append("spec.subGroupPolicy")
     task_minimums = spec.min_task_member or {}
     obstacle: _Obstacle = None
     if minimum < 0:
         obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+    subgroups: tuple[SubGroup, ...] = ()
+    try:
+        subgroups = subgroups_of(spec.sub_group_policy)
+    except msgspec.DecodeError as error:
+        obstacle = (INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
         key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
         namespace=meta.namespace,
@@ -171,12 +180,14 @@ def pod_group_fact(group: PodGroup) -> WorkloadFact:
         # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
         task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
         phase=(group.status and group.status.phase) or "",
-        generation=_digest(minimum, sorted(task_minimums.items())),
+        network_tier=tier_of(spec.network_topology),
+        subgroups=subgroups,
+        generation=_digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
         resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
         obstacle=obstacle,
-        unsupported=tuple(unsupported),
         owned_by_job=owned,
+        conduct=conduct_of(meta.annotations, meta.labels),
     )
 
 
@@ -246,12 +257,6 @@ def _queue(written: str | None, meta: Metadata) -> QueueName | None:
     return QueueName(named) if said else None
 
 
-def _tier(topology: NetworkTopology | None) -> tuple[str, int] | None:
-    if topology is None or topology.highest_tier_allowed is None:
-        return None
-    return topology.mode or "hard", topology.highest_tier_allowed
-
-
 def _pod_set(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, _Obstacle]:
     """The pod set of a template, the template's priority class, and what is wrong with it."""
     read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
@@ -269,11 +274,15 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, _Obst
             return empty, "", (INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one")
         takes = requests_of(spec)
         nodes = node_filter_of(spec)
+        annotations = template.metadata.annotations if template.metadata else None
+        placing = placing_of(spec, annotations)
     except msgspec.DecodeError as error:
         return empty, "", (INVALID_SPEC, f"{where}.{explained(error)}")
     except InvalidQuantity as error:
         return empty, "", (INVALID_SPEC, f"{where}.spec: {error}")
-    required, preferred = topology_of(template.metadata.annotations if template.metadata else None)
+    except InvalidDocument as error:
+        return empty, "", (INVALID_SPEC, f"{where}.{error}")
+    required, preferred = topology_of(annotations)
     pods = PodSet(
         name=name,
         count=0,
@@ -282,7 +291,7 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, _Obst
         required_topology=required,
         preferred_topology=preferred,
     )
-    return pods, spec.priority_class_name or "", _impossible(takes, where)
+    return placed(pods, placing), spec.priority_class_name or "", _impossible(takes, where)
 
 
 def _impossible(takes: Resources, where: str) -> _Obstacle:
@@ -339,14 +348,6 @@ def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
     return None
 
 
-def _unsupported(spec: JobSpec, tier: tuple[str, int] | None) -> tuple[str, ...]:
-    fields: Sequence[str] = (*spec.unsupported, *unsupported_plugins(spec))
-    if tier is not None and len(spec.tasks) == 1:
-        # With one task, its level holds for the whole Job; see translate.in_context.
-        fields = [name for name in fields if name != "spec.networkTopology"]
-    return tuple(fields)
-
-
 class _Document(msgspec.Struct, rename="camel"):
     """A whole object whose parts stay as they were written."""
 
@@ -383,4 +384,6 @@ def _plain(part: object) -> object:
         return part
     shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
     nodes: NodeFilter = part.nodes
-    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), nodes)
+    close = (part.prefers, part.ports, part.partitions, part.together, part.balanced)
+    more = (close,) if any(close) else ()
+    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), nodes, *more)

@@ -16,10 +16,9 @@ from queues.spec import names
 from queues.spec.defaults import namespace_queue
 from queues.spec.document import Document, documents_of
 from queues.spec.model import shown
-from queues.spec.podgroup import PodGroup
 from queues.spec.queue import Queue
 from queues.spec.topology import Topology
-from queues.spec.unsupported import unsupported, unsupported_in_podgroup, unsupported_in_queue
+from queues.spec.unsupported import unsupported, unsupported_in_queue
 from queues.spec.validation import KINDS, Known, defaulted, kind_of, unknown_fields, violations_of
 from queues.spec.volcano_job import VolcanoJob
 from queues.workload import QueueName
@@ -31,7 +30,7 @@ MOST_BYTES = 1_572_864
 MOST_ANNOTATION_BYTES = 262_144
 
 #: Kinds of Volcano's that come later.
-_LATER = ("CronJob", "JobFlow", "JobTemplate", "HyperNode", "Command", "Numatopology", "NodeShard")
+_LATER = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
 _OURS = frozenset(
     (
         names.QUEUE_LABEL,
@@ -305,8 +304,6 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
     match parsed:
         case VolcanoJob():
             return unsupported(parsed)
-        case PodGroup():
-            return unsupported_in_podgroup(parsed)
         case Queue():
             return unsupported_in_queue(parsed)
         case _:

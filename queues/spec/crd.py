@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from queues.spec.flavor import ResourceFlavor
+from queues.spec.hypernode import HyperNode
 from queues.spec.model import Model
 from queues.spec.podgroup import PodGroup
 from queues.spec.queue import Queue
@@ -114,6 +115,19 @@ RESOURCES = (
             Column(name="STATE", path=".status.state"),
             Column(name="WEIGHT", path=".spec.weight", type="integer", priority=1),
             Column(name="PAUSED", path=".spec.policy.paused", type="boolean", priority=1),
+        ),
+    ),
+    Resource(
+        model=HyperNode,
+        group="topology.volcano.sh",
+        version="v1alpha1",
+        kind="HyperNode",
+        plural="hypernodes",
+        short=("hn",),
+        columns=(
+            Column(name="TIER", path=".spec.tier", type="integer"),
+            Column(name="TIERNAME", path=".spec.tierName"),
+            _AGE,
         ),
     ),
     Resource(

@@ -5,6 +5,7 @@ from typing import Final
 BATCH_VOLCANO: Final = "batch.volcano.sh/v1alpha1"
 SCHEDULING_VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 BUS_VOLCANO: Final = "bus.volcano.sh/v1alpha1"
+TOPOLOGY_VOLCANO: Final = "topology.volcano.sh/v1alpha1"
 MUSTER: Final = "muster.dev/v1alpha1"
 BATCH: Final = "batch/v1"
 CORE: Final = "v1"
@@ -29,6 +30,12 @@ GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 #: Annotations of a pod template: a node label key that is a level of a Topology.
 REQUIRED_TOPOLOGY: Final = "muster.dev/required-topology"
 PREFERRED_TOPOLOGY: Final = "muster.dev/preferred-topology"
+#: Parts of the pods of a template, each in one domain: ``8=topology.muster.dev/rack,2=kubernetes.io/hostname``.
+PARTITIONS: Final = "muster.dev/partitions"
+#: Templates of one Job with the same name here go into one domain of their level together.
+TOGETHER: Final = "muster.dev/together"
+#: ``"true"``: evenly over the fewest domains of the level.
+BALANCED: Final = "muster.dev/balanced"
 
 #: How long the work runs, and how much of it is lost on eviction; Go durations (``2h``, ``30m``).
 RUN_TIME: Final = "muster.dev/run-time"

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from queues.errors import InvalidDocument
 from queues.resources import PODS, Resources, amount
 from queues.spec.metadata import ObjectMeta
 from queues.spec.model import Flag, Int32, Labels, Model, Text
-from queues.spec.names import CORE, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
-from queues.workload import NodeFilter, Requirement, Toleration
+from queues.spec.names import CORE, PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from queues.workload import HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
 
 
 def _number_or_text(value: Any) -> Any:
@@ -37,6 +38,15 @@ class ResourceRequirements(Model):
     limits: PodQuantities = Field(default_factory=dict)
 
 
+class ContainerPort(Model):
+    """A port of a container; of interest if it is one of the node too."""
+
+    container_port: int = 0
+    host_port: int | None = None
+    protocol: Text = "TCP"
+    host_ip: Text = Field(default="", alias="hostIP")
+
+
 class Container(Model):
     """A container, as far as admission needs it."""
 
@@ -45,6 +55,7 @@ class Container(Model):
     #: Of init containers: ``Always`` makes a sidecar.
     restart_policy: Text | None = None
     resources: ResourceRequirements | None = None
+    ports: tuple[ContainerPort, ...] = ()
 
 
 class SelectorRequirement(Model):
@@ -68,10 +79,18 @@ class NodeSelector(Model):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
+class PreferredTerm(Model):
+    """A term that nodes should meet, and how much that counts."""
+
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
 class NodeAffinity(Model):
     """Node affinity; only what is required keeps a pod off a node."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
 class Affinity(Model):
@@ -216,6 +235,53 @@ def node_filter_of(spec: _ChoosesNodes) -> NodeFilter:
             for one in spec.tolerations or ()
         ),
     )
+
+
+def preferences_of(affinity: Any) -> tuple[Preference, ...]:
+    """Preferred node affinity. A term without expressions says nothing, as in the core API."""
+    node_affinity = affinity.node_affinity if affinity is not None else None
+    terms = node_affinity and node_affinity.preferred_during_scheduling_ignored_during_execution
+    return tuple(
+        Preference(one.weight, requirements)
+        for one in terms or ()
+        if (
+            requirements := _requirements(one.preference.match_expressions, field=False)
+            + _requirements(one.preference.match_fields, field=True)
+        )
+    )
+
+
+def host_ports_of(spec: _TakesResources) -> tuple[HostPort, ...]:
+    """Ports of the node that one pod has, sorted. On the host's network every port is one of the node."""
+    host_network = bool(getattr(spec, "host_network", False))
+    sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    found = {
+        HostPort(number, port.protocol or "TCP", port.host_ip or "")
+        for container in (*spec.containers, *sidecars)
+        for port in container.ports or ()
+        if (number := port.host_port or (port.container_port if host_network else 0))
+    }
+    return tuple(sorted(found, key=lambda port: (port.port, port.protocol, port.ip)))
+
+
+def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...]:
+    """Parts of the pods of a template, outermost first. Raises InvalidDocument."""
+    text = (annotations or {}).get(PARTITIONS)
+    if not text:
+        return ()
+    parts: list[Partition] = []
+    for one in text.split(","):
+        size, _, level = (word.strip() for word in one.partition("="))
+        number = int(size) if size.isdecimal() and len(size) < 10 else 0
+        if not number or not level or (parts and (parts[-1].size % number or parts[-1].size == number)):
+            raise InvalidDocument(
+                where=f"metadata.annotations[{PARTITIONS}]",
+                found=repr(text),
+                expected="parts such as 8=topology.muster.dev/rack,2=kubernetes.io/hostname, "
+                "the larger first, each size dividing the one before",
+            )
+        parts.append(Partition(size=number, level=level))
+    return tuple(parts)
 
 
 def topology_of(annotations: Mapping[str, str] | None) -> tuple[str | None, str | None]:

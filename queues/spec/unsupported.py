@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from queues.spec.podgroup import PodGroup
 from queues.spec.queue import Queue
 from queues.spec.volcano_job import TaskSpec, VolcanoJob
 
@@ -17,16 +16,6 @@ ACTING_FLAGS = {
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
     """Field paths of a Job that do nothing yet."""
     return tuple(_of_job(job))
-
-
-def unsupported_in_podgroup(group: PodGroup) -> tuple[str, ...]:
-    """Field paths of a PodGroup that do nothing yet."""
-    found = []
-    if group.spec.network_topology is not None:
-        found.append("spec.networkTopology")
-    if group.spec.sub_group_policy:
-        found.append("spec.subGroupPolicy")
-    return tuple(found)
 
 
 def unsupported_in_queue(queue: Queue) -> tuple[str, ...]:
@@ -48,10 +37,6 @@ def _of_job(job: VolcanoJob) -> Iterator[str]:
         yield "spec.policies"
     for index, task in enumerate(spec.tasks):
         yield from _of_task(task, f"spec.tasks[{index}]")
-    topology = spec.network_topology
-    # One task in one domain of a tier by number is as good as a required topology; more is not yet.
-    if topology is not None and (topology.highest_tier_allowed is None or len(spec.tasks) != 1):
-        yield "spec.networkTopology"
     if spec.running_estimate:
         yield "spec.runningEstimate"
     for name, arguments in spec.plugins.items():
@@ -72,5 +57,3 @@ def _of_task(task: TaskSpec, path: str) -> Iterator[str]:
         yield f"{path}.dependsOn"
     if task.topology_policy not in ("", "none"):
         yield f"{path}.topologyPolicy"
-    if task.partition_policy is not None:
-        yield f"{path}.partitionPolicy"

@@ -10,6 +10,7 @@ from queues.quota import Queue as DomainQueue
 from queues.spec import defaults
 from queues.spec.batch_job import BatchJob
 from queues.spec.flavor import ResourceFlavor
+from queues.spec.hypernode import HyperNode
 from queues.spec.job_rules import job_update_violations, job_violations, queue_reference_violations
 from queues.spec.model import Model, path_of, shown
 from queues.spec.names import (
@@ -21,6 +22,7 @@ from queues.spec.names import (
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     SCHEDULING_VOLCANO,
+    TOPOLOGY_VOLCANO,
 )
 from queues.spec.pod import Pod
 from queues.spec.pod_rules import annotation_violations, pod_spec_violations, template_violations
@@ -53,6 +55,7 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
     (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
     (SCHEDULING_VOLCANO, "Queue"): Queue,
+    (TOPOLOGY_VOLCANO, "HyperNode"): HyperNode,
     (MUSTER, "ResourceFlavor"): ResourceFlavor,
     (MUSTER, "Topology"): Topology,
     (BATCH, "Job"): BatchJob,

@@ -90,6 +90,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-queues": _sees(objects.QUEUES),
     "see-flavors": _sees(objects.FLAVORS),
     "see-topologies": _sees(objects.TOPOLOGIES),
+    "see-hypernodes": _sees(objects.HYPERNODES),
     "see-budgets": _sees(objects.BUDGETS),
     "create-pods": [_creates(objects.PODS.path("default"))],
     "patch-pods": [_patches(_in(objects.PODS))],

@@ -6,9 +6,8 @@ from pydantic import ValidationError
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota import Limits
 from queues.resources import MOST, Resources, amount, quantity
-from queues.spec.podgroup import PodGroup
 from queues.spec.queue import Queue
-from queues.spec.unsupported import unsupported, unsupported_in_podgroup, unsupported_in_queue
+from queues.spec.unsupported import unsupported, unsupported_in_queue
 from queues.spec.violations import is_extended, is_qualified_name, seconds_of
 from queues.spec.volcano_job import VolcanoJob
 
@@ -103,14 +102,9 @@ def test_fields_that_do_nothing_yet_are_told():
     assert unsupported(job) == (
         "spec.policies",
         "spec.tasks[0].dependsOn",
-        "spec.networkTopology",
         "spec.runningEstimate",
         "spec.plugins.mpi",
         "spec.plugins.svc --new-flag",
-    )
-    assert unsupported_in_podgroup(PodGroup.read({"spec": {"minMember": 3}})) == ()
-    assert unsupported_in_podgroup(PodGroup.read({"spec": {"networkTopology": {}}})) == (
-        "spec.networkTopology",
     )
     assert unsupported_in_queue(Queue.read({"spec": {"dequeueStrategy": "traverse"}})) == ()
     assert unsupported_in_queue(

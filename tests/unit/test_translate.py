@@ -7,12 +7,12 @@ import pytest
 
 from admission.facts import NodeFact, PodFact, PodPhase
 from admission.kube.objects import Node, Pod
+from admission.kube.placing import Tiers
 from admission.kube.translate import (
     Context,
     explained,
     flavor_fact,
     in_context,
-    level_of_tier,
     node_fact,
     pod_fact,
     queue_fact,
@@ -307,8 +307,16 @@ def test_flavors_and_topologies_are_read() -> None:
 
 def test_tier_1_is_the_innermost_level_above_the_host() -> None:
     levels = ("block", "rack", "host")
-    assert [level_of_tier(levels, tier) for tier in range(4)] == [None, "rack", "block", None]
-    assert level_of_tier((), 1) is None
+    assert [Tiers(levels).level(tier) for tier in range(4)] == ["host", "rack", "block", None]
+    assert Tiers().level(1) is None
+
+
+def test_tiers_are_those_of_hypernodes_where_there_are_any() -> None:
+    tiers = Tiers(("block", "rack", "host"), (1, 3), (("spine", 3),))
+    keys = ["kubernetes.io/hostname", *(f"topology.volcano.sh/tier-{tier}" for tier in (1, 1, 3, 3))]
+    assert [tiers.level(tier) for tier in range(5)] == keys
+    assert tiers.level("spine") == "topology.volcano.sh/tier-3"
+    assert tiers.level("moon") == "tier moon"
 
 
 def test_a_complaint_names_field_found_and_expected() -> None:
