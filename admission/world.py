@@ -518,6 +518,10 @@ class World:
         stale |= self.refusals.expire(now)
         for key in sorted(stale):
             before, portrait = self.portraits.get(key), self._portray(key, now)
+            if portrait is not None and portrait.misplaced:
+                until = now + self.patience.detour
+                if self.refusals.note(key, portrait.occupancies, until):
+                    portrait = self._portray(key, now)
             if before is not None and portrait is not None and before.workload == portrait.workload:
                 # The engine's memo goes by identity.
                 portrait = replace(portrait, workload=before.workload)
@@ -534,9 +538,6 @@ class World:
             self.unsaved.departed.pop(key, None)
             if portrait.timed:
                 self._timed.add(key)
-            if portrait.misplaced:
-                self.refusals.note(key, portrait.occupancies, now + self.patience.detour)
-                self._stale.add(key)
             if key not in self.arrivals:
                 self.unsaved.arrivals[key] = None
             elif before is None or before.described() != portrait.described():
