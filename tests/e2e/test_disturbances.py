@@ -234,6 +234,29 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
     assert len(released) == 2
 
 
+def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(
+    idle_scheduler: Stack, yard: Yard
+) -> None:
+    """What a foreign pod takes need not be in any books: here it is a port of the node."""
+    yard.add_nodes(2)
+    yard.add_queue()
+    port = [{"containerPort": 8080, "hostPort": 8080}]
+    gang = volcano_job(yard, "train", 1, 4)
+    gang["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = port
+    yard.add(gang)
+    wait_released(yard, "train-", 1)
+    [seat] = yard.seats_of("train-worker-0")
+    foreign = pod(yard, "foreign", 0, nodeName=seat)
+    foreign["spec"]["containers"][0]["ports"] = port
+    yard.add(foreign)
+    yard.wait_running("foreign", 1)
+
+    idle_scheduler.cluster.resume("kube-scheduler")
+    yard.wait_running("train-", 1)
+    assert yard.nodes_of("train-")["train-worker-0"] != seat
+    assert len(yard.books.admissions(yard.name, "train")) == 2, "the first retry found another place"
+
+
 def test_a_node_that_is_removed_costs_its_seats_and_nothing_else(yard: Yard) -> None:
     yard.add_nodes(3)
     yard.add_queue()

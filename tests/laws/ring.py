@@ -5,6 +5,7 @@ What is left out is what talks: informers and HTTP. A crash forgets everything t
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, cast
 
@@ -314,8 +315,9 @@ class Ring:
         now = self.cluster.now
         kept = self.world
         kept.refresh(now)
-        # Only a hint, and not stored.
+        # Only hints, and not stored.
         fresh.left_at = dict(kept.left_at)
+        fresh.refusals = deepcopy(kept.refusals)
         fresh.refresh(now)
         news = kept.news
         mine, theirs = seen(kept), seen(fresh)
