@@ -8,7 +8,7 @@ from deploy.local.stack import CommandFailed, Stack
 from queues.errors import ApiError
 from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish_all
 from tests.e2e.scene import is_stopped
-from tests.e2e.yard import GPU, Yard, batch_job, finish, grouped, path, pod, pod_group, volcano_job
+from tests.e2e.yard import GPU, HOST, Yard, batch_job, finish, grouped, path, pod, pod_group, volcano_job
 from tests.waiting import until
 
 
@@ -234,27 +234,49 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
     assert len(released) == 2
 
 
+def unfriendly(yard: Yard, node: str) -> str:
+    """A foreign pod beside which the stock scheduler puts no pod of ``train``, though the node has room."""
+    others = {"labelSelector": {"matchLabels": {"volcano.sh/job-name": "train"}}, "topologyKey": HOST}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
+    yard.add(pod(yard, "foreign", 0, nodeName=node, affinity=rule))
+    yard.wait_running("foreign", 1)
+    return node
+
+
 def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(
     idle_scheduler: Stack, yard: Yard
 ) -> None:
-    """What a foreign pod takes need not be in any books: here it is a port of the node."""
     yard.add_nodes(2)
     yard.add_queue()
-    port = [{"containerPort": 8080, "hostPort": 8080}]
-    gang = volcano_job(yard, "train", 1, 4)
-    gang["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = port
-    yard.add(gang)
+    yard.add(volcano_job(yard, "train", 1, 4))
     wait_released(yard, "train-", 1)
     [seat] = yard.seats_of("train-worker-0")
-    foreign = pod(yard, "foreign", 0, nodeName=seat)
-    foreign["spec"]["containers"][0]["ports"] = port
-    yard.add(foreign)
-    yard.wait_running("foreign", 1)
+    node = unfriendly(yard, seat)
 
     idle_scheduler.cluster.resume("kube-scheduler")
     yard.wait_running("train-", 1)
-    assert yard.nodes_of("train-")["train-worker-0"] != seat
+    assert yard.nodes_of("train-")["train-worker-0"] != node
     assert len(yard.books.admissions(yard.name, "train")) == 2, "the first retry found another place"
+
+
+def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(
+    idle_scheduler: Stack, yard: Yard
+) -> None:
+    idle_scheduler.cluster.resume("kube-scheduler")
+    yard.add_nodes(3)
+    yard.add_queue()
+    yard.add(volcano_job(yard, "train", 2, 8))
+    yard.wait_running("train-", 2)
+    nodes, uid = yard.nodes_of("train-"), yard.get("Pod", "train-worker-1")["metadata"]["uid"]
+
+    idle_scheduler.cluster.pause("kube-scheduler")
+    yard.delete("Pod", "train-worker-0")
+    yard.wait(lambda: not yard.nodes_of("train-worker-0"), "it to be gone")
+    unfriendly(yard, nodes["train-worker-0"])
+    idle_scheduler.cluster.resume("kube-scheduler")
+    yard.wait_running("train-", 2)
+    assert yard.nodes_of("train-")["train-worker-0"] not in nodes.values()
+    assert yard.get("Pod", "train-worker-1")["metadata"]["uid"] == uid, "the other one stays"
 
 
 def test_a_node_that_is_removed_costs_its_seats_and_nothing_else(yard: Yard) -> None:
