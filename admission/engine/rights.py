@@ -28,6 +28,15 @@ class Rule(StrEnum):
     CLEARED = "Cleared"
 
 
+class Below(StrEnum):
+    """How far reclaim may bring a queue below its share, when whole gangs only can be taken."""
+
+    NEVER = "never"
+    #: Not farther below than it was above.
+    NO_FARTHER = "no-farther"
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByShare:
     """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
@@ -53,8 +62,7 @@ class Rights:
     #: It has waited long enough to have a place cleared.
     starved: bool = False
     by_share: ByShare | None = None
-    #: No queue is brought below its share.
-    strict: bool = True
+    below: Below = Below.NEVER
     #: Whether the last answer of ``rule`` rests on what the shares were at first only.
     initially: bool = False
     _meetings: dict[QueueName, "Meeting | None"] = field(default_factory=dict)
@@ -80,40 +88,7 @@ class Rights:
             and self._reclaims(meeting, unit, priority, taken_of_queue)
         ):
             return Rule.RECLAIMED
-        if self._may_clear(unit, priority) and self.entitled(meeting):
-            return Rule.CLEARED
-        return None
-
-    def could_take_of(self, queue: QueueName, *, of_own: bool = True) -> bool:
-        """Whether anything of a queue could ever be taken, as far as the queue alone tells.
-
-        ``of_own``: something of its own queue may go, which brings that down to its share.
-        """
-        policy = self.usage.tree.policy(self.workload.queue)
-        if self.starved:
-            return True
-        if queue == self.workload.queue:
-            return policy.within_queue != "never"
-        meeting = self.meeting(queue)
-        if policy.reclaim == "never" or meeting is None or not meeting.reclaimable:
-            return False
-        if not (of_own or policy.borrow_max_priority is not None or self.by_share or self.entitled(meeting)):
-            return False
-        return all(self._above_share(name) for name in meeting.theirs)
-
-    def could_take_own(self, units: Iterable[Unit]) -> bool:
-        """Whether any of these units of its own queue could go for it."""
-        if self.starved:
-            return True
-        return any(self._more_urgent(unit, unit.order[2]) for unit in units)
-
-    def could_take_equal(self) -> bool:
-        """Whether newer ones of equal priority could go, which priorities alone do not tell."""
-        return self.usage.tree.policy(self.workload.queue).within_queue == "lower-or-newer-equal"
-
-    def _above_share(self, queue: QueueName) -> bool:
-        usage, tree = self.usage, self.usage.tree
-        return any(usage.used(queue, account) > tree.deserved(queue, account) for account in self.asked)
+        return Rule.CLEARED if self._may_clear(unit, priority) else None
 
     def why(self, rule: Rule, victim: QueueName) -> tuple[str, dict[str, Any]]:
         """The sentence for whoever is taken back, and its numbers as they were before."""
@@ -185,15 +160,19 @@ class Rights:
                 excess = usage.used(name, account) - tree.deserved(name, account)
                 if excess > 0:
                     above = True
-                    if self.strict and excess < unit.amount(account):
-                        return False
+                    if self.below is not Below.ANY:
+                        most = excess if self.below is Below.NEVER else 2 * excess
+                        if unit.amount(account) > most:
+                            return False
             if not above:
                 return False
         return True
 
     def _may_clear(self, unit: Unit, priority: int) -> bool:
-        # Only what is smaller goes, so that no two can ever clear each other's place in turns.
-        return self.starved and priority <= self.workload.priority and unit.size < self.size
+        # Only single pods of smaller size go, and those never have a place cleared: no two can do it in turns.
+        return (
+            self.starved and unit.pods == 1 and priority <= self.workload.priority and unit.size < self.size
+        )
 
     def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
         mine, theirs = meeting.mine[-1], meeting.theirs[-1]

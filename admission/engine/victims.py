@@ -22,9 +22,9 @@ from queues.workload import (
     WorkloadKey,
 )
 
-#: Work lost counts in steps of so many seconds; a restart costs one step in any case, so work that began at about
-#: the same time costs the same and priority decides.
-LOST_STEP_SECONDS = 300
+#: A disturbance costs ten minutes of a device beside the work that is lost: one victim of eight devices is better
+#: than eight of one.
+_DISTURBANCE = 600 * 16_000
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,7 @@ class Unit:
     parts: tuple[Part, ...]
     #: Above the minimum of its gang, which goes on without it.
     elastic: bool
-    #: Work lost: size × steps since the last checkpoint.
+    #: Work lost, size × seconds since the last checkpoint, and the disturbance itself.
     cost: int
     size: int
     pods: int
@@ -158,12 +158,12 @@ def _spare(workload: Workload, core: Sequence[Part], part: Part) -> bool:
 
 
 def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: int, *, elastic: bool) -> Unit:
-    cost = size = pods = 0
+    cost, size, pods = _DISTURBANCE, 0, 0
     for part in parts:
         lost = max(0, now - part.admission.opened_at)
-        if workload.checkpoint_interval is not None:
-            lost = min(lost, workload.checkpoint_interval)
-        cost += part.size * (1 + lost // LOST_STEP_SECONDS)
+        if workload.checkpoint_interval:
+            lost %= workload.checkpoint_interval
+        cost += part.size * lost
         size += part.size
         pods += len(part.seats)
     newest = parts[-1].admission

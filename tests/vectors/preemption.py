@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from admission.engine.rights import ByShare, Rights
+from admission.engine.rights import Below, ByShare, Rights
 from admission.engine.search import Search
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
@@ -93,14 +93,14 @@ def chosen(case: Case) -> list[str]:
     later = Trial.open(NodeTable.empty(), usage)
     running = herd(snapshot, tree, {})
     found: list[tuple[tuple[int, int], list[str]]] = []
-    for strict in (True, False):
+    for below in (Below.NEVER, Below.ANY):
         for by_share in _ways(case):
             rights = Rights(
                 workload=incoming,
                 usage=usage,
                 asked=contested,
                 size=size_of([Resources(case["incoming"]["requests"])]),
-                strict=strict,
+                below=below,
                 by_share=by_share,
             )
             search = Search(later, running, rights, lambda: usage.refusal(incoming.queue, asked) is None)

@@ -1,0 +1,328 @@
+"""The search for victims for one class of refused workloads: equal shapes in one queue, in one flavor."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from admission.engine import gangs, reasons
+from admission.engine.claims import per_node
+from admission.engine.gangs import Need
+from admission.engine.making import Turn
+from admission.engine.plan import Admit, Claim, Evict, Reason
+from admission.engine.rights import Below, Rights, asks_of
+from admission.engine.roll import Chosen
+from admission.engine.search import Search, Taken, cheapest_first, domains, sites, take_gains
+from admission.engine.topology import Mask
+from admission.engine.trial import Trial
+from admission.engine.victims import Unit, is_device
+from queues.quota import Account
+from queues.resources import Resources
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import NO_FLAVOR, FlavorName, PodSet, Seat, Workload
+
+#: A claim whose beneficiary is not in by then is given up.
+CLAIM_SECONDS = 600
+
+#: Among so many possible victims several orders of taking them are gone through, if nothing better was found.
+_FEW = 64
+
+#: So many single victims are tried for a single pod, the cheapest first.
+_SINGLES_TRIED = 8
+
+
+def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
+    """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
+    clear_after = turn.trial.tree.policy(workload.queue).clear_after
+    if clear_after is None or sum(len(each) for each in need.least.values()) < 2:
+        return False
+    due = (workload.waiting_since or workload.created) + clear_after
+    if due > turn.snapshot.now:
+        turn.room.no_later_than(due)
+    return due <= turn.snapshot.now
+
+
+def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]":
+    """One for each flavor of the queue, in its order."""
+    need = replace(lacks, missing=lacks.least)
+    pods = max(
+        (pods for pods in workload.pod_sets if pods.name in need.least),
+        key=lambda pods: (
+            pods.required_topology is not None,
+            asks_of(workload, {pods.name: need.least[pods.name]}),
+            pods.name,
+        ),
+    )
+    layout = turn.trial.layout
+    attempts = []
+    for flavor in turn.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
+        mask = layout.allowed(pods.nodes)
+        if flavor != NO_FLAVOR:
+            mask = mask & layout.of_flavor(flavor)
+        asked = accounts({flavor: gangs.takes_of(workload, need.least)})
+        attempt = Attempt(
+            turn=turn,
+            need=need,
+            pods=pods,
+            count=len(need.least[pods.name]),
+            mask=mask,
+            asked=asked,
+            contested=_contested(turn.later, workload, pods, len(need.least[pods.name]), mask, asked),
+            size=asks_of(workload, need.least),
+        )
+        attempts.append(attempt)
+    return attempts
+
+
+def _contested(
+    later: Trial, workload: Workload, pods: PodSet, count: int, mask: Mask, asked: Mapping[Account, int]
+) -> dict[Account, int]:
+    """What of that which is asked is limited or scarce; all devices if it cannot be told."""
+    asked = {account: units for account, units in asked.items() if units > 0}
+    scarce = {
+        resource
+        for resource in pods.takes
+        if _fit(later, Resources({resource: pods.takes[resource]}), pods, mask) < count
+    }
+    found = {
+        account: units
+        for account, units in asked.items()
+        if account.resource in scarce or later.usage.refusal(workload.queue, {account: units}) is not None
+    }
+    if found:
+        return found
+    devices = {account: units for account, units in asked.items() if is_device(account.resource)}
+    return devices or asked
+
+
+def _fit(later: Trial, takes: Resources, pods: PodSet, mask: Mask) -> int:
+    """Pods of these requests that have room now, in the best domain if there has to be one."""
+    room = later.room(takes, mask)
+    found = later.layout.chain(pods.required_topology) if pods.required_topology is not None else None
+    if found is None:
+        return int(room.sum())
+    return int(found[0][found[1]].sums(room).max(initial=0))
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """The search for one class."""
+
+    turn: Turn
+    need: Need
+    #: The pod set that is hardest to place, how many of it, and where they may go.
+    pods: PodSet
+    count: int
+    mask: Mask
+    asked: dict[Account, int]
+    contested: dict[Account, int]
+    size: int
+    #: Single victims for single pods that were not tried yet, the cheapest first.
+    _line: tuple[Iterator[int], Below] = (iter(()), Below.NEVER)
+    _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
+
+    def rights(self, workload: Workload) -> Rights:
+        """What the workload may do."""
+        return Rights(
+            workload=workload,
+            usage=self.turn.later.usage,
+            asked=self.contested,
+            size=self.size,
+            starved=starved_now(workload, self.need, self.turn),
+        )
+
+    def serve(self, workload: Workload) -> bool:
+        """Make room for one. True: it has a claim now, or it fits when what leaves is gone."""
+        if self._may_fit(workload) and isinstance(gangs.admit(workload, self.need, self.turn.later), Admit):
+            # What it takes of that which is leaving is not offered to the next.
+            return True
+        later, roll, rights = self.turn.later, self.turn.roll, self.rights(workload)
+        single = self.count == 1 and len(self.need.least) == 1 and not self.need.beside
+        search = Search(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
+        if single and self._one_for_one(search):
+            return True
+        waited = self.turn.snapshot.now - (workload.waiting_since or workload.created)
+        long = waited >= (later.tree.policy(workload.queue).clear_after or 0)
+        ways = (Below.NEVER, Below.NO_FARTHER, *((Below.ANY,) if long else ()))
+        most = roll.allowed(rights, below=ways[-1])
+        if not most.any() or not self._enough(most):
+            return False
+        for rights.below in ways:
+            chosen = roll.allowed(rights, below=rights.below)
+            if not chosen.any() or not self._enough(chosen):
+                continue
+            if single:
+                request = later.request(self.pods.takes)
+                self._line = iter(roll.singles(chosen, later, request, self.mask)), rights.below
+                if self._one_for_one(search):
+                    return True
+            if self._choose(search, chosen):
+                search.spare(self._needed)
+                self._promise(workload, search.taken)
+                return True
+            search.put_all_back()
+        return False
+
+    def _enough(self, chosen: Chosen) -> bool:
+        """Whether enough pods would have room if all of these were gone."""
+        later = self.turn.later
+        room = self.turn.roll.could_hold(chosen, later, later.request(self.pods.takes), self.mask)
+        if self.pods.required_topology is None:
+            return int(room.sum()) >= self.count
+        known = later.layout.chain(self.pods.required_topology)
+        return known is not None and int(known[0][known[1]].sums(room).max(initial=0)) >= self.count
+
+    def _one_for_one(self, search: Search) -> bool:
+        """The quick way for a single pod: the next cheapest single victim whose node has room then.
+
+        The next of the class goes on where this one ends.
+        """
+        later, roll, workload = self.turn.later, self.turn.roll, search.rights.workload
+        line, search.rights.below = self._line
+        request, tried = later.request(self.pods.takes), 0
+        for index in line:
+            column = int(roll.columns[roll.single[index]])
+            takes = roll.takes[:, roll.single[index]]
+            if roll.gone[index] or not (later.free[:, column] + takes >= request).all():
+                continue
+            if search.take(roll.units[index]):
+                if self._promise(workload, search.taken, self._there(workload, column)):
+                    return True
+                search.put_all_back()
+            if (tried := tried + 1) >= _SINGLES_TRIED:
+                break
+        return False
+
+    def _choose(self, search: Search, chosen: Chosen) -> bool:
+        """Victims by place; of its own queue none more urgent than need be."""
+        units = self.turn.roll.in_order(chosen)
+        if not self._choose_among(search, units):
+            return False
+        own = search.rights.workload.queue
+        most = max((each.unit.order[2] for each in search.taken if each.unit.queue == own), default=None)
+        if most is None:
+            return True
+        best = list(search.taken)
+        for priority in sorted(
+            {unit.order[2] for unit in units if unit.queue == own and unit.order[2] < most}
+        ):
+            search.put_all_back()
+            if self._choose_among(search, [u for u in units if u.queue != own or u.order[2] <= priority]):
+                return True
+        search.put_all_back()
+        for taken in best:
+            search.take_again(taken)
+        return True
+
+    def _choose_among(self, search: Search, units: Sequence[Unit]) -> bool:
+        later = search.trial
+        found = sites(later, self.pods, self.mask, units)
+        for columns, free in domains(later, self.pods, self.count, found):
+            gains = cheapest_first(columns, found)
+            if take_gains(search, gains, self.count - free) and (
+                search.fits() or self._for_quota(search, units)
+            ):
+                return True
+            search.put_all_back()
+        return len(units) <= _FEW and search.in_best_order(units)
+
+    def _there(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
+        """A seat on that node, taken; None: a limit stands against it, or the node has to be chosen with more care."""
+        pods, later = self.pods, self.turn.later
+        if pods.ports or pods.share is not None or pods.required_topology is not None:
+            return None
+        flavor = later.layout.flavors[column]
+        charged = self._charges.get(flavor)
+        if charged is None:
+            charged = self._charges[flavor] = accounts({flavor: pods.takes})
+        if later.usage.refusal(workload.queue, charged) is not None:
+            return None
+        later.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
+        later.keep()
+        (ordinal,) = self.need.least[pods.name]
+        node = later.layout.names[column]
+        return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
+
+    def _may_fit(self, workload: Workload) -> bool:
+        """Quick answer: no limit stands against it, and enough pods have room somewhere."""
+        later = self.turn.later
+        if later.usage.refusal(workload.queue, self.asked) is not None:
+            return False
+        return int(later.room(self.pods.takes, self.mask).sum()) >= self.count
+
+    def _fits(self, workload: Workload) -> bool:
+        if not self._may_fit(workload):
+            return False
+        later = self.turn.later
+        answer = gangs.admit(workload, self.need, later)
+        if isinstance(answer, Reason):
+            return False
+        later.give_back(answer.queue, accounts(seats_by_flavor(answer.seats)), answer.seats)
+        return True
+
+    def _for_quota(self, search: Search, units: Sequence[Unit]) -> bool:
+        """There is room on nodes, perhaps, but a limit stands against it."""
+        usage, queue = search.trial.usage, search.rights.workload.queue
+        progress = True
+        while progress and (hit := usage.refusal(queue, self.asked)) is not None:
+            progress = False
+            for unit in units:
+                helps = hit.queue in usage.tree.paths[unit.queue] and unit.amount(hit.account) > 0
+                if helps and search.take(unit):
+                    progress = True
+                    if (hit := usage.refusal(queue, self.asked)) is None:
+                        break
+        return search.fits()
+
+    def _needed(self, taken: Taken) -> bool:
+        """Quick answer for pods of one shape anywhere: with this victim back, too few have room."""
+        later = self.turn.later
+        if self.pods.required_topology is not None or len(self.need.least) > 1:
+            return False
+        request = later.request(self.pods.takes)
+        rows = np.flatnonzero(request)
+        if not len(rows):
+            return False
+        columns, takes = per_node([seat for part in taken.parts for seat in part.seats], later)
+        room = later.room(self.pods.takes, self.mask)
+        left = np.maximum(0, (later.free[np.ix_(rows, columns)] - takes[rows]) // request[rows, None]).min(
+            axis=0
+        )
+        gone = (room[columns] - left * self.mask[columns]).sum()
+        return int(room.sum() - gone) < self.count
+
+    def _promise(
+        self, workload: Workload, taken: Sequence[Taken], there: tuple[Seat, ...] | None = None
+    ) -> bool:
+        """Enter evictions and the claim; False, and nothing done: it does not fit."""
+        turn, room = self.turn, self.turn.room
+        if there is None:
+            admit = gangs.admit(workload, self.need, turn.later)
+            if isinstance(admit, Reason):
+                return False
+            there = admit.seats
+        parts = [(part.admission.id, each) for each in taken for part in each.parts]
+        for number, each in parts:
+            message, facts = each.why
+            room.evicts.append(
+                Evict(
+                    admission=number, code=each.rule, message=message, beneficiary=workload.key, facts=facts
+                )
+            )
+        turn.gone.update(number for number, _ in parts)
+        turn.roll.left([number for number, _ in parts])
+        room.claims.append(
+            Claim(
+                workload=workload.key,
+                queue=workload.queue,
+                generation=workload.generation,
+                seats=there,
+                victims=tuple(sorted(number for number, _ in parts)),
+                until=turn.snapshot.now + CLAIM_SECONDS,
+            )
+        )
+        room.reasons[workload.key] = reasons.making_room(
+            pods=sum(len(part.seats) for each in taken for part in each.parts),
+            names=[str(each.unit.workload) for each in taken],
+        )
+        return True
