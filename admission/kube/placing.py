@@ -158,10 +158,17 @@ _JOB: Final = msgspec.json.Decoder(_Job)
 def partitions_of_tasks(document: bytes) -> list[tuple[Partition | None, Tier | None]]:
     """The partitionPolicy of every task of a Volcano Job, and the tier of its partitions.
 
-    Without a topology of their own partitions are parts that start whole, wherever their pods are.
+    Without a topology of their own partitions are parts that start whole, wherever their pods are. Raises
+    InvalidDocument.
     """
     found: list[tuple[Partition | None, Tier | None]] = []
-    for task in _JOB.decode(document).spec.tasks:
+    try:
+        tasks = _JOB.decode(document).spec.tasks
+    except msgspec.DecodeError as error:
+        raise InvalidDocument(
+            where="Job", found=str(error), expected="partitionPolicy as Volcano has it"
+        ) from error
+    for task in tasks:
         policy = task.partition_policy
         if policy is None or policy.partition_size < 1:
             found.append((None, None))

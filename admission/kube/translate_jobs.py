@@ -123,6 +123,7 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
     )
     try:
         spec = read_job(fact.document)
+        parts = partitions_of_tasks(fact.document)
     except InvalidDocument as error:
         return replace(fact, obstacle=(INVALID_SPEC, str(error)))
     sets = [
@@ -130,7 +131,6 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
         for position, task in enumerate(spec.tasks)
     ]
     minimums = _task_minimums(spec)
-    parts = partitions_of_tasks(fact.document)
     pod_sets = tuple(
         replace(found[0], minimum=least, partitions=found[0].partitions if part is None else (part,))
         for found, least, (part, _) in zip(sets, minimums, parts, strict=True)
