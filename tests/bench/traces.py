@@ -41,7 +41,9 @@ ABLATIONS: Final[Mapping[str, Queue]] = {
     "clearing after 4 h instead of 1 h": _with(clear_after=4 * _HOUR),
     "no reclaim of lent quota": _with(reclaim="never"),
     "spread instead of pack": replace(rules.DEFAULT, placement="spread"),
+    "inside a queue by arrival alone": replace(rules.DEFAULT, order="fifo"),
     "inside a queue strictly by arrival": replace(rules.DEFAULT, order="strict-fifo"),
+    "protected for ten minutes after the start": _with(min_run_time=600),
     NO_PREEMPTION: rules.NO_PREEMPTION,
 }
 
@@ -128,11 +130,12 @@ def marks(scores: Sequence[Score], *, preemption: bool) -> list[Mark]:
 
 def table(rows: Mapping[str, Sequence[Score]]) -> str:
     """A line per name: means over its scores, as a Markdown table."""
-    head = [
-        "| | util_eff | p95 wait of gangs, h | share_dev | worst tenant | mean wait, h | wasted | evictions |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*head, *(_row(name, scores) for name, scores in rows.items())])
+    return "\n".join([_HEAD, *(_row(name, scores) for name, scores in rows.items())])
+
+
+_HEAD: Final = """\
+| | util_eff | p95 wait of gangs, h | share_dev | worst tenant | mean wait, h | wasted | evictions |
+|---|---|---|---|---|---|---|---|"""
 
 
 def _row(name: str, scores: Sequence[Score]) -> str:
@@ -160,9 +163,12 @@ def main() -> int:
     with ProcessPoolExecutor(options.processes) as pool:
         asked = {name: [pool.submit(play, folder, ABLATIONS[name]) for folder in folders] for name in names}
         for name, answers in asked.items():
-            reached[name] = [answer.result() for answer in answers]
-            print(f"\n{name}\n{table({score.case: [score] for score in reached[name]})}")
-            print(f"{_seconds(reached[name])}\n")
+            print(f"\n{name}\n{_HEAD}", flush=True)
+            reached[name] = []
+            for answer in answers:
+                reached[name].append(answer.result())
+                print(_row(reached[name][-1].case, reached[name][-1:]), flush=True)
+            print(f"{_row('mean', reached[name])}\n{_seconds(reached[name])}\n")
             if name in (FULL, NO_PREEMPTION):
                 every = marks(reached[name], preemption=name == FULL)
                 held = held and all(mark.holds for mark in every)
