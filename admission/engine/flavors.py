@@ -12,7 +12,7 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.plan import Reason
-from admission.engine.seating import Want, Where
+from admission.engine.seating import Want, Where, posted
 from admission.engine.together import seat_together
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
@@ -81,7 +81,9 @@ def _where(trial: Trial, queue: QueueName, inside: Mask | None, flavor: FlavorNa
     return Where(trial, queue, mask if inside is None else mask & inside, named)
 
 
-def _asked(wants: Sequence[Want], flavor: FlavorName) -> dict[Account, int]:
+def _asked(wants: Sequence[Want], flavor: FlavorName) -> Mapping[Account, int]:
+    if len(wants) == 1:
+        return posted(wants[0].pods.takes, flavor, len(wants[0].ordinals))
     return accounts({flavor: total(want.pods.takes * len(want.ordinals) for want in wants)})
 
 

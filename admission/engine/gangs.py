@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from admission.engine import reasons
 from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
-from admission.engine.seating import Want, Where, unknown_level
+from admission.engine.seating import Want, Where, posted, unknown_level
 from admission.engine.seating import scattered as scattered_over
 from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
@@ -116,8 +116,11 @@ def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
     )
 
 
-def asked(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> dict[Account, int]:
+def asked(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Mapping[Account, int]:
     """What these ordinals ask for, over all flavors."""
+    if len(workload.pod_sets) == 1:
+        (pods,) = workload.pod_sets
+        return posted(pods.takes, NO_FLAVOR, len(ordinals.get(pods.name, ())))
     return accounts({NO_FLAVOR: takes_of(workload, ordinals)})
 
 

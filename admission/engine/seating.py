@@ -5,6 +5,7 @@ What is placed is taken in the trial piece by piece; whoever calls takes it back
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from admission.engine.topology import Amounts, Layout, Level, Mask
 from admission.engine.trial import Trial
 from admission.engine.typical import shape_of
 from queues.quota import Account
+from queues.resources import Resources
 from queues.usage import LimitHit, accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName, Seat
 
@@ -377,11 +379,19 @@ def _whole(ordinals: Sequence[int], size: int) -> bool:
     return all(count == size for count in counts.values())
 
 
-def _charged(layout: Layout, found: Place, pods: PodSet) -> dict[Account, int]:
+@lru_cache(maxsize=8192)
+def posted(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
+    """The accounts that so many pods of one shape in one flavor are posted to."""
+    return accounts({flavor: takes * count})
+
+
+def _charged(layout: Layout, found: Place, pods: PodSet) -> Mapping[Account, int]:
     counts: dict[FlavorName, int] = {}
     for column, number in zip(found.columns.tolist(), found.counts.tolist(), strict=True):
         flavor = layout.flavors[column]
         counts[flavor] = counts.get(flavor, 0) + number
+    if len(counts) == 1:
+        return posted(pods.takes, *next(iter(counts.items())))
     return accounts({flavor: pods.takes * number for flavor, number in counts.items()})
 
 
