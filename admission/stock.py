@@ -119,6 +119,18 @@ class Stock:
         room = self.room(node)
         return any(room[resource] < 0 for resource in takes)
 
+    def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
+        """Nodes of these seats on which a pod that is not there yet can no longer start.
+
+        All of them, and those whose room others have taken.
+        """
+        places = {(seat.node, seat.takes) for seat in seats}
+        gone = frozenset(node for node, _ in places if not self.can_take_pods(node))
+        taken = frozenset(
+            node for node, takes in places if node not in gone and self.is_overfull(node, takes)
+        )
+        return gone | taken, taken
+
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""
         if self._table is None:

@@ -30,8 +30,9 @@ from admission.kube.release import Release
 from admission.kube.twins import ClassFact, Twins
 from admission.leader import Mandate
 from admission.portrait import Patience
+from admission.remembered import LedgerRows, Outcomes
 from admission.statuses import Statuses
-from admission.world import LedgerRows, Outcomes, World
+from admission.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql import views
 from queues.sql.database import Database

@@ -7,12 +7,11 @@ Only the controller's loop touches it, never while a decision runs on a snapshot
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from admission.budgets import Budgets
 from admission.compose import is_live
-from admission.engine.plan import Claim, Reason
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.facts import (
     BudgetFact,
@@ -28,12 +27,13 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.jobs.lifecycle import JobState
+from admission.partings import following, is_parting, may_go
 from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
 from admission.recreations import Recreations
 from admission.refusals import Refusals
+from admission.remembered import LedgerRows, Outcomes, Unsaved
 from admission.stock import Stock
 from queues.quota import QueueTree
-from queues.recreation import Recreation
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -45,41 +45,8 @@ from queues.workload import (
     WorkloadKind,
 )
 
-Outcomes = dict[tuple[str, int], PodPhase]
 _Key = TypeVar("_Key")
 _Member = TypeVar("_Member")
-
-
-@dataclass(slots=True)
-class Unsaved:
-    """What was seen and is not in Postgres yet. Intake empties it."""
-
-    arrivals: dict[WorkloadKey, None] = field(default_factory=dict)
-    described: dict[WorkloadKey, None] = field(default_factory=dict)
-    departed: dict[WorkloadKey, None] = field(default_factory=dict)
-    queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
-    outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRows:
-    """What Postgres remembers, as the world starts from it."""
-
-    ledger_seq: int = 0
-    admissions: Sequence[Admission] = ()
-    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    outcomes: Mapping[WorkloadKey, Outcomes] = field(default_factory=dict)
-    #: Not before (seconds since the epoch), rollbacks so far.
-    backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
-    #: Evictions for others so far, second of the last.
-    setbacks: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
-    claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
-    jobs: Mapping[str, JobState] = field(default_factory=dict)
-    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
-    recreations: Sequence[Recreation] = ()
 
 
 class World:
@@ -208,12 +175,8 @@ class World:
             self._stale.add(self.recreations.stored[uid].workload)
         if fact is not None:
             self.recreations.see(fact)
-            if fact.ended_first is None:
-                # Whoever saw it live on after its deletion knows. Else what succeeded does not run twice.
-                unseen = before is None or before.ended_first is not False
-                fact = replace(fact, ended_first=unseen and fact.phase is PodPhase.SUCCEEDED)
-            self.pods[uid] = fact
-            if fact.kept and (fact.deleting or not is_live(fact)):
+            self.pods[uid] = fact = following(before, fact)
+            if is_parting(fact):
                 self._parting[uid] = None
             if fact.group:
                 self._members.setdefault((fact.namespace, fact.group), set()).add(uid)
@@ -313,15 +276,11 @@ class World:
         return sorted(found, key=lambda pod: not pod.deleting)
 
     def _is_dismissible(self, pod: PodFact) -> bool:
-        if not is_live(pod):
-            return pod.uid not in self.unsaved.outcomes
         owner = self._owner.get(pod.uid)
-        if pod.forced or owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
+        if owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
             return True
-        fact, job = self.facts.get(owner), self.jobs.get(owner.uid)
-        if job is not None and job.is_over():
-            return True
-        return fact is None or fact.deleting or pod.version != (job.version if job is not None else 0)
+        stored = pod.uid not in self.unsaved.outcomes
+        return may_go(pod, self.facts.get(owner), self.jobs.get(owner.uid), stored=stored)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -498,18 +457,6 @@ class World:
         """Pods of a workload, by name."""
         return sorted((self.pods[uid] for uid in self._pods_of.get(key, ())), key=lambda pod: pod.name)
 
-    def dead_nodes(self, admissions: Sequence[Admission]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
-        """Nodes of these admissions on which a pod that is not there yet can no longer start.
-
-        All of them, and those whose room others have taken.
-        """
-        places = {(seat.node, seat.takes) for admission in admissions for seat in admission.seats}
-        gone = frozenset(node for node, _ in places if not self.stock.can_take_pods(node))
-        taken = frozenset(
-            node for node, takes in places if node not in gone and self.stock.is_overfull(node, takes)
-        )
-        return gone | taken, taken
-
     def refresh(self, now: int) -> None:
         """Bring the portraits of everything stale up to date, and note what must be saved first."""
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
@@ -556,7 +503,7 @@ class World:
         job = self.jobs.get(key.uid)
         admissions = self.admissions_of(key)
         pods = self.pods_of(key)
-        dead_nodes, taken_nodes = self.dead_nodes(admissions)
+        dead_nodes, taken_nodes = self.stock.lost(seat for each in admissions for seat in each.seats)
         return Sight(
             key=key,
             fact=self.facts.get(key),

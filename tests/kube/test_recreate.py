@@ -11,7 +11,8 @@ from admission.kube.client import Client
 from admission.kube.recreate import Recreate
 from admission.pinning import pinned
 from admission.portrait import Patience
-from admission.world import LedgerRows, World
+from admission.remembered import LedgerRows
+from admission.world import World
 from queues.errors import ApiUnavailable, Fenced, Refused
 from queues.recreation import Recreation
 from queues.spec import names

@@ -6,7 +6,8 @@ from typing import Any
 
 from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
 from admission.portrait import Patience, Portrait, Sight, portray
-from admission.world import LedgerRows, World
+from admission.remembered import LedgerRows
+from admission.world import World
 from queues.quota import Queue
 from queues.resources import GPU, Resources
 from queues.workload import (

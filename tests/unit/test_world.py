@@ -8,7 +8,8 @@ import pytest
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
 from admission.jobs.lifecycle import JobState, Phase
 from admission.portrait import Patience, Portrait, Sight, portray
-from admission.world import LedgerRows, World
+from admission.remembered import LedgerRows
+from admission.world import World
 from queues.resources import GPU, Resources
 from queues.workload import (
     AdmissionId,

@@ -1,0 +1,44 @@
+"""What goes between the world and Postgres: rows that it starts from, and what it saw that is not stored yet."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admission.engine.plan import Claim, Reason
+from admission.facts import PodFact, PodPhase, QueueFact
+from admission.jobs.lifecycle import JobState
+from queues.recreation import Recreation
+from queues.workload import Admission, QueueName, WorkloadKey
+
+Outcomes = dict[tuple[str, int], PodPhase]
+
+
+@dataclass(slots=True)
+class Unsaved:
+    """What was seen and is not in Postgres yet. Intake empties it."""
+
+    arrivals: dict[WorkloadKey, None] = field(default_factory=dict)
+    described: dict[WorkloadKey, None] = field(default_factory=dict)
+    departed: dict[WorkloadKey, None] = field(default_factory=dict)
+    queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
+    outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRows:
+    """What Postgres remembers, as the world starts from it."""
+
+    ledger_seq: int = 0
+    admissions: Sequence[Admission] = ()
+    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
+    outcomes: Mapping[WorkloadKey, Outcomes] = field(default_factory=dict)
+    #: Not before (seconds since the epoch), rollbacks so far.
+    backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    #: Evictions for others so far, second of the last.
+    setbacks: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
+    claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
+    jobs: Mapping[str, JobState] = field(default_factory=dict)
+    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    recreations: Sequence[Recreation] = ()
