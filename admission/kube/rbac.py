@@ -76,7 +76,7 @@ CONTROLLER: Final = (
         ("pods",),
         ("create",),
     ),
-    Rule("patch-pods", "take the gate off and pin", "", ("pods",), ("patch",)),
+    Rule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
     Rule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
     Rule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
     Rule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
