@@ -12,6 +12,7 @@ from hashlib import blake2b
 from admission.facts import Placing, PodFact, PodPhase, WorkloadFact
 from admission.subgroups import in_subgroups
 from queues.resources import Resources
+from queues.spec.shares import with_share
 from queues.workload import (
     Admission,
     AdmissionState,
@@ -186,7 +187,7 @@ def _pod_set_of(pod: PodFact, name: str) -> PodSet:
     return PodSet(
         name=name,
         count=1,
-        takes=pod.takes,
+        takes=with_share(pod.takes, pod.placing.share),
         nodes=pod.nodes,
         required_topology=pod.required_topology,
         preferred_topology=pod.preferred_topology,
@@ -195,6 +196,7 @@ def _pod_set_of(pod: PodFact, name: str) -> PodSet:
         partitions=pod.placing.partitions,
         together=pod.placing.together,
         balanced=pod.placing.balanced,
+        share=pod.placing.share,
     )
 
 

@@ -13,6 +13,7 @@ from queues.resources import Resources
 from queues.workload import (
     EVERYWHERE,
     AdmissionId,
+    DeviceShare,
     HostPort,
     NodeFilter,
     NodeName,
@@ -62,6 +63,7 @@ class Placing:
     partitions: tuple[Partition, ...] = ()
     together: str | None = None
     balanced: bool = False
+    share: DeviceShare | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

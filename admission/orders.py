@@ -16,7 +16,7 @@ from admission.facts import PodFact, WorkloadFact
 from admission.pinning import own_affinity, pinned_affinity
 from admission.portrait import Portrait
 from admission.stock import Stock
-from queues.resources import NOTHING
+from queues.resources import NOTHING, devices_text
 from queues.spec import names
 from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKind
 
@@ -165,6 +165,8 @@ def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
     So it is when all seats are on one node, or when no node could take one pod more than it has seats.
     """
     seats = admission.holding()
+    if any(devices_text(seat.takes) for seat in seats):
+        return False  # each pod is told its own devices
     per_node: Counter[NodeName] = Counter(seat.node for seat in seats)
     if len(per_node) == 1:
         return True
@@ -255,6 +257,7 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
                 "annotations": {
                     names.ADMISSION_ID: str(admission.id),
                     names.SEAT: f"{seat.pod_set}/{seat.ordinal}",
+                    **({names.DEVICES: devices} if (devices := devices_text(seat.takes)) else {}),
                 },
             },
             "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.nodes)},

@@ -63,6 +63,12 @@ def is_device(resource: str) -> bool:
     return DEVICE_MARK in resource
 
 
+def devices_text(takes: "Resources") -> str:
+    """The numbers of the devices that a seat has parts of, as pods are told them: ``0,3``; "": none."""
+    numbers = {int(name.partition(DEVICE_MARK)[2]) for name in takes if is_device(name)}
+    return ",".join(map(str, sorted(numbers)))
+
+
 def devices_in(takes: "Resources", resource: str) -> tuple[int, ...]:
     """Which devices a seat has a part of, ascending; (): whole ones, or none."""
     start = f"{resource}{DEVICE_MARK}"

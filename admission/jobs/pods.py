@@ -79,11 +79,21 @@ class PodMold:
         self._form = form
         self._partition_size = task.partition_size
 
-    def cast(self, index: int, node: NodeName) -> bytes:
-        """One pod. Node names need no escapes in JSON: the API server admits only DNS names."""
+    def cast(self, index: int, node: NodeName, devices: str = "") -> bytes:
+        """One pod. Node names need no escapes in JSON: the API server admits only DNS names.
+
+        ``devices``: numbers of those that it has parts of.
+        """
         number = b"%d" % index
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
-        return self._form % {b"index": number, b"node": node.encode(), b"partition": partition}
+        body = self._form % {b"index": number, b"node": node.encode(), b"partition": partition}
+        return _with_devices(body, devices) if devices else body
+
+
+def _with_devices(body: bytes, devices: str) -> bytes:
+    pod = msgspec.json.decode(body)
+    pod["metadata"]["annotations"][names.DEVICES] = devices
+    return msgspec.json.encode(pod)
 
 
 def _marks(*given: bytes) -> dict[str, str]:

@@ -13,6 +13,7 @@ from admission.jobs.lifecycle import STOPPED, JobState, JobView, expired
 from admission.jobs.plugins import plugins_of
 from admission.jobs.pods import PodRules, Stamp
 from admission.jobs.volumes import volume_claims
+from queues.resources import devices_text
 from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKey
 
 
@@ -24,6 +25,8 @@ class PodWanted:
     index: int
     node: NodeName
     admission: AdmissionId
+    #: Numbers of the devices that it has parts of; "": none.
+    devices: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,13 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
                 continue
             taken.add(name)
             wanted.append(
-                PodWanted(task=seat.pod_set, index=seat.ordinal, node=seat.node, admission=admission.id)
+                PodWanted(
+                    task=seat.pod_set,
+                    index=seat.ordinal,
+                    node=seat.node,
+                    admission=admission.id,
+                    devices=devices_text(seat.takes),
+                )
             )
     return tuple(wanted)
 

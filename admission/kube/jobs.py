@@ -251,7 +251,7 @@ class VolcanoJobs:
         path = f"/api/v1/namespaces/{work.spec.namespace}/pods"
         name = _name(work, wanted)
         try:
-            body = mold.cast(wanted.index, wanted.node)
+            body = mold.cast(wanted.index, wanted.node, wanted.devices)
             await self._client.create(path, body, brief=True, guard=self._guard)
             report.created += 1
         except Conflict as error:

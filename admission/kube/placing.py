@@ -18,10 +18,13 @@ from queues.spec import names
 from queues.spec.hypernode import HyperNode
 from queues.spec.hypernode import Member as MemberSpec
 from queues.spec.pod import host_ports_of, partitions_of, preferences_of
+from queues.spec.shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.workload import Partition, PodSet, Requirement
 
 Tier = tuple[str, int | str]
 _NOTHING: Final = Placing()
+#: Annotations that may say something that cannot be read.
+_READ: Final = (names.PARTITIONS, FRACTION, FRACTION_MEMORY, FRACTION_DEVICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def placing_of(spec: Any, annotations: Mapping[str, str] | None) -> Placing:
         partitions=partitions_of(said),
         together=said.get(names.TOGETHER) or None,
         balanced=said.get(names.BALANCED) == "true",
+        share=share_of(spec, annotations),
     )
     return _NOTHING if found == _NOTHING else found
 
@@ -77,7 +81,7 @@ def placing_or_nothing(spec: Any, annotations: Mapping[str, str]) -> Placing:
     try:
         return placing_of(spec, annotations)
     except InvalidDocument:
-        return placing_of(spec, {key: said for key, said in annotations.items() if key != names.PARTITIONS})
+        return placing_of(spec, {key: said for key, said in annotations.items() if key not in _READ})
 
 
 def placed(pods: PodSet, placing: Placing) -> PodSet:
@@ -91,6 +95,8 @@ def placed(pods: PodSet, placing: Placing) -> PodSet:
         partitions=placing.partitions,
         together=placing.together,
         balanced=placing.balanced,
+        share=placing.share,
+        takes=with_share(pods.takes, placing.share),
     )
 
 

@@ -37,6 +37,7 @@ from queues.spec.flavor import ResourceFlavor
 from queues.spec.model import Model
 from queues.spec.pod import node_filter_of, requests_of, topology_of
 from queues.spec.queue import Queue as QueueDocument
+from queues.spec.shares import with_devices
 from queues.spec.topology import Topology
 from queues.workload import (
     AdmissionId,
@@ -79,7 +80,9 @@ def node_fact(node: Node) -> NodeFact:
     """A node; without a Ready condition that is True it is not ready."""
     return NodeFact(
         name=NodeName(node.metadata.name),
-        allocatable=one(_allocatable(node.status.allocatable or {})),
+        allocatable=one(
+            with_devices(_allocatable(node.status.allocatable or {}), node.metadata.labels or {})
+        ),
         # Thousands of nodes repeat the same few hundred texts.
         labels={intern(key): intern(value) for key, value in (node.metadata.labels or {}).items()},
         taints=tuple(

@@ -37,6 +37,9 @@ TOGETHER: Final = "muster.dev/together"
 #: ``"true"``: evenly over the fewest domains of the level.
 BALANCED: Final = "muster.dev/balanced"
 
+#: Label of a node whose devices may be given out in parts.
+SHARES_DEVICES: Final = "muster.dev/shares-devices"
+
 #: How long the work runs, and how much of it is lost on eviction; Go durations (``2h``, ``30m``).
 RUN_TIME: Final = "muster.dev/run-time"
 CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"
@@ -50,6 +53,8 @@ RELEASED: Final = "muster.dev/released"
 ADMISSION_ID: Final = "muster.dev/admission-id"
 #: Annotation of pods: ``<pod set>/<ordinal>``.
 SEAT: Final = "muster.dev/seat"
+#: Annotation of pods with parts of devices: the numbers of their devices, ascending (``0,3``).
+DEVICES: Final = "muster.dev/devices"
 #: Annotation of pods that Muster made again: uid of the pod that it took back.
 RECREATED_FROM: Final = "muster.dev/recreated-from"
 #: Annotation: who created the object.
