@@ -37,8 +37,17 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
             del admissions[free.admission]
         else:
             admissions[free.admission] = replace(admission, ended=admission.ended | free.seats)
+    holders, pending_again = dict(snapshot.holders), {}
     for evict in plan.evicts:
-        admissions[evict.admission] = replace(admissions[evict.admission], state=AdmissionState.EVICTING)
+        admission = admissions[evict.admission]
+        admissions[evict.admission] = replace(admission, state=AdmissionState.EVICTING)
+        if evict.beneficiary is not None and admission.workload in holders:
+            before = snapshot.holders[admission.workload]
+            moved = replace(before, evictions=before.evictions + 1, waiting_since=plan.now)
+            holders[admission.workload] = pending_again[admission.workload] = moved
+    for admit in plan.admits:
+        if snapshot.holders or admit.workload in snapshot.claims:
+            holders[admit.workload] = snapshot.pending[admit.workload]
     number = max([*snapshot.admissions, 1000])
     adopted = [adopt.admit for adopt in plan.adopts]
     for admit in (*adopted, *plan.admits):
@@ -60,7 +69,7 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     held = seats_after(snapshot, plan)
     pending = {
         key: workload
-        for key, workload in snapshot.pending.items()
+        for key, workload in {**snapshot.pending, **pending_again}.items()
         if len(held.get(key, ())) < sum(len(pods.wanted()) for pods in workload.pod_sets)
     }
     return replace(
@@ -72,6 +81,30 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
         evictable={},
         unbooked=(),
         started=(),
+        holders=holders,
+        claims={
+            **{key: claim for key, claim in snapshot.claims.items() if key not in plan.dropped},
+            **{claim.workload: claim for claim in plan.claims},
+        },
+    )
+
+
+def drained(snapshot: Snapshot) -> Snapshot:
+    """The same when the pods of everybody who was taken back are gone."""
+    deltas: dict[NodeName, Resources] = {}
+    left = {}
+    for number, admission in snapshot.admissions.items():
+        if admission.state is AdmissionState.OPEN:
+            left[number] = admission
+            continue
+        for seat in admission.holding():
+            deltas[seat.node] = deltas.get(seat.node, NOTHING) - seat.takes
+    held = {admission.workload for admission in left.values()}
+    return replace(
+        snapshot,
+        admissions=left,
+        nodes=snapshot.nodes.with_used(deltas),
+        holders={key: workload for key, workload in snapshot.holders.items() if key in held},
     )
 
 
