@@ -264,6 +264,8 @@ class Cycle:
     def _when_to_look_again(self, snapshot: Snapshot, now: int, applied: Applied | None) -> int:
         """When somebody who waits may be tried, or numbers put off may be told, though nothing changes."""
         waits = [workload.not_before for workload in snapshot.pending.values() if workload.not_before > now]
+        if (until := self._memo.until) is not None:
+            waits.append(max(until, now + 1))
         if self._numbers_put_off or (applied is not None and applied.dropped):
             waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
