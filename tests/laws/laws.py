@@ -131,6 +131,57 @@ def required_topology_kept(snapshot: Snapshot) -> None:
             assert None not in next(iter(domains))
 
 
+def parts_kept(snapshot: Snapshot) -> None:
+    """Members of a part, those seated earlier included, lie in one domain of its level; new ones come whole."""
+    plan = plan_of(snapshot)
+    held = seats_after(snapshot, plan)
+    for admit in plan.admits:
+        for pods in snapshot.pending[admit.workload].pod_sets:
+            new = {seat.ordinal for seat in admit.seats if seat.pod_set == pods.name}
+            at = {seat.ordinal: seat.node for seat in held[admit.workload] if seat.pod_set == pods.name}
+            for part in pods.partitions[:1]:
+                for number in {ordinal // part.size for ordinal in new}:
+                    wanted = {ordinal for ordinal in pods.wanted() if ordinal // part.size == number}
+                    assert wanted <= at.keys()
+            for part in pods.partitions:
+                for number in {ordinal // part.size for ordinal in new} if part.required else ():
+                    nodes = [node for ordinal, node in at.items() if ordinal // part.size == number]
+                    assert _in_one_domain(snapshot, nodes, part.level)
+
+
+def sets_together(snapshot: Snapshot) -> None:
+    """All pods of sets that go together lie in one domain of the level they require, and of the one around all."""
+    plan = plan_of(snapshot)
+    held = seats_after(snapshot, plan)
+    for admit in plan.admits:
+        sets = snapshot.pending[admit.workload].pod_sets
+        first = sets[0]
+        nodes = [seat.node for seat in held[admit.workload]]
+        if first.together is not None and first.required_topology is not None:
+            assert _in_one_domain(snapshot, nodes, first.required_topology)
+        if first.within is not None and first.within_required:
+            assert _in_one_domain(snapshot, nodes, first.within)
+
+
+def ports_alone(snapshot: Snapshot) -> None:
+    """No two pods with the same host port are admitted to one node."""
+    plan = plan_of(snapshot)
+    taken: Counter[NodeName] = Counter()
+    for admit in plan.admits:
+        for seat in admit.seats:
+            pods = snapshot.pending[admit.workload].pod_set(seat.pod_set)
+            assert pods is not None
+            taken[seat.node] += bool(pods.ports)
+    assert all(count <= 1 for count in taken.values())
+
+
+def _in_one_domain(snapshot: Snapshot, nodes: list[NodeName], key: str) -> bool:
+    levels = LEVELS[: LEVELS.index(key) + 1]
+    there = [node for node in nodes if node in snapshot.nodes.layout.position]
+    domains = {tuple(_label(snapshot, node, level) for level in levels) for node in there}
+    return len(domains) == 1 and None not in next(iter(domains))
+
+
 def only_allowed_nodes(snapshot: Snapshot) -> None:
     """Selector, taints, health, and the queue's flavors."""
     plan = plan_of(snapshot)

@@ -95,6 +95,18 @@ MUTATIONS = (
     Mutation("seated pods do not bind the others", seating, "_with_parts",
              lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
              laws.required_topology_kept),
+    Mutation("parts are anywhere", seating, "_seated",
+             lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
+    Mutation("parts are not whole", gangs, "_whole_parts",
+             lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
+    Mutation("pod sets go each its own way", gangs, "_groups",
+             lambda *gang: [[want] for group in _groups(*gang) for want in group],
+             laws.sets_together),
+    Mutation("the level around all is forgotten", gangs, "_within",
+             lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
+             laws.sets_together),
+    Mutation("ports are shared", seating.Where, "room",
+             lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), laws.ports_alone),
     Mutation("selectors and taints are ignored", topology.Layout, "allowed",
              lambda self, nodes: self.usable, laws.only_allowed_nodes),
     Mutation("dead nodes take pods", topology.Layout, "allowed",
@@ -117,5 +129,6 @@ MUTATIONS = (
 )  # fmt: skip
 
 _with_parts = seating._with_parts
+_groups = gangs._groups
 _sort_out = decide.sort_out
 _usage_for = memo.Memo.usage_for

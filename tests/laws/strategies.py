@@ -14,10 +14,14 @@ from queues.workload import (
     AdmissionId,
     AdmissionState,
     FlavorName,
+    HostPort,
     NodeFilter,
     NodeName,
+    Partition,
     PodSet,
+    Preference,
     QueueName,
+    Requirement,
     Seat,
     Taint,
     Toleration,
@@ -128,12 +132,47 @@ def pod_sets(draw: st.DrawFn, name: str) -> PodSet:
         ),
         required_topology=close[1] if close and close[0] else None,
         preferred_topology=close[1] if close and not close[0] else None,
+        partitions=draw(st.sampled_from(PARTS)) if draw(rarely(4)) else (),
+        balanced=draw(rarely(9)),
+        prefers=(Preference(5, (Requirement(RACK, "In", ("r1",)),)),) if draw(rarely(9)) else (),
+        ports=(HostPort(80),) if draw(rarely(9)) else (),
     )
+
+
+#: Parts of pod sets, some of which only join whole, some nested.
+PARTS = (
+    (Partition(size=2, level=RACK),),
+    (Partition(size=2, level=HOST, minimum=1),),
+    (Partition(size=2, level=RACK, required=False),),
+    (Partition(size=2, level="", required=False),),
+    (Partition(size=4, level=BLOCK), Partition(size=2, level=RACK)),
+)
+
+
+@st.composite
+def close_together(draw: st.DrawFn, sets: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
+    """Sometimes all sets of a workload in one domain of their level, or of one around them."""
+    if draw(rarely(3)):
+        level, soft = draw(st.sampled_from([None, RACK, BLOCK])), draw(st.booleans())
+        sets = tuple(
+            replace(
+                pods,
+                together="all",
+                required_topology=None if soft else level,
+                preferred_topology=level if soft else None,
+            )
+            for pods in sets
+        )
+    if draw(rarely(5)):
+        required = draw(st.booleans())
+        sets = tuple(replace(pods, within=BLOCK, within_required=required) for pods in sets)
+    return sets
 
 
 @st.composite
 def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload:
     sets = tuple(draw(pod_sets(name)) for name in ["main", "side"][: draw(st.sampled_from([1, 1, 2]))])
+    sets = draw(close_together(sets))
     pods = sum(each.count for each in sets)
     return Workload(
         key=WorkloadKey(draw(st.sampled_from([WorkloadKind.JOB, WorkloadKind.VOLCANO_JOB])), f"u{number}"),

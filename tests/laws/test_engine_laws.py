@@ -52,6 +52,24 @@ def test_pods_stay_in_one_domain_of_the_level_they_require(snapshot: Snapshot) -
 
 @worlds
 @given(snapshots())
+def test_parts_lie_in_one_domain_each_and_join_whole(snapshot: Snapshot) -> None:
+    laws.parts_kept(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_pod_sets_that_go_together_lie_in_one_domain(snapshot: Snapshot) -> None:
+    laws.sets_together(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_a_host_port_is_given_to_one_pod_of_a_node(snapshot: Snapshot) -> None:
+    laws.ports_alone(snapshot)
+
+
+@worlds
+@given(snapshots())
 def test_pods_go_only_to_nodes_that_their_filter_allows(snapshot: Snapshot) -> None:
     laws.only_allowed_nodes(snapshot)
 
