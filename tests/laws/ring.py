@@ -29,7 +29,7 @@ from admission.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
 from queues.sql import leadership, views
 from queues.sql.database import Database
-from queues.workload import AdmissionId, WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi, done
 from tests.laws.toy_cluster import ToyCluster
 
@@ -264,6 +264,23 @@ class Ring:
             key, pod = ended[number % len(ended)]
             self.succeeded.add((key.uid, pod.name))
             self.cluster.remove("pods", pod.uid)
+
+    def delete_as_user(self, uid: str) -> None:
+        """Somebody deletes a pod. If it was about to be taken back, it may come again, or not."""
+        name = self.cluster.objects["pods"][uid]["metadata"]["name"]
+        recreations = self.world.recreations
+        going = uid in recreations.stored or uid in recreations.unsaved or uid in self.recreate.steps
+        if name in self.cluster.wanted and not going:
+            self.cluster.unwanted.add(name)
+        self.cluster.wanted.discard(name)
+        self.cluster.delete_pod(uid)
+
+    def give_up_group(self, uid: str) -> None:
+        """Members of a group that goes may be lost, if they are just being taken back."""
+        self.cluster.wanted -= {
+            pod.name for pod in self.world.pods_of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
+        }
+        self.cluster.wanted -= {intent.name for intent in self.world.recreations.stored.values()}
 
     def write_late(self, number: int) -> None:
         """A write of a deposed leader arrives after all."""

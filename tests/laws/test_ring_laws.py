@@ -16,7 +16,7 @@ from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
 from queues.workload import AdmissionState
 from tests.laws.ring import Killed, Ring
-from tests.laws.toy_cluster import ENDED, ToyCluster
+from tests.laws.toy_cluster import ENDED, ToyCluster, pinned_to
 
 QUEUES = ("a", "b")
 NODES = ("n1", "n2", "n3", "n4")
@@ -105,13 +105,31 @@ class RingUnderFaults(RuleBasedStateMachine):
         if node in self.cluster.objects["nodes"] and self.cluster.gpus_on(node) + gpus <= GPUS_PER_NODE:
             self.cluster.add_foreign_pod(self.name(), node, gpus)
 
+    @rule(number=which)
+    def foreign_pod_takes_a_seat(self, number: int) -> None:
+        """Of a pod that was let go and is not bound yet; the scheduler refuses that one for long enough to count."""
+        waiting = [
+            node
+            for pod in self.cluster.objects["pods"].values()
+            if "nodeName" not in pod["spec"] and "schedulingGates" not in pod["spec"]
+            for node in pinned_to(pod["spec"]) & self.cluster.objects["nodes"].keys()
+        ]
+        node = waiting[number % len(waiting)] if waiting else ""
+        if node and (free := GPUS_PER_NODE - self.cluster.gpus_on(node)) > 0:
+            self.cluster.add_foreign_pod(self.name(), node, free)
+        self.cluster.schedule()
+        self.cluster.now += 11
+
     # ── what goes ───────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(number=which)
     def delete_workload(self, number: int) -> None:
         every = [(kind, uid) for kind in ("vcjobs", "jobs", "groups") for uid in self.cluster.objects[kind]]
         if every:
-            self.cluster.remove(*every[number % len(every)])
+            kind, uid = every[number % len(every)]
+            if kind == "groups":
+                self.ring.give_up_group(uid)
+            self.cluster.remove(kind, uid)
 
     @rule(number=which)
     def delete_pod(self, number: int) -> None:
@@ -119,7 +137,7 @@ class RingUnderFaults(RuleBasedStateMachine):
             uid for uid, pod in self.cluster.objects["pods"].items() if pod["status"]["phase"] not in ENDED
         ]
         if pods:
-            self.cluster.delete_pod(pods[number % len(pods)])
+            self.ring.delete_as_user(pods[number % len(pods)])
 
     @rule(number=which, phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]))
     def end_pod(self, number: int, phase: str) -> None:
@@ -240,6 +258,7 @@ class RingUnderFaults(RuleBasedStateMachine):
                 self.cluster.add_queue(queue)
         self.settle("a healthy cluster", finish=False)
         self.no_pod_without_admission()
+        self.pods_without_an_owner_are_there_as_their_users_want()
         foreign = [uid for uid, pod in self.cluster.objects["pods"].items() if not pod["metadata"]["labels"]]
         for uid in foreign:
             self.cluster.end_pod(uid, "Succeeded")
@@ -254,6 +273,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.nothing_is_held()
         self.does(self.ring.equals_reloaded())
         world = self.ring.world
+        assert world.recreations.stored == {}
         assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.backoffs == {}
 
     def no_pod_without_admission(self) -> None:
@@ -270,6 +290,12 @@ class RingUnderFaults(RuleBasedStateMachine):
             waits = "schedulingGates" in pod["spec"]
             if mine and not waits and pod["status"]["phase"] not in ENDED:
                 assert uid in taken, pod
+
+    def pods_without_an_owner_are_there_as_their_users_want(self) -> None:
+        """Whoever was taken back was made again, unless its group is gone; who was deleted by his user was not."""
+        there = {pod["metadata"]["name"] for pod in self.cluster.objects["pods"].values()}
+        assert self.cluster.wanted <= there
+        assert not self.cluster.unwanted & there
 
     def everything_ended(self) -> None:
         """Whatever could run has run to its end, each completion once."""

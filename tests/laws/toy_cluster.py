@@ -73,6 +73,10 @@ class ToyCluster:
     known: dict[tuple[str, str], Fact] = field(default_factory=dict)
     #: Terminal pods that their batch Job has counted.
     _counted: set[str] = field(default_factory=set)
+    #: Names of pods that users made without an owner and still want.
+    wanted: set[str] = field(default_factory=set)
+    #: Names of those that a user deleted, and that no leader had begun to take back.
+    unwanted: set[str] = field(default_factory=set)
     _versions: int = 0
     _uids: int = 0
 
@@ -180,10 +184,12 @@ class ToyCluster:
     def add_member(self, name: str, group: str, gpus: int) -> str:
         """A pod that names a PodGroup, gated by policy."""
         labels = {names.RELEASED: "false"}
+        self.wanted.add(name)
         return self._add_pod(name, pod_spec(gpus), labels, {names.GROUP_ANNOTATION: group}, gated=True)
 
     def add_bare_pod(self, name: str, queue: str, gpus: int) -> str:
         labels = {names.RELEASED: "false", names.QUEUE_LABEL: queue}
+        self.wanted.add(name)
         return self._add_pod(name, pod_spec(gpus), labels, {}, gated=True)
 
     def add_foreign_pod(self, name: str, node: str, gpus: int) -> str:
@@ -264,6 +270,7 @@ class ToyCluster:
             if gone and "deletionTimestamp" not in pod["metadata"]:
                 self.delete_pod(pod["metadata"]["uid"])
             elif pod["spec"].get("nodeName", "") not in {"", *self.objects["nodes"]}:
+                self.wanted.discard(pod["metadata"]["name"])
                 self.delete_pod(pod["metadata"]["uid"], grace=0)
         for uid in list(self.objects["jobs"]):
             self._control_job(uid)
