@@ -3,8 +3,8 @@
 Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead|cordoned]``,
 cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs, and fields of
 ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack | preferred rack]
-[priority P] [tolerates KEY]``), ``expect`` of the first turn and ``then``, a list of further turns that may change
-``queues``, let work end (``ends``) or arrive.
+[parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]``), ``expect`` of the
+first turn and ``then``, a list of further turns that may change ``queues``, let work end (``ends``) or arrive.
 """
 
 import re
@@ -25,8 +25,11 @@ from queues.resources import GPU, Resources
 from queues.workload import (
     NodeFilter,
     NodeName,
+    Partition,
     PodSet,
+    Preference,
     QueueName,
+    Requirement,
     Taint,
     Toleration,
     Workload,
@@ -38,7 +41,8 @@ from tests.laws.after import apply, seats_after
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead| cordoned)?")
 WORK = re.compile(
-    r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: priority (\d+))?(?: tolerates (\S+))?"
+    r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: parts of (\d+) per (rack|host))?"
+    r"(?: leader of (\d+) GPUs)?(?: near rack (\S+))?(?: priority (\d+))?(?: tolerates (\S+))?"
 )
 LIMITS = ("guarantee", "deserved", "capability")
 
@@ -149,9 +153,21 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
 def workload(name: str, text: str, arrival: int) -> Workload:
     match = WORK.fullmatch(text)
     assert match is not None, text
-    pods, amount, what, minimum, rack, priority, tolerates = match.groups()
+    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates = match.groups()
     takes = Resources({GPU if what == "GPUs" else what: int(amount) * 1000, "pods": 1})
     tolerations = (Toleration(key=tolerates, operator="Exists"),) if tolerates else ()
+    main = PodSet(
+        name="main",
+        count=int(pods),
+        takes=takes,
+        nodes=NodeFilter(tolerations=tolerations),
+        required_topology="rack" if rack == "required" else None,
+        preferred_topology="rack" if rack == "preferred" else None,
+        partitions=(Partition(size=int(size), level="rack" if level == "rack" else HOST),) if size else (),
+        prefers=(Preference(1, (Requirement("rack", "In", (near,)),)),) if near else (),
+        together="all" if leader else None,
+    )
+    first = replace(main, name="leader", count=1, takes=Resources({GPU: int(leader or 0) * 1000, "pods": 1}))
     return Workload(
         key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
         namespace="team",
@@ -159,15 +175,6 @@ def workload(name: str, text: str, arrival: int) -> Workload:
         queue=QueueName(name.split("/", maxsplit=1)[0]),
         priority=int(priority or 0),
         arrival=arrival,
-        minimum=int(minimum or pods),
-        pod_sets=(
-            PodSet(
-                name="main",
-                count=int(pods),
-                takes=takes,
-                nodes=NodeFilter(tolerations=tolerations),
-                required_topology="rack" if rack == "required" else None,
-                preferred_topology="rack" if rack == "preferred" else None,
-            ),
-        ),
+        minimum=int(minimum or pods) + bool(leader),
+        pod_sets=(first, main) if leader else (main,),
     )
