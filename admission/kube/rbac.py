@@ -144,6 +144,7 @@ _SHOWN: Final = (
     (_VOLCANO_SCHEDULING, "queues"),
     (_OWN, "resourceflavors"),
     (_OWN, "topologies"),
+    (_VOLCANO_TOPOLOGY, "hypernodes"),
 )
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
