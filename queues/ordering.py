@@ -8,8 +8,8 @@ Workloads of one shape in one queue form a class, and a class that was refused i
 same turn: nothing is given back during it.
 
 Orders inside a queue: ``fifo`` and ``strict-fifo`` by arrival (strict: a refused head holds up all behind
-it), ``priority`` by priority with age, then arrival. ``shortest`` and ``round-robin`` are taken as ``fifo``
-for now.
+it), ``priority`` by priority with age, then small before large (``queues.precedence``), then arrival.
+``shortest`` and ``round-robin`` are taken as ``fifo`` for now.
 """
 
 from collections import deque
@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from queues.fairshare import Share, below_deserved, below_guarantee, share
+from queues.precedence import precedence
 from queues.quota import ROOT, Account
 from queues.usage import Usage
 from queues.workload import QueueName, Workload
@@ -46,6 +47,8 @@ class _Rank(NamedTuple):
     joins: bool
     #: − (priority × 3600 + ageing × seconds waited) under ``priority``, else 0.
     urgency: int
+    #: Small before large (``queues.precedence``) under ``priority``, else 0.
+    precedence: int
     arrival: int
     name: str
 
@@ -163,9 +166,12 @@ class Line:
 
     def _rank(self, candidate: Candidate) -> _Rank:
         workload = candidate.workload
-        return _Rank(candidate.joins, self._urgency(workload), workload.arrival, str(workload.key))
+        urgency, small_first = self._urgency(workload)
+        before = precedence(workload) if small_first else 0
+        return _Rank(candidate.joins, urgency, before, workload.arrival, str(workload.key))
 
-    def _urgency(self, workload: Workload) -> int:
+    def _urgency(self, workload: Workload) -> tuple[int, bool]:
+        """By priority with age, and whether its queue has that order."""
         policy = self._urgencies.get(workload.queue)
         if policy is None:
             tree = self._usage.tree
@@ -173,8 +179,8 @@ class Line:
             policy = self._urgencies[workload.queue] = (by_priority, tree.ageing_per_hour(workload.queue))
         by_priority, ageing = policy
         if not by_priority:
-            return 0
-        return -(workload.priority * _HOUR + ageing * (self._now - workload.created if ageing else 0))
+            return 0, False
+        return -(workload.priority * _HOUR + ageing * (self._now - workload.created if ageing else 0)), True
 
     def _key(self, node: _Node) -> _Key:
         head = node.head()

@@ -62,7 +62,10 @@ def first(usage: Usage, waiting: list[Candidate], queue: QueueName = ROOT) -> Ca
 def head_of(usage: Usage, waiting: list[Candidate], queue: QueueName) -> Candidate:
     below = [each for each in waiting if queue in usage.tree.paths[each.workload.queue]]
     if usage.tree.leaf(queue):
-        return min(below, key=lambda each: (each.joins, -urgency(usage, each), each.workload.arrival))
+        return min(
+            below,
+            key=lambda each: (each.joins, -urgency(usage, each), small(usage, each), each.workload.arrival),
+        )
     return first(usage, below, queue)
 
 
@@ -72,6 +75,14 @@ def urgency(usage: Usage, candidate: Candidate) -> Fraction:
         return Fraction(0)
     waited = Fraction(NOW - each.created, 3600)
     return each.priority + usage.tree.ageing_per_hour(each.queue) * waited
+
+
+def small(usage: Usage, candidate: Candidate) -> int:
+    """Who asks for a device less counts as if it had come a day earlier."""
+    each = candidate.workload
+    if usage.tree.order(each.queue) != "priority":
+        return 0
+    return each.created + 86_400 * (each.pod_sets[0].takes[GPU] // 1000)
 
 
 def key(usage: Usage, queue: QueueName, head: Candidate) -> tuple[object, ...]:

@@ -1,0 +1,59 @@
+"""Who gives way to whom in a queue: small before large, but not for ever."""
+
+from typing import Any
+
+import pytest
+
+from queues.precedence import PATIENCE, devices, precedence
+from queues.resources import Resources
+from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+
+GPU = "nvidia.com/gpu"
+
+
+def pods(count: int, minimum: int = 0, share: DeviceShare | None = None, **takes: int) -> PodSet:
+    names = {"gpu": GPU, "hca": "rdma/hca", "cpu": "cpu"}
+    amounts = Resources({names[name]: units * 1000 for name, units in takes.items()})
+    return PodSet(name=f"set-{count}-{minimum}", count=count, minimum=minimum, takes=amounts, share=share)
+
+
+def workload(*sets: PodSet, minimum: int = 1, **more: Any) -> Workload:
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, "u"),
+        namespace="n",
+        name="w",
+        queue=QueueName("q"),
+        arrival=1,
+        minimum=minimum,
+        pod_sets=sets,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        (workload(pods(4, gpu=8), minimum=4), 32),
+        (workload(pods(4, gpu=8), minimum=2), 16),
+        (workload(pods(1, gpu=1), pods(8, minimum=3, gpu=2), minimum=5), 9),
+        (workload(pods(2, gpu=8, hca=8, cpu=64), minimum=2), 16),
+        (workload(pods(2, cpu=64), minimum=2), 8),
+        (workload(pods(1, cpu=1)), 0),
+        (workload(pods(3, share=DeviceShare(devices=1, milli=500)), minimum=3), 2),
+        (workload(pods(0)), 0),
+    ],
+)
+def test_what_the_gang_needs_to_start_is_counted_in_devices(asked: Workload, count: int) -> None:
+    assert devices(asked) == count
+
+
+def test_a_large_one_gives_way_to_what_is_smaller_only_for_so_long() -> None:
+    large = workload(pods(1, gpu=8), created=1000)
+    soon = workload(pods(1, gpu=1), created=1000 + 7 * PATIENCE - 1)
+    late = workload(pods(1, gpu=1), created=1000 + 7 * PATIENCE + 1)
+
+    assert precedence(soon) < precedence(large) < precedence(late)
+
+
+def test_one_that_was_evicted_counts_from_then_on() -> None:
+    assert precedence(workload(pods(1), created=1000, waiting_since=5000)) == 5000
