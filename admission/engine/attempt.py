@@ -27,6 +27,10 @@ CLAIM_SECONDS = 600
 #: Among so many possible victims several orders of taking them are gone through, if nothing better was found.
 _FEW = 64
 
+#: How far others are brought below their shares, and whether gangs go that are larger than what is asked: the next
+#: only if nothing came of the one before.
+_WAYS = ((Below.NEVER, False), (Below.NEVER, True), (Below.NO_FARTHER, True), (Below.ANY, True))
+
 #: So many single victims are tried for a single pod, the cheapest first.
 _SINGLES_TRIED = 8
 
@@ -143,14 +147,17 @@ class Attempt:
             return True
         waited = self.turn.snapshot.now - (workload.waiting_since or workload.created)
         long = waited >= (later.tree.policy(workload.queue).clear_after or 0)
-        ways = (Below.NEVER, Below.NO_FARTHER, *((Below.ANY,) if long else ()))
-        most = roll.allowed(rights, below=ways[-1])
+        last = Below.ANY if long else Below.NO_FARTHER
+        most = roll.allowed(rights, below=last, larger=True)
         if not most.any() or not self._enough(most):
             return False
-        for rights.below in ways:
-            chosen = roll.allowed(rights, below=rights.below)
-            if not chosen.any() or not self._enough(chosen):
+        before: tuple[Below, Chosen] | None = None
+        for rights.below, larger in _WAYS if long else _WAYS[:-1]:
+            chosen = roll.allowed(rights, below=rights.below, larger=larger)
+            again = before is not None and before[0] is rights.below and bool((before[1] == chosen).all())
+            if again or not chosen.any() or not self._enough(chosen):
                 continue
+            before = rights.below, chosen
             if single:
                 request = later.request(self.pods.takes)
                 self._line = iter(roll.singles(chosen, later, request, self.mask)), rights.below

@@ -73,8 +73,11 @@ class Roll:
             for index in self._of_admission.get(number, ()):
                 self.gone[index] = True
 
-    def allowed(self, rights: Rights, *, below: Below) -> Chosen:
-        """(U,) who may go by queue, priority, size and what its queue has beyond its share."""
+    def allowed(self, rights: Rights, *, below: Below, larger: bool) -> Chosen:
+        """(U,) who may go by queue, priority, size and what its queue has beyond its share.
+
+        ``larger``: other queues' gangs that are larger than what is asked, too.
+        """
         chosen = np.zeros(len(self.units), np.bool_)
         workload, tree = rights.workload, rights.usage.tree
         policy = tree.policy(workload.queue)
@@ -90,6 +93,8 @@ class Roll:
                     continue
                 here = self.of_queue[queue]
                 may = self._within_excess(rights, queue, here, below)
+                if not larger:
+                    may &= (self.members[here] == 1) | (self.size[here] <= rights.size)
                 if policy.reclaim == "lower-priority" or most is not None:
                     may &= self.priority[here] < workload.priority
                 if most is not None:

@@ -104,8 +104,6 @@ def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part])
             continue
         found.of_queue.setdefault(queue, []).extend(_units(workload, queue, parts, snapshot.now))
     found.until = protected.until
-    for units in found.of_queue.values():
-        units.sort(key=lambda unit: unit.order)
     return found
 
 

@@ -173,6 +173,7 @@ def no_victim_without_a_beneficiary(snapshot: Snapshot) -> None:
     for evict in plan.evicts:
         assert evict.beneficiary is not None
         assert evict.beneficiary in plan.reasons
+        assert evict.beneficiary in claims
         assert evict.admission in claims[evict.beneficiary].victims
     for claim in plan.claims:
         assert claim.victims
