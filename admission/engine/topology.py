@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from admission.engine.matching import Labels, TaintClasses, chosen, preferred
 from queues.resources import NOTHING, Resources, is_device
+from queues.spec.names import HYPERNODE_TIER
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
 Amounts = NDArray[np.int64]
@@ -294,7 +295,7 @@ def _chain(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[Level, ...]:
 
 def tier_key(tier: int) -> str:
     """Key of the level of a tier of Volcano's HyperNodes."""
-    return f"topology.volcano.sh/tier-{tier}"
+    return f"{HYPERNODE_TIER}{tier}"
 
 
 def _tree(nodes: Sequence[Node], tree: Sequence[tuple[str, Mapping[NodeName, str]]]) -> tuple[Level, ...]:

@@ -30,6 +30,8 @@ GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 #: Annotations of a pod template: a node label key that is a level of a Topology.
 REQUIRED_TOPOLOGY: Final = "muster.dev/required-topology"
 PREFERRED_TOPOLOGY: Final = "muster.dev/preferred-topology"
+#: The levels of HyperNodes have keys that begin so, then the tier.
+HYPERNODE_TIER: Final = "topology.volcano.sh/tier-"
 #: Parts of the pods of a template, each in one domain: ``8=topology.muster.dev/rack,2=kubernetes.io/hostname``.
 PARTITIONS: Final = "muster.dev/partitions"
 #: Templates of one Job with the same name here go into one domain of their level together.

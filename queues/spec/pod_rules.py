@@ -8,18 +8,29 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from queues.errors import InvalidQuantity
+from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import amount
 from queues.spec.model import shown
 from queues.spec.names import (
+    BALANCED,
     CHECKPOINT_INTERVAL,
+    HYPERNODE_TIER,
     MIN_RUN_TIME,
+    PARTITIONS,
     PREEMPTABLE,
     PREFERRED_TOPOLOGY,
     REQUIRED_TOPOLOGY,
     RUN_TIME,
 )
-from queues.spec.pod import Affinity, Container, PodSpec, PodTemplate, ResourceRequirements, TolerationSpec
+from queues.spec.pod import (
+    Affinity,
+    Container,
+    PodSpec,
+    PodTemplate,
+    ResourceRequirements,
+    TolerationSpec,
+    partitions_of,
+)
 from queues.spec.violations import (
     LABEL,
     NOT_A_LABEL,
@@ -156,19 +167,28 @@ def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
                 yield Violation(here, shown(one.values), f"one whole number with operator {one.operator}")
 
 
+def _level(value: str, here: str, levels: Collection[str] | None) -> Iterator[Violation]:
+    if not is_qualified_name(value):
+        yield Violation(here, shown(value), "a node label key that is a level of a Topology")
+    elif levels is not None and value not in levels and not value.startswith(HYPERNODE_TIER):
+        known = ", ".join(sorted(levels)) or "none exists"
+        yield Violation(here, shown(value), f"a level of a Topology ({known})", missing=value)
+
+
 def annotation_violations(
     annotations: Mapping[str, str], path: str, levels: Collection[str] | None = None
 ) -> Iterator[Violation]:
     """What is wrong with Muster's and Volcano's annotations."""
     for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
-        if key not in annotations:
-            continue
-        value, here = annotations[key], f"{path}[{key}]"
-        if not is_qualified_name(value):
-            yield Violation(here, shown(value), "a node label key that is a level of a Topology")
-        elif levels is not None and value not in levels:
-            known = ", ".join(sorted(levels)) or "none exists"
-            yield Violation(here, shown(value), f"a level of a Topology ({known})", missing=value)
+        if key in annotations:
+            yield from _level(annotations[key], f"{path}[{key}]", levels)
+    try:
+        for part in partitions_of(annotations):
+            yield from _level(part.level, f"{path}[{PARTITIONS}]", levels)
+    except InvalidDocument as error:
+        yield Violation(f"{path}[{PARTITIONS}]", error.facts["found"], error.facts["expected"])
+    if annotations.get(BALANCED, "true") not in ("true", "false"):
+        yield Violation(f"{path}[{BALANCED}]", shown(annotations[BALANCED]), "'true' or 'false'")
     for key in (RUN_TIME, CHECKPOINT_INTERVAL, MIN_RUN_TIME):
         if key in annotations and seconds_of(annotations[key]) is None:
             yield Violation(f"{path}[{key}]", shown(annotations[key]), "a duration such as 90s, 30m or 2h")

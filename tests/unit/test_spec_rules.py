@@ -251,6 +251,23 @@ def test_a_topology_level_must_be_one_if_levels_are_known():
     assert messages(document, levels=frozenset({"example.org/block"})) != []
 
 
+@pytest.mark.parametrize(
+    ("annotation", "value", "wrong"),
+    [
+        ("muster.dev/required-topology", "topology.volcano.sh/tier-2", 0),  # HyperNodes may be to come
+        ("muster.dev/partitions", "4=example.org/rack,2=topology.volcano.sh/tier-1", 0),
+        ("muster.dev/partitions", "4=example.org/moon", 1),
+        ("muster.dev/partitions", "4=example.org/rack,3=kubernetes.io/hostname", 1),
+        ("muster.dev/partitions", "rack", 1),
+        ("muster.dev/balanced", "true", 0),
+        ("muster.dev/balanced", "yes", 1),
+    ],
+)
+def test_parts_and_levels_are_checked_where_they_are_written(annotation, value, wrong):
+    document = changed(JOB, ("metadata", "annotations", {annotation: value}))
+    assert len(messages(document, levels=frozenset({"example.org/rack"}))) == wrong
+
+
 # --- updates
 
 
