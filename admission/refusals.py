@@ -46,6 +46,11 @@ class Refusals:
         """The workload is gone."""
         self._until.pop(key, None)
 
+    def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
+        """The second takes the place of the first."""
+        if before in self._until:
+            self._until[after] = self._until.pop(before)
+
 
 def _refusing(place: Occupancy) -> set[NodeName]:
     seats = place.admission.seats

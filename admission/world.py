@@ -401,6 +401,7 @@ class World:
         self.arrivals.update(arrivals)
         for key in arrivals.keys() & self.recreations.heirs.keys():
             before = self.recreations.heirs.pop(key)
+            self.refusals.pass_on(before, key)
             if (backoff := self.backoffs.get(before)) is not None:
                 self.put_backoff(key, *backoff)
             if (setback := self.setbacks.get(before)) is not None:

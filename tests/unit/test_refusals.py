@@ -56,6 +56,15 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
     assert refusals.nodes(VOLCANO) == set()
 
 
+def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
+    refusals = Refusals()
+    stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
+    refusals.note(VOLCANO, occupancies_of([admission(VOLCANO, "n1")], stuck_pod), 100)
+    refusals.pass_on(VOLCANO, JOB)
+    assert refusals.nodes(JOB) == {N1}
+    assert not refusals.nodes(VOLCANO)
+
+
 def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
