@@ -52,6 +52,8 @@ class Ask:
     score: Amounts | None = None
     #: (N,) what it costs to put a pod on a node: of otherwise equal nodes the cheapest, before the tightest.
     cost: Amounts | None = None
+    #: The cost only measures what is left behind: a rack that is nearly full counts before it.
+    measured: bool = False
     #: Capacities that are worked out already.
     known: list[Capacity] = field(default_factory=list)
 
@@ -130,18 +132,20 @@ def _choose(ask: Ask, at: int, room: Amounts, fitting: NDArray[np.intp]) -> int:
     if len(fitting) == 1:
         return int(fitting[0])
     hosts = at == len(ask.chain) - 1
-    if hosts and ask.cost is not None:
-        fitting = _least(fitting, ask.cost[fitting])
-    if ask.spread:
-        return int(fitting[room[fitting].argmax()])
-    if at == 0:
-        return int(fitting[room[fitting].argmin()])
+    if at == 0 or ask.spread:
+        if hosts and ask.cost is not None:
+            fitting = _least(fitting, ask.cost[fitting])
+        return int(fitting[room[fitting].argmax() if ask.spread else room[fitting].argmin()])
     outer = ask.chain[at - 1]
     around = outer.of if hosts else outer.of[ask.chain[at].first()]
     outer_room = np.append(ask.capacity.at(at - 1), 0)  # -1, in no outer domain, reads the last one
-    if hosts and ask.empty is not None:
-        untouched = np.append(ask.empty.at(at - 1), 1) == outer_room
-        fitting = _least(fitting, untouched[around[fitting]])
+    if hosts:
+        if ask.cost is not None and not ask.measured:
+            fitting = _least(fitting, ask.cost[fitting])
+        # What one node holds fills up the rack with the least room, so that others stay empty for gangs.
+        fitting = _least(fitting, outer_room[around[fitting]])
+        if ask.cost is not None:
+            fitting = _least(fitting, ask.cost[fitting])
     fitting = _least(fitting, room[fitting])
     return int(fitting[outer_room[around[fitting]].argmin()])
 

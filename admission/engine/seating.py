@@ -280,6 +280,7 @@ def _at_once(
         ),
         score=layout.score(pods.prefers),
         cost=where.cost if measured is None else measured[0],
+        measured=measured is not None,
         known=known,
     )
     found = place(ask)
