@@ -165,8 +165,8 @@ class Attempt:
                     return True
             if self._choose(search, chosen):
                 search.spare(self._needed)
-                self._promise(workload, search.taken)
-                return True
+                if self._promise(workload, search.taken):
+                    return True
             search.put_all_back()
         return False
 

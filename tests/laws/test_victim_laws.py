@@ -9,6 +9,20 @@ from hypothesis import strategies as st
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
+from admission.engine.topology import HOST, Node, NodeTable
+from queues.quota import Queue
+from queues.resources import GPU, Resources
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    NodeName,
+    PodSet,
+    QueueName,
+    Seat,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
 from tests.laws import victims
 from tests.laws.after import apply, drained
 from tests.laws.victims import full_worlds
@@ -95,3 +109,48 @@ def test_a_thousand_turns_of_coming_and_going_evict_nobody_too_often_and_end_at_
                 )
         snapshot = replace(snapshot, now=snapshot.now + 60, pending=pending, ended=over)
     assert not decide(snapshot, memo)[0].evicts
+
+
+def test_what_joined_a_gang_above_its_minimum_goes_alone_and_first() -> None:
+    takes = Resources({GPU: 1000, "pods": 1})
+    node = Node(name=NodeName("n"), allocatable=takes * 4, labels={HOST: "n"}, used=takes * 4)
+
+    def workload(name: str, pods: int, minimum: int, priority: int = 0) -> Workload:
+        return Workload(
+            key=WorkloadKey(WorkloadKind.JOB, name),
+            namespace="team",
+            name=name,
+            queue=QueueName("q"),
+            priority=priority,
+            arrival=1,
+            minimum=minimum,
+            pod_sets=(PodSet(name="main", count=pods, takes=takes),),
+        )
+
+    def admission(number: int, of: Workload, ordinals: range) -> Admission:
+        return Admission(
+            id=AdmissionId(number),
+            workload=of.key,
+            namespace="team",
+            name=of.name,
+            queue=of.queue,
+            priority=of.priority,
+            seats=tuple(Seat(pod_set="main", ordinal=i, node=NodeName("n"), takes=takes) for i in ordinals),
+            opened_at=0,
+        )
+
+    gang, single = workload("gang", 3, 2), workload("single", 1, 1)
+    held = [admission(1, gang, range(2)), admission(2, gang, range(2, 3)), admission(3, single, range(1))]
+    urgent = workload("urgent", 1, 1, priority=5)
+    plan, _ = decide(
+        Snapshot(
+            now=100,
+            queues={QueueName("q"): Queue(name=QueueName("q"))},
+            nodes=NodeTable.build([node]),
+            pending={urgent.key: urgent},
+            admissions={each.id: each for each in held},
+            holders={gang.key: gang, single.key: single},
+        ),
+        Memo(),
+    )
+    assert [evict.admission for evict in plan.evicts] == [2]

@@ -1,10 +1,13 @@
 """Every scenario file is played through ``decide``, turn by turn.
 
-Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY] [dead|cordoned]``,
-cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs, and fields of
-``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack | preferred rack]
-[parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]``), ``expect`` of the
-first turn and ``then``, a list of further turns that may change ``queues``, let work end (``ends``) or arrive.
+Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY]
+[dead|cordoned]``, cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs,
+and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack
+| preferred rack] [parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]``),
+``expect`` of the first turn and ``then``, a list of further turns that may change ``queues``, let work end
+(``ends``) or arrive; ``after`` so many seconds; ``gone``: the pods of those who were taken back are gone.
+``policy`` of a queue and what follows ``with`` (``FIELD=VALUE``) are fields of ``QueuePolicy`` and
+``Workload``.
 """
 
 import re
@@ -20,7 +23,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import ROOT, Limits, Queue
+from queues.quota import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (
     NodeFilter,
@@ -36,13 +39,14 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.laws.after import apply, seats_after
+from tests.laws.after import apply, drained, seats_after
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead| cordoned)?")
 WORK = re.compile(
     r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: parts of (\d+) per (rack|host))?"
     r"(?: leader of (\d+) GPUs)?(?: near rack (\S+))?(?: priority (\d+))?(?: tolerates (\S+))?"
+    r"(?: with (.+))?"
 )
 LIMITS = ("guarantee", "deserved", "capability")
 
@@ -77,8 +81,10 @@ def started(story: dict[str, Any]) -> Snapshot:
     snapshot = changed(snapshot, {"queues": {name.split("/")[0]: {} for name in story.get("running", {})}})
     for name, text in story.get("running", {}).items():
         snapshot = changed(snapshot, {"arrives": {name: text}})
-        plan, _ = decide(snapshot, Memo())
+        plan, _ = decide(replace(snapshot, holders={}), Memo())
         assert [admit.workload.uid for admit in plan.admits] == [name]
+        holders = {**snapshot.holders, **snapshot.pending}
+        snapshot = replace(snapshot, holders=holders)
         snapshot = apply(snapshot, plan)
     used = {name: snapshot.nodes[name][1] for name in snapshot.nodes.layout.names}
     now = [replace(node, used=used[node.name]) for node in nodes(story["nodes"], cordoned=True)]
@@ -90,6 +96,9 @@ def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
     new = [
         workload(name, text, arrived + i) for i, (name, text) in enumerate(turn.get("arrives", {}).items())
     ]
+    snapshot = replace(snapshot, now=snapshot.now + turn.get("after", 0))
+    if turn.get("gone"):
+        snapshot = drained(snapshot)
     over = {
         number: frozenset(range(len(admission.seats)))
         for number, admission in snapshot.admissions.items()
@@ -111,6 +120,9 @@ def told(wanted: dict[str, Any], snapshot: Snapshot, plan: Plan) -> dict[str, An
     rack = {name: layout.labels.of(layout.position[name])["rack"] for name in layout.names}
     found = {
         "admits": sorted(admit.workload.uid for admit in plan.admits),
+        "because": {
+            snapshot.admissions[evict.admission].workload.uid: str(evict.code) for evict in plan.evicts
+        },
         "evicts": sorted(snapshot.admissions[evict.admission].workload.uid for evict in plan.evicts),
         "waits": {name: str(reason.code) for name, reason in reasons.items()},
         "says": {name: reasons[name].message for name in wanted.get("says", {}) if name in reasons},
@@ -145,6 +157,8 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
     for name, fields in written.items():
         amounts = {kind: {GPU: fields[kind] * 1000} for kind in LIMITS if kind in fields}
         rest = {field: value for field, value in fields.items() if field not in LIMITS}
+        if "policy" in rest:
+            rest["policy"] = QueuePolicy(**rest["policy"])
         limits = Limits(**{**amounts, "guarantee": Resources(amounts.get("guarantee", {}))})
         made[QueueName(name)] = Queue(**{"name": QueueName(name), "parent": ROOT, "limits": limits, **rest})
     return made
@@ -153,7 +167,11 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
 def workload(name: str, text: str, arrival: int) -> Workload:
     match = WORK.fullmatch(text)
     assert match is not None, text
-    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates = match.groups()
+    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates, more = match.groups()
+    given = dict(each.split("=") for each in (more or "").split())
+    fields = {
+        field: value == "yes" if value in ("yes", "no") else int(value) for field, value in given.items()
+    }
     takes = Resources({GPU if what == "GPUs" else what: int(amount) * 1000, "pods": 1})
     tolerations = (Toleration(key=tolerates, operator="Exists"),) if tolerates else ()
     main = PodSet(
@@ -175,6 +193,8 @@ def workload(name: str, text: str, arrival: int) -> Workload:
         queue=QueueName(name.split("/", maxsplit=1)[0]),
         priority=int(priority or 0),
         arrival=arrival,
+        created=1000,
+        **fields,  # type: ignore[arg-type]
         minimum=int(minimum or pods) + bool(leader),
         pod_sets=(first, main) if leader else (main,),
     )

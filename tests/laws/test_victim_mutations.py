@@ -1,0 +1,103 @@
+"""Planted bugs in the choice of victims: each breaks one thing, and the law it names has to notice."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import NoSuchExample
+
+from admission.engine import claims, preemption, rights, search, victims
+from admission.engine.snapshot import Snapshot
+from tests.laws import victims as laws
+from tests.laws.victims import full_worlds
+
+Law = Callable[[Snapshot], None]
+
+
+def _greedy(self: Any, needed: Any = None) -> None:
+    """Nobody is put back, and somebody more goes."""
+    for unit in self.herd.of_queue.get(self.taken[0].unit.queue, ()):
+        if not self.has(unit):
+            self.take(unit)
+            return
+
+
+def _without_claims(*given: Any) -> Any:
+    room = _make_room(*given)
+    room.claims.clear()
+    return room
+
+
+def _placeless(*given: Any) -> Any:
+    room = _make_room(*given)
+    room.claims[:] = [replace(claim, seats=()) for claim in room.claims]
+    return room
+
+
+def _for_free(self: Any, unit: Any, parts: Any) -> bool:
+    return True
+
+
+def _unprotected(self: Any, workload: Any, queue: Any, parts: Any) -> bool:
+    return False
+
+
+def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
+    return rights.Rule.RECLAIMED if unit.queue != self.workload.queue else rights.Rule.PREEMPTED
+
+
+def _hold_nothing(snapshot: Any, trial: Any, tree: Any) -> Any:
+    held = _hold(replace(snapshot, claims={}), trial, tree)
+    held._dropped |= set(snapshot.claims)
+    return held
+
+
+_make_room, _hold = preemption.make_room, claims.hold
+
+BUGS: tuple[tuple[str, Any, str, Any, Law], ...] = (
+    ("nobody is spared", search.Search, "spare", _greedy, laws.victim_sets_are_minimal),
+    (
+        "evictions without a claim",
+        preemption,
+        "make_room",
+        _without_claims,
+        laws.no_victim_without_a_beneficiary,
+    ),
+    ("budgets are ignored", search.Search, "_budgets", _for_free, laws.budgets_hold),
+    ("nothing protects", victims._Protection, "now", _unprotected, laws.nobody_protected_goes),
+    ("everybody may take from everybody", rights.Rights, "rule", _anybody, laws.priority_protects),
+    ("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
+    ("claims promise no places", preemption, "make_room", _placeless, laws.beneficiaries_come_in),
+)
+
+
+@pytest.mark.parametrize(("bug", "owner", "attribute", "wrong", "law"), BUGS, ids=[each[0] for each in BUGS])
+def test_a_planted_bug_breaks_its_law(
+    bug: str, owner: Any, attribute: str, wrong: Any, law: Law, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, attribute, wrong)
+
+    def breaks(snapshot: Snapshot) -> bool:
+        try:
+            law(snapshot)
+        except AssertionError:
+            return True
+        return False
+
+    try:
+        find(
+            full_worlds(),
+            breaks,
+            settings=settings(
+                max_examples=1500,
+                deadline=None,
+                database=None,
+                derandomize=True,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    except NoSuchExample:
+        pytest.fail(f"no law notices: {bug}")
