@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from admission.changes import Change, changes, moved_nodes, names
-from admission.engine.eligible import sort_out
-from admission.engine.memo import tree_of
+from admission.engine.memo import Desk
 from admission.engine.plan import Plan, Reason
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
@@ -56,15 +55,20 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
 
 def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     """Those of its queue who are tried, in order."""
-    tree = tree_of(snapshot.queues, snapshot.nodes)
     own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
     alone = replace(snapshot, pending=own)
-    usage = Usage(tree)
-    field_ = sort_out(alone, Seats.of(alone), Trial.open(snapshot.nodes, usage), {})
-    line = Line(usage, field_.candidates, snapshot.now)
+    desk = Desk()
+    keys = desk.see(alone)
+    assert desk.waiting is not None
+    assert desk.tree is not None
+    usage = Usage(desk.tree)
+    desk.waiting.sort(keys, alone, Seats(alone, desk.possessions), Trial.open(snapshot.nodes, usage))
+    batches = desk.waiting.batches.get(workload.queue, {}).values()
+    classes = [batch.alike for batch in batches if batch.never is None and batch.waits]
+    line = Line(usage, classes, snapshot.now, users=desk.users)
     found = []
-    while (head := line.head()) is not None:
-        found.append(head.workload.key)
+    while (alike := line.head()) is not None:
+        found.append(alike.head().workload.key)
         line.admitted()
     return found
 

@@ -4,28 +4,35 @@ The plain form: at every inner queue take the child that comes first by (below i
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
 there the first by the queue's own order; ask; update the books; start again. ``Line`` does the same with
 heaps: an answer changes the books of one path only, and that path's queues are all on top of their heaps.
-Workloads of one shape in one queue form a class, and a class that was refused is not asked again in the
-same turn: nothing is given back during it.
+Workloads of one shape in one queue form a class (``Alike``), and a class that was refused is not asked again
+in the same turn: nothing is given back during it. A refusal may hold for all classes of a kind, in whatever
+queue: they leave the line when they come to its head, and only then their queue is keyed by who is next in it.
 
-Orders inside a queue: ``fifo`` and ``strict-fifo`` by arrival (strict: a refused head holds up all behind
-it), ``priority`` by priority with age, then small before large (``queues.precedence``), then arrival.
-``shortest`` and ``round-robin`` are taken as ``fifo`` for now.
+Orders inside a queue, none of which depends on the clock: ``fifo`` and ``strict-fifo`` by arrival (strict: a
+refused head holds up all behind it), ``priority`` by priority with age, then small before large
+(``queues.precedence``), then arrival, ``shortest`` by declared
+run time with age, ``round-robin`` by the share of the queue that each user has, then arrival.
 """
 
-from collections import deque
-from collections.abc import Hashable, Iterable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from queues.fairshare import Share, below_deserved, below_guarantee, share
+from queues.fairshare import Share, Users, below_deserved, below_guarantee, share
 from queues.precedence import precedence
-from queues.quota import ROOT, Account
+from queues.quota import ROOT, Account, QueueTree
 from queues.usage import Usage
-from queues.workload import QueueName, Workload
+from queues.workload import QueueName, Workload, WorkloadKey
 
 _HOUR = 3600
+#: Under ``shortest`` nobody is passed by work that came later than so many times the difference of run times.
+_PATIENCE: Final = 10
+#: Under ``shortest`` work that declares no run time counts as so long, unless the queue limits it to less.
+_UNKNOWN_RUN_TIME: Final = 30 * 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,16 +48,16 @@ class Candidate:
     accounts: tuple[Account, ...]
 
 
-class _Rank(NamedTuple):
-    """Place inside a queue; the smaller the earlier."""
+class Rank(NamedTuple):
+    """Place inside a queue; the smaller the earlier. It does not change while the workload waits."""
 
     joins: bool
-    #: − (priority × 3600 + ageing × seconds waited) under ``priority``, else 0.
+    #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
     #: Small before large (``queues.precedence``) under ``priority``, else 0.
     precedence: int
     arrival: int
-    name: str
+    key: WorkloadKey
 
 
 class _Key(NamedTuple):
@@ -62,80 +69,181 @@ class _Key(NamedTuple):
     queue_priority: int
     urgency: int
     arrival: int
-    name: QueueName
+    name: str
 
 
-@dataclass(slots=True)
-class _Class:
-    """Candidates of one shape in one queue, the first at the left."""
+def rank(tree: QueueTree, candidate: Candidate) -> Rank:
+    """The place of a candidate in its queue."""
+    workload = candidate.workload
+    urgency = before = 0
+    match tree.order(workload.queue):
+        case "priority":
+            ageing = tree.ageing_per_hour(workload.queue)
+            urgency = ageing * workload.created - workload.priority * _HOUR
+            before = precedence(workload)
+            before = precedence(workload)
+        case "shortest":
+            longest = tree.queues[workload.queue].max_run_time or _UNKNOWN_RUN_TIME
+            run_time = longest if workload.run_time is None else workload.run_time
+            urgency = workload.created + _PATIENCE * run_time
+    return Rank(candidate.joins, urgency, before, workload.arrival, workload.key)
 
-    members: deque[tuple[_Rank, Candidate]]
+
+@dataclass(slots=True, eq=False)
+class Alike:
+    """A class: candidates of one shape in one queue (under ``round-robin`` of one user), in its order."""
+
+    queue: QueueName
+    #: A refusal for lack of nodes holds for all classes of the same kind.
+    kind: Hashable
+    #: Whose they are under ``round-robin``; else "".
+    user: str = ""
+    ranks: list[Rank] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    #: So many at the left were admitted in this turn.
+    taken: int = 0
+    #: Whatever whoever made it wants to find here again.
+    about: Any = None
+
+    def add(self, place: Rank, candidate: Candidate) -> None:
+        """One more."""
+        index = bisect_left(self.ranks, place)
+        self.ranks.insert(index, place)
+        self.candidates.insert(index, candidate)
+
+    def remove(self, place: Rank) -> None:
+        """The one of that rank is gone."""
+        index = bisect_left(self.ranks, place)
+        del self.ranks[index], self.candidates[index]
+
+    def head(self) -> Candidate:
+        """The first that was not admitted yet."""
+        return self.candidates[self.taken]
+
+    def first(self) -> Rank:
+        """Its rank."""
+        return self.ranks[self.taken]
+
+    def rest(self) -> Sequence[Candidate]:
+        """All that were not admitted."""
+        return self.candidates[self.taken :]
+
+
+_Lane = QueueName | tuple[QueueName, str]
 
 
 @dataclass(slots=True)
 class _Node:
-    """A queue of the tree: its classes if it is a leaf, its children with candidates if not."""
+    """A queue of the tree, or a user's part of one: its classes, or its children with candidates."""
 
-    name: QueueName
-    classes: list[tuple[_Rank, int, _Class]] = field(default_factory=list)
+    name: _Lane
+    classes: list[tuple[Rank, Alike]] = field(default_factory=list)
     children: list[tuple[_Key, "_Node"]] = field(default_factory=list)
 
-    def head(self) -> Candidate | None:
-        """The first candidate in or below this queue."""
+    def first(self) -> Alike:
+        """The class whose head is the first in or below this queue."""
         node = self
         while node.children:
             node = node.children[0][1]
-        return node.classes[0][2].members[0][1] if node.classes else None
+        return node.classes[0][1]
 
 
-class Refused(NamedTuple):
-    """Who need not be asked any more after a refusal."""
+class Keys:
+    """Places of queues among their siblings as they were worked out last; whoever changes books forgets them."""
 
-    #: The candidate and all of its shape in its queue, in order.
-    alike: tuple[Candidate, ...]
-    #: Everybody else in its queue, if the order is strict.
-    behind: tuple[Candidate, ...]
+    def __init__(self) -> None:
+        self._known: dict[_Lane, tuple[Candidate, _Key]] = {}
+
+    def get(self, lane: _Lane, head: Candidate) -> _Key | None:
+        """The key, if it was worked out for the same head."""
+        known = self._known.get(lane)
+        return known[1] if known is not None and known[0] is head else None
+
+    def put(self, lane: _Lane, head: Candidate, key: _Key) -> None:
+        """Remember a key."""
+        self._known[lane] = (head, key)
+
+    def forget(self, queues: Iterable[QueueName]) -> None:
+        """Books of these queues have changed."""
+        for queue in queues:
+            self._known.pop(queue, None)
 
 
 class Line:
-    """All candidates of a turn, in the order in which they are tried.
+    """All classes of a turn, in the order in which their heads are tried.
 
-    ``usage`` is the books as the turn goes on.
+    ``usage`` and ``users`` are the books as the turn goes on.
     """
 
-    def __init__(self, usage: Usage, candidates: Iterable[Candidate], now: int) -> None:
+    def __init__(
+        self,
+        usage: Usage,
+        classes: Iterable[Alike],
+        now: int,
+        *,
+        users: Users | None = None,
+        keys: Keys | None = None,
+        struck: Iterable[Hashable] = (),
+    ) -> None:
+        """``keys``: of earlier lines; ``struck``: kinds and classes that are refused already."""
         self._usage = usage
         self._now = now
-        self._urgencies: dict[QueueName, tuple[bool, int]] = {}
-        self._nodes: dict[QueueName, _Node] = {ROOT: _Node(ROOT)}
-        self._fill(candidates)
+        self._users = users or Users()
+        self._keys = keys or Keys()
+        self._struck: set[Hashable] = set(struck)
+        self._nodes: dict[_Lane, _Node] = {ROOT: _Node(ROOT)}
+        #: Classes that wait, by kind.
+        self._live: Counter[Hashable] = Counter()
+        self._total = 0
+        self._fill(classes)
 
-    def head(self) -> Candidate | None:
-        """Who is to be tried now; None: everybody was."""
-        return self._nodes[ROOT].head()
+    def head(self) -> Alike | None:
+        """Whose first is to be tried now; None: everybody was."""
+        while self._total:
+            alike = self._leaf().classes[0][1]
+            if alike.kind not in self._struck and alike not in self._struck:
+                return alike
+            self._drop()
+        return None
 
     def admitted(self) -> None:
         """The head got what it asked, and the books say so."""
-        queue = self._leaf()
-        _, number, alike = queue.classes[0]
-        alike.members.popleft()
-        if alike.members:
-            heapreplace(queue.classes, (alike.members[0][0], number, alike))
+        leaf = self._leaf()
+        alike = leaf.classes[0][1]
+        alike.taken += 1
+        if alike.taken < len(alike.candidates):
+            heapreplace(leaf.classes, (alike.first(), alike))
         else:
-            heappop(queue.classes)
-        self._rekey(queue.name)
+            heappop(leaf.classes)
+            self._gone(alike)
+        self._keys.forget(self._usage.tree.paths[alike.queue])
+        self._rekey(leaf.name)
 
-    def refused(self) -> Refused:
-        """The head got nothing: neither will its like."""
-        queue = self._leaf()
-        _, _, alike = heappop(queue.classes)
-        behind: tuple[Candidate, ...] = ()
-        if self._usage.tree.order(queue.name) == "strict-fifo":
-            rest = sorted(member for _, _, each in queue.classes for member in each.members)
-            behind = tuple(candidate for _, candidate in rest)
-            queue.classes.clear()
-        self._rekey(queue.name)
-        return Refused(tuple(candidate for _, candidate in alike.members), behind)
+    def refused(self) -> None:
+        """The head got nothing: neither will its like, nor, if the order is strict, anybody in its queue."""
+        self._drop()
+
+    def refuse_kind(self, kind: Hashable) -> None:
+        """Nobody of this kind will get anything, in whatever queue; the head is of it."""
+        self._total -= self._live.pop(kind, 0)
+        self._struck.add(kind)
+        if self._total:
+            self._drop()
+
+    def _drop(self) -> None:
+        leaf = self._leaf()
+        self._gone(heappop(leaf.classes)[1])
+        queue = leaf.name if isinstance(leaf.name, str) else leaf.name[0]
+        if self._usage.tree.order(queue) == "strict-fifo":
+            for _, alike in leaf.classes:
+                self._gone(alike)
+            leaf.classes.clear()
+        self._rekey(leaf.name)
+
+    def _gone(self, alike: Alike) -> None:
+        if alike not in self._struck and alike.kind not in self._struck:
+            self._live[alike.kind] -= 1
+            self._total -= 1
 
     def _leaf(self) -> _Node:
         node = self._nodes[ROOT]
@@ -143,69 +251,81 @@ class Line:
             node = node.children[0][1]
         return node
 
-    def _fill(self, candidates: Iterable[Candidate]) -> None:
-        classes: dict[tuple[QueueName, Hashable], list[tuple[_Rank, Candidate]]] = {}
-        for candidate in candidates:
-            queue = candidate.workload.queue
-            classes.setdefault((queue, candidate.shape), []).append((self._rank(candidate), candidate))
-        for number, ((queue, _), members) in enumerate(classes.items()):
-            members.sort(key=lambda member: member[0])
-            node = self._nodes.setdefault(queue, _Node(queue))
-            node.classes.append((members[0][0], number, _Class(deque(members))))
-        paths = self._usage.tree.paths
-        for queue in list(self._nodes):
-            heapify(self._nodes[queue].classes)
-            for name in paths[queue]:
-                self._nodes.setdefault(name, _Node(name))
-        for queue in sorted(self._nodes, key=lambda name: -len(paths[name])):  # children before parents
+    def _path(self, lane: _Lane) -> tuple[_Lane, ...]:
+        if isinstance(lane, tuple):
+            return (lane, *self._usage.tree.paths[lane[0]])
+        return self._usage.tree.paths[lane]
+
+    def _fill(self, classes: Iterable[Alike]) -> None:
+        for alike in classes:
+            lane: _Lane = (alike.queue, alike.user) if alike.user else alike.queue
+            node = self._nodes.get(lane)
+            if node is None:
+                node = self._nodes[lane] = _Node(lane)
+            node.classes.append((alike.first(), alike))
+            if alike not in self._struck:
+                self._live[alike.kind] += 1
+                self._total += 1
+        for lane in list(self._nodes):
+            heapify(self._nodes[lane].classes)
+            for name in self._path(lane):
+                if name not in self._nodes:
+                    self._nodes[name] = _Node(name)
+        for lane in sorted(self._nodes, key=lambda name: -len(self._path(name))):  # children before parents
+            node = self._nodes[lane]
+            if not (node.classes or node.children):
+                continue
             # All of its children are there now, and its key depends on which of them is first.
-            heapify(self._nodes[queue].children)
-            if queue != ROOT:
-                parent = self._nodes[paths[queue][1]]
-                parent.children.append((self._key(self._nodes[queue]), self._nodes[queue]))
-
-    def _rank(self, candidate: Candidate) -> _Rank:
-        workload = candidate.workload
-        urgency, small_first = self._urgency(workload)
-        before = precedence(workload) if small_first else 0
-        return _Rank(candidate.joins, urgency, before, workload.arrival, str(workload.key))
-
-    def _urgency(self, workload: Workload) -> tuple[int, bool]:
-        """By priority with age, and whether its queue has that order."""
-        policy = self._urgencies.get(workload.queue)
-        if policy is None:
-            tree = self._usage.tree
-            by_priority = tree.order(workload.queue) == "priority"
-            policy = self._urgencies[workload.queue] = (by_priority, tree.ageing_per_hour(workload.queue))
-        by_priority, ageing = policy
-        if not by_priority:
-            return 0, False
-        return -(workload.priority * _HOUR + ageing * (self._now - workload.created if ageing else 0)), True
+            heapify(node.children)
+            if lane != ROOT:
+                parent = self._nodes[self._path(lane)[1]]
+                parent.children.append((self._key(node), node))
 
     def _key(self, node: _Node) -> _Key:
-        head = node.head()
-        assert head is not None
-        queue = node.name
-        rank = self._rank(head)
+        first, lane = node.first(), node.name
+        head = first.head()
+        key = self._keys.get(lane, head)
+        if key is None:
+            if isinstance(lane, tuple):
+                return self._key_of_user(lane, head)
+            key = self._key_of(lane, first)
+            if not self._usage.tree.ageing_per_hour(head.workload.queue):
+                self._keys.put(lane, head, key)
+        return key
+
+    def _key_of(self, queue: QueueName, first: Alike) -> _Key:
+        usage, head, place = self._usage, first.head(), first.first()
+        own = head.workload.queue
+        by_priority = usage.tree.order(own) == "priority"
+        age = usage.tree.ageing_per_hour(own) * self._now
         return _Key(
-            guarantee_met=not below_guarantee(self._usage, queue, head.accounts),
-            deserved_met=not below_deserved(self._usage, queue, head.accounts),
-            share=share(self._usage, queue),
-            queue_priority=-self._usage.tree.queues[queue].priority,
-            urgency=rank.urgency,
-            arrival=rank.arrival,
+            guarantee_met=not below_guarantee(usage, queue, head.accounts),
+            deserved_met=not below_deserved(usage, queue, head.accounts),
+            share=share(usage, queue),
+            queue_priority=-usage.tree.queues[queue].priority,
+            urgency=place.urgency - age if by_priority else 0,
+            arrival=place.arrival,
             name=queue,
         )
 
-    def _rekey(self, queue: QueueName) -> None:
+    def _key_of_user(self, lane: tuple[QueueName, str], head: Candidate) -> _Key:
+        queue, user = lane
+        held = self._users.share(self._usage.tree, queue, user)
+        return _Key(False, False, held, 0, head.joins, head.workload.arrival, user)
+
+    def _rekey(self, lane: _Lane) -> None:
         """Put the queues of one path where they belong now, bottom up.
 
         Each is on top of its parent's heap.
         """
-        path = self._usage.tree.paths[queue]
-        for name, parent in pairwise(path):
+        for name, parent in pairwise(self._path(lane)):
             node, siblings = self._nodes[name], self._nodes[parent].children
             if node.classes or node.children:
                 heapreplace(siblings, (self._key(node), node))
             else:
                 heappop(siblings)
+
+
+def by_user(tree: QueueTree, queue: QueueName) -> bool:
+    """Whether the users of a queue take turns."""
+    return tree.order(queue) == "round-robin"

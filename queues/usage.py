@@ -138,16 +138,19 @@ class Usage:
         return above if left is None else min(left, above)
 
     def refusal(self, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
-        """The first limit, nearest queue first, that adding these amounts would break; None: there is none.
+        """The limit nearest to the queue that adding these amounts would break; None: there is none.
 
-        For every account the same as ``units ≤ available(queue, account)``.
+        Of several of one queue the first account's. For every account the same as
+        ``units ≤ available(queue, account)``.
         """
+        nearest: tuple[int, Account] | None = None
+        found: LimitHit | None = None
         for account, units in amounts.items():
-            if units > 0:
-                hit = self._first_hit(queue, account, units)
-                if hit is not None:
-                    return hit
-        return None
+            if units > 0 and (hit := self._first_hit(queue, account, units)) is not None:
+                place = (self.tree.paths[queue].index(hit.queue), account)
+                if nearest is None or place < nearest:
+                    nearest, found = place, hit
+        return found
 
     def _first_hit(self, queue: QueueName, account: Account, units: int) -> LimitHit | None:
         asked = units

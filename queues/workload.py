@@ -36,6 +36,9 @@ class WorkloadKey:
     kind: WorkloadKind
     uid: str
 
+    def __hash__(self) -> int:
+        return hash(self.uid)
+
     def __str__(self) -> str:
         return f"{self.kind}/{self.uid}"
 

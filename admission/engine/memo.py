@@ -3,47 +3,167 @@
 It saves time and decides nothing: ``decide(s, memo) == decide(s, Memo())``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
-from admission.engine.eligible import Prepared
 from admission.engine.fragmentation import Gauge
 from admission.engine.plan import Plan
+from admission.engine.screen import Screen
+from admission.engine.settlement import Possessions
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
+from admission.engine.verdicts import Verdict
+from admission.engine.victims import Part
+from admission.engine.waiting import Batch, Waiting
+from queues.fairshare import Users
+from queues.ordering import Keys, by_user
 from queues.quota import Account, Queue, QueueTree
+from queues.rows import differing, same_rows
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import Admission, AdmissionId, QueueName, WorkloadKey
 
-Key = TypeVar("Key")
+
+@dataclass(slots=True, eq=False)
+class Desk:
+    """What turns work on, one after the other: true of one snapshot, brought up to date to the next one."""
+
+    #: How many turns worked on it. A memo that knows another number is an old one.
+    turns: int = 0
+    snapshot: Snapshot | None = None
+    tree: QueueTree | None = None
+    #: Books of the admissions of that snapshot.
+    usage: Usage | None = None
+    users: Users = field(default_factory=Users)
+    possessions: Possessions = field(default_factory=Possessions)
+    waiting: Waiting | None = None
+    screen: Screen = field(default_factory=Screen)
+    keys: Keys = field(default_factory=Keys)
+    #: Why each class waits.
+    verdicts: dict[Batch, Verdict] = field(default_factory=dict)
+    #: Classes that were in line in the last turn.
+    tried: list[Batch] = field(default_factory=list)
+    #: Workloads that have to be sorted again because something held for that turn only.
+    unsettled: set[WorkloadKey] = field(default_factory=set)
+    #: Queues whose books changed in that turn.
+    touched: set[QueueName] = field(default_factory=set)
+    #: Possible victims as ``make_room`` worked them out.
+    parts: Mapping[AdmissionId, Part] = field(default_factory=dict)
+    #: Scores of node states; it follows the free amounts that it is shown.
+    gauge: Gauge | None = None
+    #: So many holders of admissions say something that a reservation goes by.
+    telling: int = 0
+    _charged: dict[AdmissionId, tuple[QueueName, str, dict[Account, int]]] = field(default_factory=dict)
+
+    def see(self, snapshot: Snapshot) -> set[WorkloadKey]:
+        """Bring books and admissions up to date. Returns the workloads that have to be sorted (again)."""
+        tree = self._tree_for(snapshot)
+        before = self.snapshot
+        old = before.admissions if before is not None else {}
+        changed = differing(old, snapshot.admissions)
+        keys = set(self.unsettled)
+        if tree is not self.tree or self.usage is None:
+            self._begin(tree)
+            keys = set(snapshot.pending)
+            posted: Iterable[AdmissionId] = snapshot.admissions
+        else:
+            earlier = before.pending if before is not None else {}
+            keys.update(differing(earlier, snapshot.pending))
+            posted = changed
+        for number in changed:
+            was, now = old.get(number), snapshot.admissions.get(number)
+            self.possessions.change(number, was, now)
+            keys.update(each.workload for each in (was, now) if each is not None)
+        self._post(posted, old, snapshot)
+        assert self.waiting is not None
+        if before is not None and snapshot.now < before.now:
+            keys.update(snapshot.pending)
+        keys |= self.waiting.expired(snapshot.now)
+        holders = before.holders if before is not None else {}
+        for key in differing(holders, snapshot.holders):
+            was_there, is_there = holders.get(key), snapshot.holders.get(key)
+            self.telling -= was_there is not None and was_there.run_time is not None
+            self.telling += is_there is not None and is_there.run_time is not None
+        self.snapshot = snapshot
+        return keys
+
+    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> Gauge | None:
+        """The measure of fragmentation over the nodes, for what is typical now."""
+        if self.gauge is not None and self.gauge.measures(snapshot.typical, snapshot.nodes):
+            return self.gauge
+        return Gauge.over(snapshot.typical, snapshot.nodes, trial.devices)
+
+    def _begin(self, tree: QueueTree) -> None:
+        """Other queues, or other nodes: everybody is sorted anew."""
+        self.tree, self.usage, self.users = tree, Usage(tree), Users()
+        self.waiting, self.keys = Waiting(tree), Keys()
+        self.verdicts, self.tried, self.touched = {}, [], set()
+        self._charged = {}
+
+    def _post(
+        self, numbers: Iterable[AdmissionId], old: Mapping[AdmissionId, Admission], snapshot: Snapshot
+    ) -> None:
+        usage, tree = self.usage, self.tree
+        assert usage is not None
+        assert tree is not None
+        for number in numbers:
+            if (charged := self._charged.pop(number, None)) is not None:
+                queue, user, amounts = charged
+                usage.remove(queue, amounts)
+                if user:
+                    self.users.add(queue, user, amounts, times=-1)
+            admission = snapshot.admissions.get(number)
+            if admission is not None:
+                queue, amounts = admission.queue, held_by(admission)
+                user = (
+                    self._user_of(admission, snapshot) if queue in tree.paths and by_user(tree, queue) else ""
+                )
+                usage.add(queue, amounts)
+                if user:
+                    self.users.add(queue, user, amounts)
+                self._charged[number] = (queue, user, amounts)
+
+    def _user_of(self, admission: Admission, snapshot: Snapshot) -> str:
+        key = admission.workload
+        workload = snapshot.holders.get(key) or snapshot.pending.get(key)
+        return workload.user if workload is not None else ""
+
+    def _tree_for(self, snapshot: Snapshot) -> QueueTree:
+        """The queue tree over the usable nodes."""
+        before = self.snapshot
+        if (
+            before is not None
+            and self.tree is not None
+            and same_rows(before.queues, snapshot.queues)
+            and _same_capacity(before.nodes, snapshot.nodes)
+        ):
+            return self.tree
+        return tree_of(snapshot.queues, snapshot.nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memo:
     """Empty at the start of a term.
 
-    Each turn returns the next one. Everything in it is compared by identity.
+    Each turn returns the next one. The desk goes on to the next turn; an older memo still works, and then saves
+    no time.
     """
 
-    snapshot: Snapshot | None = None
     plan: Plan | None = None
     #: The plan above holds until this second, if nothing changes (None: for ever).
     until: int | None = None
+    #: The queue tree of that turn, and the books of its admissions.
     tree: QueueTree | None = None
-    #: Books of the admissions of that snapshot; never changed in place.
     usage: Usage | None = None
-    #: Workloads as they were made ready for the line.
-    prepared: Mapping[WorkloadKey, Prepared] = field(default_factory=dict)
-    #: Scores of node states; it follows the free amounts that it is shown.
-    gauge: Gauge | None = None
+    desk: Desk | None = None
+    #: How many turns had worked on the desk then.
+    turns: int = 0
 
     def answer(self, snapshot: Snapshot) -> Plan | None:
         """The last plan, if the last turn changed nothing and saw the same; only the time is new."""
-        before, plan = self.snapshot, self.plan
+        plan, before = self.plan, self._last()
         if before is None or plan is None or (self.until is not None and snapshot.now >= self.until):
             return None
         if plan.changes_ledger() or snapshot.now < before.now:
@@ -52,49 +172,23 @@ class Memo:
             return None
         same = (
             _same_nodes(before.nodes, snapshot.nodes)
-            and same_items(before.queues, snapshot.queues)
-            and same_items(before.admissions, snapshot.admissions)
-            and same_items(before.pending, snapshot.pending)
-            and same_items(before.holders, snapshot.holders)
-            and same_items(before.claims, snapshot.claims)
+            and same_rows(before.queues, snapshot.queues)
+            and same_rows(before.admissions, snapshot.admissions)
+            and same_rows(before.pending, snapshot.pending)
+            and same_rows(before.holders, snapshot.holders)
+            and same_rows(before.claims, snapshot.claims)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
 
-    def tree_for(self, snapshot: Snapshot) -> QueueTree:
-        """The queue tree over the usable nodes."""
-        before = self.snapshot
-        if (
-            before is not None
-            and self.tree is not None
-            and same_items(before.queues, snapshot.queues)
-            and before.nodes.layout is snapshot.nodes.layout
-            and before.nodes.allocatable is snapshot.nodes.allocatable
-            and np.array_equal(before.nodes.held_elsewhere(), snapshot.nodes.held_elsewhere())
-        ):
-            return self.tree
-        return tree_of(snapshot.queues, snapshot.nodes)
+    def take_desk(self) -> Desk:
+        """The desk, for the one turn that comes next; a new one if a turn worked on it since."""
+        desk = self.desk if self.desk is not None and self.desk.turns == self.turns else Desk()
+        desk.turns += 1
+        return desk
 
-    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> Gauge | None:
-        """The measure of fragmentation over the nodes, for what is typical now."""
-        if self.gauge is not None and self.gauge.measures(snapshot.typical, snapshot.nodes):
-            return self.gauge
-        return Gauge.over(snapshot.typical, snapshot.nodes, trial.devices)
-
-    def usage_for(self, snapshot: Snapshot, tree: QueueTree) -> Usage:
-        """Books of the snapshot's admissions: the last ones, changed where admissions changed."""
-        before: Mapping[AdmissionId, Admission] = {}
-        usage = Usage(tree)
-        if self.snapshot is not None and self.usage is not None and self.usage.tree is tree:
-            before, usage = self.snapshot.admissions, self.usage.copy()
-        after = snapshot.admissions
-        for number, admission in before.items():
-            if after.get(number) is not admission:
-                usage.remove(admission.queue, held_by(admission))
-        for number, admission in after.items():
-            if before.get(number) is not admission:
-                usage.add(admission.queue, held_by(admission))
-        return usage
+    def _last(self) -> Snapshot | None:
+        return self.desk.snapshot if self.desk is not None and self.desk.turns == self.turns else None
 
 
 def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
@@ -108,11 +202,12 @@ def held_by(admission: Admission) -> dict[Account, int]:
     return accounts(seats_by_flavor(admission.holding()))
 
 
-def same_items(before: Mapping[Key, object], after: Mapping[Key, object]) -> bool:
-    """Whether two mappings have the very same values under the same keys."""
-    if before is after:
+def _same_capacity(before: NodeTable, after: NodeTable) -> bool:
+    if before.layout is not after.layout or before.allocatable is not after.allocatable:
+        return False
+    if before.used is after.used or before.layout.usable.all():
         return True
-    return len(before) == len(after) and all(after.get(key) is value for key, value in before.items())
+    return np.array_equal(before.held_elsewhere(), after.held_elsewhere())
 
 
 def _same_nodes(before: NodeTable, after: NodeTable) -> bool:
@@ -120,5 +215,5 @@ def _same_nodes(before: NodeTable, after: NodeTable) -> bool:
         before.layout is after.layout
         and before.allocatable is after.allocatable
         and before.used is after.used
-        and before.ports == after.ports
+        and (before.ports is after.ports or before.ports == after.ports)
     )

@@ -318,6 +318,16 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     )
 
 
+def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
+    """access.maxPendingPerUser."""
+    return Reason(
+        code=Code.PENDING_LIMIT,
+        message=f"queue {queue} considers {limit} waiting workloads of one user at a time, and {user} has as many "
+        f"that came earlier",
+        facts={"queue": queue, "limit": limit, "user": user},
+    )
+
+
 def nothing_missing() -> Reason:
     """It has all the seats it can use."""
     return Reason(code=Code.NOTHING_MISSING, message="every pod that needs a seat has one")

@@ -1,6 +1,6 @@
 """What a turn has no choice about: seats that are over, admissions to take back, pods that run already."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.plan import Admit, Adopt, Evict, Free
@@ -8,47 +8,82 @@ from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+
+
+@dataclass(slots=True, eq=False)
+class Possessions:
+    """Admissions that are not closed, by workload."""
+
+    _of: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
+    #: Those whose every seat was given back.
+    hollow: set[AdmissionId] = field(default_factory=set)
+
+    def change(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
+        """An admission is another one now."""
+        if before is not None:
+            self.hollow.discard(number)
+        if after is not None and len(after.ended) >= len(after.seats):
+            self.hollow.add(number)
+        for old in {each.workload for each in (before, after) if each is not None}:
+            left = [each for each in self._of.get(old, ()) if each != number]
+            if after is not None and after.workload == old:
+                left = sorted([*left, number])
+            if left:
+                self._of[old] = tuple(left)
+            else:
+                self._of.pop(old, None)
+
+    def of(self, workload: WorkloadKey) -> tuple[AdmissionId, ...]:
+        """Its admissions, the oldest first."""
+        return self._of.get(workload, ())
 
 
 @dataclass(slots=True, eq=False)
 class Seats:
-    """Who sits where, for the workloads that the turn is about."""
+    """Who sits where in this turn, worked out for those who are asked about."""
 
-    #: Seats that count for a workload: of its open admissions, without those that are freed in this turn.
-    held: dict[WorkloadKey, list[Seat]] = field(default_factory=dict)
-    #: Workloads with an admission whose pods are being removed.
-    leaving: dict[WorkloadKey, AdmissionId] = field(default_factory=dict)
+    _snapshot: Snapshot
+    _possessions: Possessions
+    #: Seats that adopted pods have got in this turn.
+    _more: dict[WorkloadKey, list[Seat]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> "Seats":
-        """Seats of pending and unbooked workloads."""
-        about = {each.workload for each in snapshot.unbooked}
-        seats = cls()
-        for number, admission in snapshot.admissions.items():
-            key = admission.workload
-            if key not in snapshot.pending and key not in about:
-                continue
-            gone = admission.ended | snapshot.ended.get(number, frozenset())
-            left = [seat for index, seat in enumerate(admission.seats) if index not in gone]
-            if not left:
-                continue
+    def held(self, key: WorkloadKey) -> list[Seat]:
+        """Seats of its open admissions, without those that are freed in this turn; and adopted ones."""
+        snapshot = self._snapshot
+        held = list(self._more.get(key, ()))
+        for number in self._possessions.of(key):
+            admission = snapshot.admissions[number]
             if admission.state is AdmissionState.OPEN and number not in snapshot.evictable:
-                seats.add(key, left)
-            else:
-                seats.leaving[key] = max(number, seats.leaving.get(key, number))
-        for held in seats.held.values():
-            held.sort(key=lambda seat: (seat.pod_set, seat.ordinal, seat.node))
-        return seats
+                held += self._left(admission)
+        held.sort(key=lambda seat: (seat.pod_set, seat.ordinal, seat.node))
+        return held
+
+    def leaving(self, key: WorkloadKey) -> AdmissionId | None:
+        """The last of its admissions whose pods are being removed."""
+        snapshot = self._snapshot
+        for number in reversed(self._possessions.of(key)):
+            admission = snapshot.admissions[number]
+            going = admission.state is not AdmissionState.OPEN or number in snapshot.evictable
+            if going and self._left(admission):
+                return number
+        return None
+
+    def _left(self, admission: Admission) -> list[Seat]:
+        gone = admission.ended | self._snapshot.ended.get(admission.id, frozenset())
+        return [seat for index, seat in enumerate(admission.seats) if index not in gone]
 
     def add(self, workload: WorkloadKey, more: Iterable[Seat]) -> None:
         """Seats that the workload has as well."""
-        self.held.setdefault(workload, []).extend(more)
+        self._more.setdefault(workload, []).extend(more)
 
 
-def frees(snapshot: Snapshot, trial: Trial) -> Iterator[Free]:
+def frees(snapshot: Snapshot, hollow: Iterable[AdmissionId], trial: Trial) -> Iterator[Free]:
     """Seats whose pods are over, given back in the trial too; and admissions that hold nothing any more."""
-    for number, admission in sorted(snapshot.admissions.items()):
+    for number in sorted({*snapshot.ended, *hollow}):
+        admission = snapshot.admissions.get(number)
+        if admission is None:
+            continue
         over = snapshot.ended.get(number, frozenset())
         given_back = frozenset(index for index in over if index < len(admission.seats)) - admission.ended
         closes = len(given_back) + len(admission.ended) == len(admission.seats)
@@ -73,7 +108,7 @@ def adopts(snapshot: Snapshot, trial: Trial, seats: Seats) -> Iterator[Adopt]:
     Their amounts are in the table's ``used`` already: they are on the nodes.
     """
     for unbooked in sorted(snapshot.unbooked, key=lambda each: each.workload):
-        admit = _adopted(unbooked, snapshot, joins=unbooked.workload in seats.held)
+        admit = _adopted(unbooked, snapshot, joins=bool(seats.held(unbooked.workload)))
         trial.usage.add(unbooked.queue, accounts(seats_by_flavor(admit.seats)))
         seats.add(unbooked.workload, admit.seats)
         yield Adopt(admit=admit, pods={pod[0]: index for index, pod in enumerate(_in_order(unbooked))})
@@ -104,3 +139,11 @@ def _adopted(unbooked: Unbooked, snapshot: Snapshot, *, joins: bool) -> Admit:
 
 def _in_order(unbooked: Unbooked) -> list[tuple[str, str, int, NodeName, Resources]]:
     return sorted(unbooked.pods, key=lambda pod: (pod[1], pod[2], pod[0]))
+
+
+def workloads_in_motion(snapshot: Snapshot) -> set[WorkloadKey]:
+    """Workloads whose seats or standing are for this turn only."""
+    numbers: Mapping[AdmissionId, object] = {**snapshot.ended, **snapshot.evictable}
+    moving = {snapshot.admissions[number].workload for number in numbers if number in snapshot.admissions}
+    moving.update(each.workload for each in snapshot.unbooked)
+    return moving

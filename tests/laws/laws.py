@@ -12,10 +12,8 @@ from typing import Any
 from admission.engine import decide as engine
 from admission.engine import gangs
 from admission.engine import memo as memos
-from admission.engine.eligible import sort_out
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan, Reason
-from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.engine.trial import Trial
@@ -339,12 +337,16 @@ def memo_decides_nothing(snapshot: Snapshot) -> None:
 
 def refusals_leave_no_trace(snapshot: Snapshot) -> None:
     """Trying a workload and refusing it changes neither the free amounts nor the books."""
-    tree = memos.tree_of(snapshot.queues, snapshot.nodes)
-    trial = Trial.open(snapshot.nodes, Memo().usage_for(snapshot, tree))
-    field = sort_out(snapshot, Seats.of(snapshot), trial, {})
-    for candidate in field.candidates:
+    desk = memos.Desk()
+    desk.see(snapshot)
+    assert desk.usage is not None
+    trial = Trial.open(snapshot.nodes, desk.usage.copy())
+    for workload in snapshot.pending.values():
+        if workload.queue not in snapshot.queues:
+            continue
         free = trial.free.copy()
-        books = {queue: dict(trial.usage.book(queue)) for queue in tree.queues}
-        if isinstance(gangs.admit(candidate.workload, field.need(candidate), trial), Reason):
+        books = {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}
+        need = gangs.need(workload, ())
+        if isinstance(gangs.admit(workload, need, trial), Reason):
             assert (trial.free == free).all()
-            assert books == {queue: dict(trial.usage.book(queue)) for queue in tree.queues}
+            assert books == {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}

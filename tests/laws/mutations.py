@@ -1,15 +1,18 @@
 """Planted bugs: each breaks one thing in the engine, and the law it names has to notice."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.engine import decide, gangs, memo, seating, settlement, topology, trial
+from admission.engine import gangs, memo, seating, settlement, topology, trial, verdicts, waiting
 from admission.engine.plan import Admit
 from queues import ordering, quota, usage
 from tests.laws import laws
 
 Law = Callable[..., None]
+
+_chance = random.Random(7)
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,8 @@ def _ignore_required(ask: Any) -> Any:
     return _place(replace(ask, required=False))
 
 
-def _only_the_head(line: Any) -> Any:
-    refused = _refused(line)
-    return refused._replace(alike=refused.alike[:1])
+def _only_the_head(self: Any, reason: Any) -> Any:
+    return verdicts.Verdict(self.queue, reason, tuple(self.alike.rest()[:1]))
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
@@ -57,12 +59,17 @@ def _take_quota_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue
     self.steps.append(trial.Step(columns, taken, queue, {}))
 
 
-def _same_rank(self: Any, candidate: Any) -> Any:
-    return ordering._Rank(False, 0, 0, "")
+def _rank_by_chance(tree: Any, candidate: Any) -> Any:
+    return ordering.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
 
 
 def _stale_answer(self: Any, snapshot: Any) -> Any:
     return self.plan
+
+
+def _old_books(self: Any, numbers: Any, old: Any, snapshot: Any) -> None:
+    if self.snapshot is None:
+        _post(self, numbers, old, snapshot)
 
 
 def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
@@ -70,7 +77,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _refused, _together = seating.place, ordering.Line.refused, gangs._together
+_place, _together = seating.place, gangs._together
 _need, _admit = gangs.need, gangs.admit
 
 MUTATIONS = (
@@ -89,7 +96,7 @@ MUTATIONS = (
     Mutation("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
     Mutation("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
     Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
-    Mutation("the like of a refused head vanish", ordering.Line, "refused", _only_the_head,
+    Mutation("the like of a refused head vanish", waiting.Batch, "judge", _only_the_head,
              laws.in_the_plan_or_one_reason),
     Mutation("required topology is a wish", seating, "place", _ignore_required, laws.required_topology_kept),
     Mutation("seated pods do not bind the others", seating, "_with_parts",
@@ -113,22 +120,19 @@ MUTATIONS = (
              lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
     Mutation("paused queues go on", quota.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
     Mutation("broken queues go on", quota.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
-    Mutation("backoff is ignored", decide, "sort_out",
-             lambda snapshot, *rest: _sort_out(replace(snapshot, now=snapshot.now + 3600), *rest),
-             laws.stopped_queues_admit_nothing),
-    Mutation("ties go by chance", ordering.Line, "_rank", _same_rank, laws.independent_of_order),
+    Mutation("backoff is ignored", waiting, "obstacle",
+             lambda workload, now: _obstacle(workload, now + 3600), laws.stopped_queues_admit_nothing),
+    Mutation("ties go by chance", waiting, "rank", _rank_by_chance, laws.independent_of_order),
     Mutation("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
              laws.refusals_leave_no_trace),
     Mutation("an ended seat is freed again and again", settlement, "frees",
-             lambda snapshot, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+             lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
                                       for number in snapshot.admissions), laws.reaches_a_fixed_point),
     Mutation("the memo answers for another world", memo.Memo, "answer", _stale_answer, laws.memo_decides_nothing),
-    Mutation("the memo keeps old books", memo.Memo, "usage_for",
-             lambda self, snapshot, tree: self.usage.copy() if self.usage else _usage_for(self, snapshot, tree),
-             laws.memo_decides_nothing),
+    Mutation("the memo keeps old books", memo.Desk, "_post", _old_books, laws.memo_decides_nothing),
 )  # fmt: skip
 
 _with_parts = seating._with_parts
 _groups = gangs._groups
-_sort_out = decide.sort_out
-_usage_for = memo.Memo.usage_for
+_obstacle = waiting.obstacle
+_post = memo.Desk._post

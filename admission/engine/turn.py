@@ -1,0 +1,263 @@
+"""Who goes in: the heads of queues are tried one after the other, and everybody else gets a reason.
+
+Before anybody is tried, those who could not go in even alone are refused (``screen``); they are not in line. Of
+the others, a head that is refused by the queue answers for its class, one that is refused by the nodes for its
+kind in all queues. In a strict queue whoever is refused first holds up all behind.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admission.engine import gangs, reasons
+from admission.engine.claims import Held
+from admission.engine.gangs import Need
+from admission.engine.memo import Desk
+from admission.engine.plan import Admit, Reason
+from admission.engine.preemption import Refused
+from admission.engine.reservation import Backfill
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from admission.engine.verdicts import Verdict, Verdicts
+from admission.engine.waiting import Batch, Entry, Kind, Waiting
+from queues.fairshare import below_deserved, below_guarantee, share
+from queues.ordering import Line
+from queues.quota import Account
+from queues.usage import Usage, accounts, seats_by_flavor
+from queues.workload import QueueName, Workload, WorkloadKey
+
+#: Refusals that hold for the class only, whatever the nodes have.
+_OF_THE_CLASS = (reasons.Code.QUEUE_LIMIT, reasons.Code.RESERVED)
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """Answers of a turn so far."""
+
+    desk: Desk
+    trial: Trial
+    now: int
+    admits: list[Admit] = field(default_factory=list)
+    #: Beneficiaries of claims that were refused again.
+    unhelped: list[Refused] = field(default_factory=list)
+    #: Why classes were refused that were tried, in that order; and kinds.
+    answers: dict[Batch, Reason] = field(default_factory=dict)
+    struck: dict[Kind, Reason] = field(default_factory=dict)
+    #: Classes about which something else may have to be said than in the last turn.
+    news: dict[Batch, None] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> Waiting:
+        """Everybody who waits."""
+        assert self.desk.waiting is not None
+        return self.desk.waiting
+
+    def try_beneficiaries(self, beneficiaries: Iterable[Entry], held: Held) -> None:
+        """Those for whom space was made come first, each with its own space."""
+        order = sorted(beneficiaries, key=lambda each: _arrival(each.candidate.workload))
+        for entry in order:
+            workload = entry.candidate.workload
+            held.release(workload.key, self.trial)
+            answer = gangs.admit(workload, entry.wants.need, self.trial)
+            if isinstance(answer, Admit):
+                held.used(workload.key)
+                self.admits.append(answer)
+                continue
+            held.restore(workload.key, self.trial)
+            self.waiting.say(workload.key, answer)
+            self.unhelped.append(Refused(members=(entry.candidate,), need=entry.wants.need, reason=answer))
+
+    def look(self) -> None:
+        """Find out who could go in at all."""
+        desk, books = self.desk, self.desk.usage
+        assert books is not None
+        touched = desk.touched | books.touched | self.trial.usage.touched
+        books.touched.clear()
+        desk.keys.forget(touched)
+        for batch in desk.tried:
+            batch.alike.taken, batch.verdict = 0, None
+        for batch in self.waiting.sweep():
+            desk.verdicts.pop(batch, None)
+        self.news = dict.fromkeys(desk.tried)
+        self.news |= self.waiting.changed
+        self.news |= dict.fromkeys(desk.screen.look(self.waiting, touched, self.trial))
+        self.waiting.changed.clear()
+
+    def reserve(self, snapshot: Snapshot) -> Backfill:
+        """The place in the near future that others stay off."""
+        if not self.waiting.telling and not self.desk.telling:
+            return Backfill(snapshot)
+        classes = [
+            (batch.waits_longest(), batch.wants.need)
+            for batches in self.waiting.batches.values()
+            for batch in batches.values()
+            if batch.never is None and batch.waits
+        ]
+        return Backfill.around(snapshot, classes, self.trial)
+
+    def try_all(self, backfill: Backfill) -> None:
+        """Try head after head, off the place that is reserved."""
+        lined_up, out = self._lined_up()
+        users = self.desk.users.copy()
+        line = Line(
+            self.trial.usage,
+            [batch.alike for batch in lined_up],
+            self.now,
+            users=users,
+            keys=self.desk.keys,
+            struck=out,
+        )
+        while (alike := line.head()) is not None:
+            batch: Batch = alike.about
+            head = alike.head()
+            answer = backfill.admit(head, batch.wants.need, self.trial)
+            if isinstance(answer, Admit):
+                self.admits.append(answer)
+                if alike.user:
+                    users.add(alike.queue, alike.user, accounts(seats_by_flavor(answer.seats)))
+                line.admitted()
+                continue
+            self.answers[batch] = answer
+            if answer.code in _OF_THE_CLASS:
+                line.refused()
+            else:
+                self.struck[batch.kind] = answer
+                line.refuse_kind(batch.kind)
+        for batch in lined_up:
+            if batch.alike.taken:
+                batch.verdict = None
+        self.desk.tried = lined_up
+        self.news |= dict.fromkeys(lined_up)
+
+    def _lined_up(self) -> tuple[list[Batch], list[object]]:
+        """Classes that are tried; and those of strict queues that only hold up the others."""
+        lined_up: list[Batch] = []
+        strict: dict[QueueName, None] = {}
+        for kind in self.waiting.kinds.values():
+            if kind.reason is None:
+                for batch in kind.open:
+                    if self._is_strict(batch.queue):
+                        strict[batch.queue] = None
+                    else:
+                        lined_up.append(batch)
+        out: list[object] = []
+        for queue in strict:
+            classes = self._in_strict_order(queue)
+            if _refused_already(classes[0]) is None:
+                lined_up += classes
+                out += [batch.alike for batch in classes if _refused_already(batch) is not None]
+        return lined_up, out
+
+    def _is_strict(self, queue: QueueName) -> bool:
+        return self.waiting.tree.order(queue) == "strict-fifo"
+
+    def _in_strict_order(self, queue: QueueName) -> list[Batch]:
+        """Classes of a strict queue of which somebody still waits, by their heads."""
+        classes = [
+            batch
+            for batch in self.waiting.batches.get(queue, {}).values()
+            if batch.never is None and batch.waits
+        ]
+        return sorted(classes, key=lambda batch: batch.alike.first())
+
+    def reasons(self, better: Mapping[WorkloadKey, Reason]) -> Verdicts:
+        """Why everybody waits who was not admitted. ``better``: reasons of some that are to be told instead."""
+        verdicts = self.desk.verdicts
+        self._judge()
+        singles: Mapping[WorkloadKey, Reason] = self.waiting.share_singles()
+        overlap = 0
+        if better:
+            overlap = sum(self.waiting.is_in_class(key) for key in better)
+            singles = {**singles, **better}
+        classes: dict[Hashable, Verdict] = dict(verdicts.items())
+        return Verdicts(classes, singles, overlap)
+
+    def _judge(self) -> None:
+        strict: set[QueueName] = set()
+        verdicts = self.desk.verdicts
+        for batch in self.news:
+            if not batch.waits:
+                verdicts.pop(batch, None)
+            elif batch.never is None and self._is_strict(batch.queue):
+                strict.add(batch.queue)
+            else:
+                verdicts[batch] = batch.judge(self._reason(batch))
+        for queue in strict:
+            classes = self._in_strict_order(queue)
+            if not classes:
+                continue
+            first, *behind = classes
+            verdicts[first] = first.judge(self._reason(first))
+            reason = reasons.behind(queue, str(first.alike.head().workload))
+            for batch in behind:
+                known = batch.verdict
+                same = known is not None and known.reason == reason
+                verdicts[batch] = known if same and known is not None else batch.judge(reason)
+        self.news = {}
+
+    def _reason(self, batch: Batch) -> Reason:
+        found = (
+            batch.never or self.answers.get(batch) or _refused_already(batch) or self.struck.get(batch.kind)
+        )
+        assert found is not None
+        return found
+
+    def refused(self) -> Sequence[Refused]:
+        """Classes that were refused now, for those who could make room: tried ones first, the others by share."""
+        self._judge()
+        tried = [batch.refuse() for batch in self.answers]
+        others = [batch for batch in self._untried() if batch not in self.answers]
+        order = _Order(self.trial.usage)
+        others.sort(key=order.place)
+        return [*self.unhelped, *tried, *(batch.refuse() for batch in others)]
+
+    def seated(self, refused: Iterable[Refused]) -> Iterable[tuple[Workload, Need]]:
+        """Those among them who hold seats already."""
+        return ((each.members[0].workload, each.need) for each in refused if each.need.beside)
+
+    def _untried(self) -> Iterable[Batch]:
+        """Classes that were refused without being tried, but for those that are held up in strict queues."""
+        for queue, classes in self.waiting.batches.items():
+            if queue in self.waiting.tree.paths and self._is_strict(queue):
+                in_order = self._in_strict_order(queue)
+                yield from in_order[:1]
+                continue
+            for batch in classes.values():
+                if batch.never is None and batch.waits:
+                    yield batch
+
+
+class _Order:
+    """The order of the line, told for classes one by one: down the tree, then in the queue."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+        self._places: dict[tuple[QueueName, tuple[Account, ...]], tuple[object, ...]] = {}
+
+    def place(self, batch: Batch) -> tuple[object, ...]:
+        """Where a class comes."""
+        accounts = batch.wants.accounts
+        place = self._places.get((batch.queue, accounts))
+        if place is None:
+            levels: list[object] = []
+            for name in reversed(self._usage.tree.paths[batch.queue][:-1]):
+                levels += self._level(name, accounts)
+            place = self._places[batch.queue, accounts] = tuple(levels)
+        return (*place, batch.alike.first())
+
+    def _level(self, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
+        return (
+            not below_guarantee(self._usage, queue, asked),
+            not below_deserved(self._usage, queue, asked),
+            share(self._usage, queue),
+            -self._usage.tree.queues[queue].priority,
+            queue,
+        )
+
+
+def _refused_already(batch: Batch) -> Reason | None:
+    """Why none of a class could go in even alone."""
+    return batch.limit or batch.kind.reason
+
+
+def _arrival(workload: Workload) -> tuple[int, WorkloadKey]:
+    return workload.arrival, workload.key
