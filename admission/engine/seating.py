@@ -262,6 +262,15 @@ def _at_once(
     if where.named is not None and not pods.ports and pods.share is None:
         named = (where.named, pods.nodes)
         known.append(trial.capacity(pods.takes, levels, where.usable(pods), named))
+    # A part around the level that holds all of them keeps itself.
+    parts = tuple(
+        Part(part.size, indices[part.level])
+        for part in partitions
+        if part.size > 1 and not (required and indices[part.level] < at)
+    )
+    outside = [part.at for part in parts if (levels[part.at].of < 0).any()]
+    if outside:  # a node in no domain of the level holds no part
+        where, known = where.only(np.logical_and.reduce([levels[index].of >= 0 for index in outside])), []
     measured = _measured(where, want, levels)
     ask = Ask(
         pods=len(want.ordinals),
@@ -272,12 +281,7 @@ def _at_once(
         spread=trial.tree.placement(where.queue) == "spread",
         balanced=pods.balanced and key is not None,
         empty=trial.capacity_when_empty(pods.takes, pods.nodes, levels) if len(levels) > 1 else None,
-        # A part around the level that holds all of them keeps itself.
-        parts=tuple(
-            Part(part.size, indices[part.level])
-            for part in partitions
-            if part.size > 1 and not (required and indices[part.level] < at)
-        ),
+        parts=parts,
         score=layout.score(pods.prefers),
         cost=where.cost if measured is None else measured[0],
         measured=measured is not None,

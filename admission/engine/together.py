@@ -61,8 +61,13 @@ def domains(
     layout = where.trial.layout
     largest = max(wants, key=lambda want: (len(want.ordinals), want.pods.name))
     others = [(where.room(want.pods), len(want.ordinals)) for want in wants if want is not largest]
+    asked = sum(where.trial.request(want.pods.takes) * len(want.ordinals) for want in wants)
+    free = np.maximum(where.trial.free, 0) * where.mask
     for mask in near(layout, key, required, where.room(largest.pods), len(largest.ordinals), beside):
-        if mask is None or all(int((room * mask).sum()) >= count for room, count in others):
+        if mask is None or (
+            all(int(room[mask].sum()) >= count for room, count in others)
+            and bool((free[:, mask].sum(axis=1) >= asked).all())
+        ):
             yield mask
 
 

@@ -179,12 +179,12 @@ def _requirements(term: dict[str, Any]) -> tuple[Requirement, ...]:
 
 def _filter(pods: dict[str, Any], case: Case) -> NodeFilter:
     selector = dict(case["node_labels"]) | dict(pods.get("node_selector", {}))
+    terms = pods.get("node_affinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", ())
+    # Only nodes that have all levels belong to the flavor that a case is about.
+    inside = tuple(Requirement(level, "Exists") for level in case["levels"])
     return NodeFilter(
         selector=tuple(sorted(selector.items())),
-        affinity=tuple(
-            _requirements(term)
-            for term in pods.get("node_affinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", ())
-        ),
+        affinity=tuple((*inside, *_requirements(term)) for term in terms) if terms else (inside,),
         tolerations=tuple(Toleration(**each) for each in pods.get("tolerations", ())),
     )
 
