@@ -8,7 +8,7 @@ import numpy as np
 from admission.engine import gangs, reasons
 from admission.engine.claims import per_node
 from admission.engine.gangs import Need
-from admission.engine.making import Turn
+from admission.engine.making import Failure, Turn
 from admission.engine.plan import Admit, Claim, Evict, Reason
 from admission.engine.rights import Below, Rights, asks_of
 from admission.engine.roll import Chosen
@@ -44,6 +44,23 @@ def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
     if due > turn.snapshot.now:
         turn.room.no_later_than(due)
     return due <= turn.snapshot.now
+
+
+def plain_failure(turn: Turn, workload: Workload, need: Need) -> Failure | None:
+    """What it would tell about others if nobody could go for this one; None: nothing.
+
+    Only pods of one shape without wishes, in a queue where age does not count, can be compared.
+    """
+    policy = turn.trial.tree.policy(workload.queue)
+    if len(need.least) != 1 or need.beside or policy.within_queue == "lower-or-newer-equal":
+        return None
+    ((name, ordinals),) = need.least.items()
+    pods = workload.pod_set(name)
+    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
+        return None
+    waited = turn.snapshot.now - (workload.waiting_since or workload.created)
+    long = waited >= (policy.clear_after or 0)
+    return Failure(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
 
 
 def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]":

@@ -9,9 +9,10 @@ from admission.engine.roll import Roll
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Part, herd
-from queues.quota import ROOT
+from queues.quota import ROOT, Account
+from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+from queues.workload import NO_FLAVOR, AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,29 @@ class Room:
             self.until = second if self.until is None else min(self.until, second)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Pods of one shape for which nobody could go."""
+
+    queue: QueueName
+    nodes: NodeFilter
+    takes: Resources
+    count: int
+    priority: int
+    #: Waited long, so that others may be brought below their shares.
+    long: bool
+
+    def asks_no_less_than(self, other: "Failure") -> bool:
+        """Whether the other's failing tells that this one fails too."""
+        return (
+            self.nodes == other.nodes
+            and self.count >= other.count
+            and self.priority <= other.priority
+            and self.long <= other.long
+            and all(units <= self.takes.get(name) for name, units in other.takes.items())
+        )
+
+
 class Turn:
     """The worlds of one turn, made when they are first needed."""
 
@@ -47,6 +71,9 @@ class Turn:
         self._later: Trial | None = None
         self._herd: Herd | None = None
         self._roll: Roll | None = None
+        self._free: dict[str, int] | None = None
+        #: For whom nobody could go, by queue.
+        self.failures: dict[QueueName, list[Failure]] = {}
         self._lowest: dict[QueueName, int] | None = None
 
     @property
@@ -72,7 +99,7 @@ class Turn:
             self._roll = Roll(self.herd, self.trial)
         return self._roll
 
-    def hopeless(self, workload: Workload, *, starved: bool) -> bool:
+    def hopeless(self, workload: Workload, asked: Mapping[str, int], *, starved: bool) -> bool:
         """Whether the queues and priorities alone tell that nobody may be taken back, before anybody is looked at."""
         tree, usage, own = self.trial.tree, self.trial.usage, workload.queue
         policy = tree.policy(own)
@@ -84,13 +111,31 @@ class Turn:
             return True
         if policy.borrow_max_priority is not None:
             return False
-        # Somebody on its path must be below its share of something: who asks is above it afterwards else.
-        return not any(
-            usage.used(name, account) < tree.deserved(name, account)
+        # Of what is scarce for certain somebody on its path must have room in its share.
+        scarce = [
+            (Account(NO_FLAVOR, resource), units)
+            for resource, units in asked.items()
+            if units > self.free.get(resource, 0)
+        ]
+        return bool(scarce) and not any(
+            all(
+                usage.used(name, account) + units <= tree.deserved(name, account) for account, units in scarce
+            )
             for name in tree.paths[own]
             if name != ROOT
-            for account in usage.book(ROOT)
         )
+
+    @property
+    def free(self) -> Mapping[str, int]:
+        """What is free on all nodes together."""
+        if self._free is None:
+            sums = self.trial.free.clip(min=0).sum(axis=1)
+            self._free = dict(zip(self.trial.table.resources, sums.tolist(), strict=False))
+        return self._free
+
+    def in_vain(self, failure: "Failure") -> bool:
+        """Whether somebody of the same queue and rights who asked no more got nothing in this turn."""
+        return any(failure.asks_no_less_than(other) for other in self.failures.get(failure.queue, ()))
 
     @property
     def lowest(self) -> Mapping[QueueName, int]:

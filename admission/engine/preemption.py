@@ -8,11 +8,11 @@ evicted for a place that becomes free anyhow.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.engine import reasons
-from admission.engine.attempt import Attempt, attempts_for, starved_now
+from admission.engine import gangs, reasons
+from admission.engine.attempt import Attempt, attempts_for, plain_failure, starved_now
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
-from admission.engine.making import Room, Turn
+from admission.engine.making import Failure, Room, Turn
 from admission.engine.plan import Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -48,6 +48,8 @@ def make_room(
     afterwards, but for claims that turn out to be of no use. ``known``: ``Room.parts`` of the turn before.
     """
     room = Room(parts=known or {})
+    if not (snapshot.holders or held.keys):
+        return room
     turn = Turn(snapshot, held, trial, room)
     for each in refused:
         if each.need.complete or each.need.short or each.reason.code not in _FOR_LACK_OF_ROOM:
@@ -60,6 +62,7 @@ def make_room(
 def _serve(turn: Turn, refused: Refused) -> None:
     """Make room for as many of a class as there are victims for."""
     attempts: list[Attempt] | None = None
+    failure: Failure | None = None
     for candidate in refused.members:
         workload = candidate.workload
         claim = turn.held.keys.get(workload.key)
@@ -73,8 +76,12 @@ def _serve(turn: Turn, refused: Refused) -> None:
             turn.give_up(claim)
         if attempts is None:
             starved = starved_now(workload, refused.need, turn)
-            attempts = (
-                [] if turn.hopeless(workload, starved=starved) else attempts_for(turn, workload, refused.need)
-            )
+            asked = gangs.takes_of(workload, refused.need.least)
+            failure = None if starved else plain_failure(turn, workload, refused.need)
+            if turn.hopeless(workload, asked, starved=starved) or (failure and turn.in_vain(failure)):
+                break
+            attempts = attempts_for(turn, workload, refused.need)
         if not any(attempt.serve(workload) for attempt in attempts):
+            if failure is not None and not turn.room.evicts:
+                turn.failures.setdefault(workload.queue, []).append(failure)
             break

@@ -30,12 +30,6 @@ def _without_claims(*given: Any) -> Any:
     return room
 
 
-def _placeless(*given: Any) -> Any:
-    room = _make_room(*given)
-    room.claims[:] = [replace(claim, seats=()) for claim in room.claims]
-    return room
-
-
 def _for_free(self: Any, unit: Any, parts: Any) -> bool:
     return True
 
@@ -69,7 +63,6 @@ BUGS: tuple[tuple[str, Any, str, Any, Law], ...] = (
     ("nothing protects", victims._Protection, "now", _unprotected, laws.nobody_protected_goes),
     ("everybody may take from everybody", rights.Rights, "rule", _anybody, laws.priority_protects),
     ("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
-    ("claims promise no places", preemption, "make_room", _placeless, laws.beneficiaries_come_in),
 )
 
 
