@@ -18,6 +18,7 @@ from admission.engine.snapshot import Snapshot
 from admission.simulate.trace import START, Case, Job
 from queues.quota import DEFAULT_POLICY, Queue
 from queues.resources import Resources
+from queues.rows import Register
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, Workload, WorkloadKey
 
 #: Seconds that a job needs to come back to work after an eviction.
@@ -78,10 +79,10 @@ class Simulation:
         self._queues = queues
         self._nodes = case.nodes
         self._careers = {job.workload.key: _Career(job) for job in case.jobs}
-        self._pending: dict[WorkloadKey, Workload] = {}
-        self._holders: dict[WorkloadKey, Workload] = {}
-        self._admissions: dict[AdmissionId, Admission] = {}
-        self._claims: dict[WorkloadKey, Claim] = {}
+        self._pending: Register[WorkloadKey, Workload] = Register()
+        self._holders: Register[WorkloadKey, Workload] = Register()
+        self._admissions: Register[AdmissionId, Admission] = Register()
+        self._claims: Register[WorkloadKey, Claim] = Register()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._last_id = 0
         self._memo = Memo()
@@ -105,7 +106,7 @@ class Simulation:
         reasons = self._plan.reasons if self._plan is not None else {}
         self.outcome.left = {
             workload.name: reasons[key].message if key in reasons else ""
-            for key, workload in self._pending.items()
+            for key, workload in self._pending.freeze().items()
         }
         self.outcome.seconds = perf_counter() - began
         return self.outcome
@@ -124,7 +125,10 @@ class Simulation:
             elif what == _ARRIVAL:
                 workload = self._arrivals[number]
                 self._wait(workload, now)
-            elif self._arrivals.get(number) is not None and self._arrivals[number].key not in self._pending:
+            elif (
+                self._arrivals.get(number) is not None
+                and self._pending.get(self._arrivals[number].key) is None
+            ):
                 continue  # somebody who waits no more
             news = True
         return news
@@ -148,11 +152,11 @@ class Simulation:
             now=START + now,
             queues=self._queues,
             nodes=self._nodes,
-            pending=dict(self._pending),
-            admissions=dict(self._admissions),
+            pending=self._pending.freeze(),
+            admissions=self._admissions.freeze(),
             ended=self._ended,
-            holders=dict(self._holders),
-            claims=dict(self._claims),
+            holders=self._holders.freeze(),
+            claims=self._claims.freeze(),
         )
         began = perf_counter()
         plan, self._memo = decide(snapshot, self._memo)
@@ -171,25 +175,31 @@ class Simulation:
     def _apply(self, plan: Plan, now: int) -> None:
         self._ended = {}
         for free in plan.frees:
-            admission = self._admissions.pop(free.admission)
+            admission = self._held(free.admission)
+            self._admissions.pop(free.admission)
             self._post(admission.seats, -1)
         for key in plan.dropped:
-            self._claims.pop(key, None)
+            self._claims.pop(key)
         for evict in plan.evicts:
             self._evict(evict, now)
         for claim in plan.claims:
-            self._claims[claim.workload] = claim
+            self._claims.put(claim.workload, claim)
         for admit in plan.admits:
             self._admit(admit, now)
         if self._moved:
             self._nodes = self._nodes.with_used(self._moved)
             self._moved = {}
 
+    def _held(self, id_: AdmissionId) -> Admission:
+        admission = self._admissions.get(id_)
+        assert admission is not None, f"admission {id_} is over already"
+        return admission
+
     def _admit(self, admit: Admit, now: int) -> None:
         self._last_id += 1
         id_ = AdmissionId(self._last_id)
         career = self._careers[admit.workload]
-        self._admissions[id_] = Admission(
+        admission = Admission(
             id=id_,
             workload=admit.workload,
             namespace=admit.namespace,
@@ -201,15 +211,21 @@ class Simulation:
             opened_at=START + now,
             generation=admit.generation,
         )
-        self._holders[admit.workload] = self._pending.pop(admit.workload)
+        self._admissions.put(id_, admission)
+        workload = self._pending.get(admit.workload)
+        assert workload is not None, f"{admit.workload} was admitted and did not wait"
+        self._pending.pop(admit.workload)
+        self._holders.put(admit.workload, workload)
         self._post(admit.seats, 1)
         left = career.job.duration - career.saved + (STARTUP if career.restarts else 0)
         heappush(self._events, (now + left, _END, id_))
 
     def _evict(self, evict: Evict, now: int) -> None:
         """Its pods are gone at once; it waits again, with the work of its last checkpoint."""
-        admission = self._admissions.pop(evict.admission)
-        workload = self._holders[admission.workload]
+        admission = self._held(evict.admission)
+        self._admissions.pop(evict.admission)
+        workload = self._holders.get(admission.workload)
+        assert workload is not None, f"{admission.workload} was evicted and held nothing"
         career = self._careers[admission.workload]
         self._post(admission.seats, -1)
         self._close(admission, now)
@@ -230,7 +246,7 @@ class Simulation:
 
     def _close(self, admission: Admission, now: int) -> None:
         """It runs no more. An admission that ended holds its seats until the next turn frees them."""
-        self._holders.pop(admission.workload, None)
+        self._holders.pop(admission.workload)
         self.outcome.segments.append(
             Segment(
                 job=admission.name,
@@ -241,7 +257,8 @@ class Simulation:
         )
 
     def _wait(self, workload: Workload, now: int) -> None:
-        self._pending[workload.key] = self._arrivals[workload.arrival] = workload
+        self._arrivals[workload.arrival] = workload
+        self._pending.put(workload.key, workload)
         if workload.not_before - START > now:
             heappush(self._events, (workload.not_before - START, _TIMER, workload.arrival))
         clear_after = self._clear_after(workload.queue)
