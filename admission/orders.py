@@ -4,6 +4,7 @@ Pure and level-triggered: orders follow from the portrait alone, so whatever was
 Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.jobs``.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -199,6 +200,7 @@ def _releases(
     ]
     if not waiting:
         return
+    waiting.sort(key=_rank)
     by_index = fact is not None and fact.indexed
     places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
     vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
@@ -211,6 +213,12 @@ def _releases(
             yield _let_go(pod, told[seat], seat.position)
         elif seats := vacant.get(_seat_wanted(portrait, fact, pod, by_index)):
             yield _let_go(pod, *seats.pop(0))
+
+
+def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
+    """Seats are in the order of the topology, so pods take them in theirs: by index, else by the numbers in names."""
+    parts = re.split(r"(\d+)", pod.name)
+    return pod.index or 0, [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 Place = tuple[str, int | None]

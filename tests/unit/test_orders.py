@@ -1,5 +1,6 @@
 """What is written for one workload, given its portrait."""
 
+from dataclasses import replace
 from typing import Any
 
 from admission.compose import shape_name
@@ -83,6 +84,17 @@ def test_nobody_is_let_go_before_the_gang_is_admitted() -> None:
     assert orders(portrait(group(2), [gated("a"), gated("b")]), group(2)) == []
 
 
+def test_members_take_the_seats_in_the_order_of_their_numbers() -> None:
+    pods = [gated(f"w-{number}") for number in (10, 2, 1)]
+    taken = admission(GROUP, "n1 n2 n3", pod_set=MEMBER)
+    given = orders(portrait(group(3), sorted(pods, key=lambda pod: pod.name), [taken]), group(3))
+    assert [(order.name, order.seat) for order in given] == [
+        ("w-1", Promised(ONE, 0)),
+        ("w-2", Promised(ONE, 1)),
+        ("w-10", Promised(ONE, 2)),
+    ]
+
+
 def test_a_pod_of_an_indexed_job_is_let_go_to_its_own_seat_only() -> None:
     fact = job(2, indexed=True)
     pods = [gated("b", index=1, owner=JOB), gated("z", index=7, owner=JOB)]
@@ -131,6 +143,15 @@ def test_a_job_whose_seats_fill_their_nodes_is_directed_to_all_of_them() -> None
     fact = job(4, suspended=True)
     (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
     assert pins(body(order)["spec"]["template"]["spec"]["affinity"]) == ["n1", "n2"]
+
+
+def test_an_indexed_job_that_asked_to_be_close_is_seated_pod_by_pod() -> None:
+    close = replace(job(4).pod_sets[0], preferred_topology="rack")
+    fact = job(4, suspended=True, indexed=True, pod_sets=(close,))
+    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
+    assert order.intent == "resume gated", "which index is where counts"
+    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n1 n1")]), fact, stock("n1"))
+    assert order.intent == "resume 1"
 
 
 def test_a_job_that_does_not_fill_its_nodes_is_resumed_gated() -> None:
