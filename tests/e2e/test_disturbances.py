@@ -8,7 +8,19 @@ from deploy.local.stack import CommandFailed, Stack
 from queues.errors import ApiError
 from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish_all
 from tests.e2e.scene import is_stopped
-from tests.e2e.yard import GPU, HOST, Yard, batch_job, finish, grouped, path, pod, pod_group, volcano_job
+from tests.e2e.yard import (
+    GPU,
+    HOST,
+    Yard,
+    bare_pod,
+    batch_job,
+    finish,
+    grouped,
+    path,
+    pod,
+    pod_group,
+    volcano_job,
+)
 from tests.waiting import until
 
 
@@ -234,47 +246,50 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
     assert len(released) == 2
 
 
-def unfriendly(yard: Yard, node: str) -> str:
+def add_unfriendly(yard: Yard, node: str, gpus: int = 0) -> None:
     """A foreign pod beside which the stock scheduler puts no pod of ``train``, though the node has room."""
     others = {"labelSelector": {"matchLabels": {"volcano.sh/job-name": "train"}}, "topologyKey": HOST}
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
-    yard.add(pod(yard, "foreign", 0, nodeName=node, affinity=rule))
+    yard.add(pod(yard, "foreign", gpus, nodeName=node, affinity=rule))
     yard.wait_running("foreign", 1)
-    return node
 
 
-def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(
-    idle_scheduler: Stack, yard: Yard
-) -> None:
+def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(yard: Yard) -> None:
     yard.add_nodes(2)
     yard.add_queue()
+    # A node that is half full is the best place for what fits.
+    add_unfriendly(yard, yard.nodes[0], 4)
     yard.add(volcano_job(yard, "train", 1, 4))
-    wait_released(yard, "train-", 1)
-    [seat] = yard.seats_of("train-worker-0")
-    node = unfriendly(yard, seat)
-
-    idle_scheduler.cluster.resume("kube-scheduler")
     yard.wait_running("train-", 1)
-    assert yard.nodes_of("train-")["train-worker-0"] != node
+    assert yard.nodes_of("train-") == {"train-worker-0": yard.nodes[1]}
     assert len(yard.books.admissions(yard.name, "train")) == 2, "the first retry found another place"
 
 
-def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(
-    idle_scheduler: Stack, yard: Yard
-) -> None:
-    idle_scheduler.cluster.resume("kube-scheduler")
+def test_a_pod_of_its_own_that_a_node_refuses_is_made_again_for_another(yard: Yard) -> None:
+    yard.add_nodes(2)
+    yard.add_queue()
+    add_unfriendly(yard, yard.nodes[0], 4)
+    single = bare_pod(yard, "single", 4)
+    single["metadata"]["labels"]["volcano.sh/job-name"] = "train"
+    yard.add(single)
+    yard.wait_running("single", 1)
+    assert yard.nodes_of("single") == {"single": yard.nodes[1]}
+    assert len(made(yard, "single")) == 2, "the first retry found another place"
+
+
+def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(yard: Yard) -> None:
     yard.add_nodes(3)
     yard.add_queue()
     yard.add(volcano_job(yard, "train", 2, 8))
     yard.wait_running("train-", 2)
     nodes, uid = yard.nodes_of("train-"), yard.get("Pod", "train-worker-1")["metadata"]["uid"]
 
-    idle_scheduler.cluster.pause("kube-scheduler")
+    add_unfriendly(yard, nodes["train-worker-0"])
     yard.delete("Pod", "train-worker-0")
-    yard.wait(lambda: not yard.nodes_of("train-worker-0"), "it to be gone")
-    unfriendly(yard, nodes["train-worker-0"])
-    idle_scheduler.cluster.resume("kube-scheduler")
-    yard.wait_running("train-", 2)
+    yard.wait(
+        lambda: len(yard.running("train-")) == 2 and yard.nodes_of("train-") != nodes,
+        "the member to run elsewhere",
+    )
     assert yard.nodes_of("train-")["train-worker-0"] not in nodes.values()
     assert yard.get("Pod", "train-worker-1")["metadata"]["uid"] == uid, "the other one stays"
 
