@@ -73,6 +73,8 @@ class Rights:
         ``taken_of_queue``: so many of its queue go for what the shares were at first.
         """
         self.initially = False
+        if unit.workload.key == self.workload.key:
+            return None
         queue = self.workload.queue
         priority = unit.order[2]
         if unit.queue == queue:

@@ -1,0 +1,112 @@
+"""What owners say about interrupting their work, and which pods are under which budget."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.budgets import Budgets
+from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
+from admission.kube.conduct import budget_fact, conduct_of
+from admission.kube.objects import (
+    BudgetSpec,
+    BudgetStatus,
+    LabelSelector,
+    Metadata,
+    PodDisruptionBudget,
+    SelectorRequirement,
+)
+from queues.resources import Resources
+from queues.workload import NodeName, WorkloadKey, WorkloadKind
+
+
+def test_annotations_say_how_work_may_be_interrupted() -> None:
+    said = {
+        "muster.dev/run-time": "2h",
+        "muster.dev/checkpoint-interval": "30m",
+        "muster.dev/min-run-time": "90s",
+        "volcano.sh/cooldown-time": "10m",
+        "volcano.sh/preemptable": "true",
+        "muster.dev/user": "ada",
+    }
+    assert conduct_of(said, None) == Conduct(
+        user="ada",
+        run_time=7200,
+        checkpoint_interval=1800,
+        min_run_time=90,
+        cooldown=600,
+        preemptable=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "preemptable"),
+    [(None, None, None), ("false", "true", False), (None, "false", False), ("maybe", None, False)],
+)
+def test_an_annotation_comes_before_a_label_and_nonsense_protects(
+    annotation: str | None, label: str | None, preemptable: bool | None
+) -> None:
+    name = "volcano.sh/preemptable"
+    annotations = {} if annotation is None else {name: annotation}
+    labels = {} if label is None else {name: label}
+    assert conduct_of(annotations, labels).preemptable is preemptable
+
+
+def test_a_duration_that_cannot_be_read_is_not_declared_and_a_deadline_is_a_run_time() -> None:
+    assert conduct_of({"muster.dev/run-time": "soon", "muster.dev/min-run-time": "-5"}, None) == Conduct()
+    assert conduct_of({}, {}, 600).run_time == 600
+
+
+def budget(allowed: int = 1, **labels: str) -> BudgetFact:
+    return budget_fact(
+        PodDisruptionBudget(
+            metadata=Metadata(namespace="team", name="budget"),
+            spec=BudgetSpec(
+                selector=LabelSelector(
+                    match_labels=labels,
+                    match_expressions=(SelectorRequirement(key="tier", operator="NotIn", values=("test",)),),
+                )
+            ),
+            status=BudgetStatus(disruptions_allowed=allowed),
+        )
+    )
+
+
+def pod(uid: str, **labels: str) -> PodFact:
+    return PodFact(
+        uid=uid,
+        namespace="team",
+        name=uid,
+        phase=PodPhase.RUNNING,
+        node=NodeName("n"),
+        takes=Resources({"pods": 1}),
+        labels=tuple(sorted(labels.items())),
+    )
+
+
+KEY = WorkloadKey(WorkloadKind.JOB, "j")
+
+
+def test_pods_are_counted_under_the_budgets_that_select_them() -> None:
+    budgets = Budgets()
+    budgets.look(KEY, [pod("a", app="web"), pod("b", app="web", tier="test"), pod("c", app="db")])
+    budgets.put("u", budget(app="web"))
+    (found,) = budgets.all()
+    assert (found.allowed, found.pods) == (1, {KEY: 1})
+    assert budgets.all() is budgets.all()
+
+    budgets.look(KEY, [pod("a", app="web"), pod("d", app="web")])
+    assert budgets.all()[0].pods == {KEY: 2}
+    budgets.put("u", budget(allowed=0, app="web"))
+    assert budgets.all()[0].allowed == 0
+    budgets.look(KEY, [])
+    assert budgets.all() == ()
+    budgets.put("u", None)
+    assert budgets.all() == ()
+
+
+def test_a_budget_without_a_selector_is_about_nobody_and_another_namespace_about_others() -> None:
+    budgets = Budgets()
+    budgets.put("none", budget_fact(PodDisruptionBudget(metadata=Metadata(namespace="team", name="none"))))
+    budgets.put("else", replace(budget(app="web"), namespace="other"))
+    budgets.look(KEY, [pod("a", app="web")])
+    assert budgets.all() == ()
