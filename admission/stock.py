@@ -6,6 +6,7 @@ Kept up to date object by object, so that a frozen ``NodeTable`` costs what chan
 from collections.abc import Iterable, Mapping, Sequence
 
 from admission.engine.topology import Node, NodeTable
+from admission.engine.typical import Demand
 from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
 from admission.hypernodes import tree_of
 from admission.ports import Ports
@@ -23,6 +24,8 @@ class Stock:
         self.hypernodes: dict[str, HyperNodeFact] = {}
         #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
         self.unsaved: set[NodeName] = set()
+        #: What the workloads that wait or run ask for.
+        self.demand = Demand()
         self._foreign: dict[NodeName, Resources] = {}
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}

@@ -1,8 +1,8 @@
 """What is asked for as a rule: shapes of single pods and how many came, learned from those that came so far.
 
-The fragmentation measure (``fragmentation``) needs the distribution of requests. It is learned: every pod
-that arrives is counted once, and when many have been counted all counts are halved, so that what came long
-ago matters less and less. Nothing of the future is in it.
+The fragmentation measure (``fragmentation``) needs the distribution of requests. It is learned from the pods
+that wait or run now: nothing of the future is in it, what ended long ago does not matter any more, and a
+controller that starts anew learns the same.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queues.resources import CPU, GPU, WHOLE
-from queues.workload import EVERYWHERE, NodeFilter, PodSet, Workload, WorkloadKey
+from queues.workload import EVERYWHERE, NodeFilter, PodSet, WorkloadKey
 
 #: Resources whose units are whole devices, by vendor.
 ACCELERATORS: Final = frozenset(
@@ -30,10 +30,6 @@ ACCELERATORS: Final = frozenset(
         "aliyun.com/gpu",
     )
 )
-#: Counts are halved when so many pods have been counted since the last time.
-_HALVED_AFTER: Final = 1 << 15
-#: A new distribution is told when the last one has grown by a part of this.
-_GROWTH: Final = 8
 #: So many shapes, and so many different node filters among them, the most frequent ones.
 _SHAPES_KEPT: Final = 512
 _FILTERS_KEPT: Final = 32
@@ -83,45 +79,56 @@ def shape_of(pods: PodSet) -> Shape | None:
     return Shape(cpu=cpu, resource=kinds[0], devices=whole, milli=WHOLE, nodes=pods.nodes)
 
 
-class Arrivals:
-    """Counts what comes. Mutable; the world keeps one."""
+class Demand:
+    """Counts the pods of workloads that are known. Mutable; the world keeps one.
+
+    What is told depends on what is counted now, not on the way there.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[Shape, int] = {}
-        self._seen: set[WorkloadKey] = set()
-        self._since = 0
+        self._of: dict[WorkloadKey, tuple[PodSet, ...]] = {}
         self._told: Typical | None = None
-        self._told_at = 0
+        self._same = True
 
-    def look(self, workload: Workload) -> None:
-        """A workload is there. It is counted once, however often it changes."""
-        if workload.key not in self._seen:
-            self._seen.add(workload.key)
-            for pods in workload.pod_sets:
-                self.count(pods, pods.count)
-
-    def forget(self, key: WorkloadKey) -> None:
-        """A workload is gone for good; what it asked for stays counted."""
-        self._seen.discard(key)
+    def look(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
+        """A workload asks for this now; () = it is gone."""
+        before = self._of.get(key, ())
+        if before is pod_sets:
+            return
+        for pods in before:
+            self.count(pods, -pods.count)
+        for pods in pod_sets:
+            self.count(pods, pods.count)
+        if pod_sets:
+            self._of[key] = pod_sets
+        else:
+            self._of.pop(key, None)
 
     def count(self, pods: PodSet, times: int) -> None:
-        """So many pods of one shape came."""
+        """So many pods of one shape more, or less."""
         shape = shape_of(pods)
-        if shape is None or times <= 0:
+        if shape is None or not times:
             return
-        self._counts[shape] = self._counts.get(shape, 0) + times
-        self._since += times
-        if self._since >= 2 * _HALVED_AFTER:
-            self._counts = {each: count // 2 for each, count in self._counts.items() if count > 1}
-            self._since = _HALVED_AFTER
-            self._told_at = 0
+        before = self._counts.get(shape, 0)
+        after = self._counts[shape] = before + times
+        if after <= 0:
+            del self._counts[shape]
+        if _rounded(before) != _rounded(after):
+            self._same = False
 
     def typical(self) -> Typical | None:
-        """The distribution so far: the very same object until it has changed by an eighth. None: nobody came."""
-        if self._since > self._told_at + self._told_at // _GROWTH:
-            self._told_at = self._since
-            self._told = typical(self._counts.items())
+        """The distribution: the very same object until it looks different. None: hardly anybody is known."""
+        if not self._same:
+            counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]
+            told = typical(counts) if counts else None
+            self._told, self._same = (self._told if told == self._told else told), True
         return self._told
+
+
+def _rounded(count: int) -> int:
+    """Down to a power of two, so that what is typical changes seldom; one alone is not typical."""
+    return 1 << (count.bit_length() - 1) if count > 1 else 0
 
 
 def typical(counts: Iterable[tuple[Shape, int]]) -> Typical:

@@ -19,7 +19,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from admission.engine.typical import Arrivals
+from admission.engine.typical import Demand
 from admission.simulate.tables import Row, rows
 from queues.errors import InvalidDocument
 from queues.quota import Queue
@@ -109,7 +109,7 @@ def play(trace: Trace, seed: int) -> Outcome:
     """One seed."""
     began = perf_counter()
     outcome = Outcome(capacity=trace.capacity)
-    learned, memo, table = Arrivals(), Memo(), trace.nodes
+    learned, memo, table = Demand(), Memo(), trace.nodes
     queues: Mapping[QueueName, Queue] = {_QUEUE: Queue(name=_QUEUE)}
     admissions: dict[AdmissionId, Admission] = {}
     for number, pod in enumerate(arrivals(trace, seed), start=1):
