@@ -18,10 +18,12 @@ JOBS ?= 2
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
 JSON ?=
+# Folder of recorded traces, with score.py and gang/.
+TRACES ?=
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench lock clean
+.PHONY: help venv kubernetes demo run test test-all checks lint types contracts format bench traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -70,6 +72,9 @@ contracts: $(INSTALLED) ## Who may import whom
 
 bench: kubernetes ## Figures that can be compared (JSON=FILE)
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json $(JSON))
+
+traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=--ablation)
+	@$(BIN)/python -m tests.bench.traces $(if $(TRACES),--traces $(TRACES)) $(ARGS)
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
 	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock
