@@ -106,9 +106,6 @@ MUTATIONS = (
              lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
     Mutation("parts are not whole", gangs, "_whole_parts",
              lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
-    Mutation("pod sets go each its own way", gangs, "_groups",
-             lambda *gang: [[want] for group in _groups(*gang) for want in group],
-             laws.sets_together),
     Mutation("the level around all is forgotten", gangs, "_within",
              lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
              laws.sets_together),
@@ -133,6 +130,5 @@ MUTATIONS = (
 )  # fmt: skip
 
 _with_parts = seating._with_parts
-_groups = gangs._groups
 _obstacle = waiting.obstacle
 _post = memo.Desk._post
