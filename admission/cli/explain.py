@@ -132,6 +132,11 @@ def _state(one: Story) -> str:
     if one["state"] == "pending":
         if one["position"] is None:
             return "pending, not in line"
+        outlook = one.get("outlook")
+        if (
+            outlook is not None and outlook["position"] is not None
+        ):  # as the engine counts, in the queue's own order
+            return f"pending, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
         by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
         return f"pending, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
     if one["state"] == "admitted" and one["reason"]:
