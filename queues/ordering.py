@@ -9,9 +9,9 @@ in the same turn: nothing is given back during it. A refusal may hold for all cl
 queue: they leave the line when they come to its head, and only then their queue is keyed by who is next in it.
 
 Orders inside a queue, none of which depends on the clock: ``fifo`` and ``strict-fifo`` by arrival (strict: a
-refused head holds up all behind it), ``priority`` by priority with age, then small before large
-(``queues.precedence``), then arrival, ``shortest`` by declared
-run time with age, ``round-robin`` by the share of the queue that each user has, then arrival.
+refused head holds up all behind it), ``priority`` by priority with age, then, where starved gangs have a place
+cleared, small before large (``queues.precedence``), then arrival, ``shortest`` by declared run time with age,
+``round-robin`` by the share of the queue that each user has, then arrival.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from queues.fairshare import Share, Users, below_deserved, below_guarantee, share
-from queues.precedence import precedence
+from queues.precedence import gives_way, precedence
 from queues.quota import ROOT, Account, QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -54,7 +54,7 @@ class Rank(NamedTuple):
     joins: bool
     #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
-    #: Small before large (``queues.precedence``) under ``priority``, else 0.
+    #: Small before large (``queues.precedence``) under ``priority`` where places are cleared, else 0.
     precedence: int
     arrival: int
     key: WorkloadKey
@@ -80,8 +80,7 @@ def rank(tree: QueueTree, candidate: Candidate) -> Rank:
         case "priority":
             ageing = tree.ageing_per_hour(workload.queue)
             urgency = ageing * workload.created - workload.priority * _HOUR
-            before = precedence(workload)
-            before = precedence(workload)
+            before = precedence(workload) if gives_way(tree.policy(workload.queue)) else 0
         case "shortest":
             longest = tree.queues[workload.queue].max_run_time or _UNKNOWN_RUN_TIME
             run_time = longest if workload.run_time is None else workload.run_time

@@ -3,11 +3,15 @@
 A workload counts as if it had come one day later for every device it asks for. So it gives way to one that
 asks for n devices less and came at most n days after it, and to nobody who came later than that: what is small
 and short gets through, and nothing starves. The number does not change while a workload waits.
+
+That is so where a gang that has waited for long has a place cleared. Where nobody makes room, small work would
+keep large gangs from ever finding a whole rack empty: there all go by arrival.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
+from queues.quota import QueuePolicy
 from queues.resources import CPU
 from queues.workload import PodSet, Workload
 
@@ -16,6 +20,11 @@ PATIENCE: Final = 86_400
 #: Milli-CPU that count as one device where no devices are asked for.
 _CPU_PER_DEVICE: Final = 16_000
 _WHOLE: Final = 1000
+
+
+def gives_way(policy: QueuePolicy) -> bool:
+    """Whether large gives way to small in a queue: only if its starved gangs have a place cleared within a day."""
+    return policy.clear_after is not None and policy.clear_after <= PATIENCE
 
 
 def precedence(workload: Workload) -> int:

@@ -1,10 +1,13 @@
 """Who gives way to whom in a queue: small before large, but not for ever."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from queues.ordering import Candidate, rank
 from queues.precedence import PATIENCE, devices, precedence
+from queues.quota import ROOT, Queue, QueuePolicy, QueueTree
 from queues.resources import Resources
 from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
@@ -57,3 +60,23 @@ def test_a_large_one_gives_way_to_what_is_smaller_only_for_so_long() -> None:
 
 def test_one_that_was_evicted_counts_from_then_on() -> None:
     assert precedence(workload(pods(1), created=1000, waiting_since=5000)) == 5000
+
+
+@pytest.mark.parametrize(
+    ("clear_after", "first"),
+    [(None, "small"), (PATIENCE, "small"), (PATIENCE + 1, "large"), (10**9, "large")],
+)
+def test_where_no_place_is_cleared_for_a_starved_gang_it_gives_way_to_nobody(
+    clear_after: int | None, first: str
+) -> None:
+    queue = Queue(name=QueueName("q"), policy=QueuePolicy(clear_after=clear_after))
+    tree = QueueTree.build({ROOT: Queue(name=ROOT, parent=None), queue.name: queue}, None)
+    ranks = {
+        size: rank(tree, Candidate(workload=asks, shape=size, joins=False, accounts=()))
+        for size, asks in {
+            "large": workload(pods(1, gpu=8), created=1000),
+            "small": replace(workload(pods(1, gpu=1), created=1001), arrival=2),
+        }.items()
+    }
+
+    assert min(ranks, key=lambda size: ranks[size]) == first
