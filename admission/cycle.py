@@ -3,24 +3,24 @@
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from admission.apply import Applied, Reasons, apply
 from admission.engine.decide import Memo, decide
-from admission.engine.plan import Plan, Reason
+from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.jobs.lifecycle import JobTransition
+from admission.telling import Telling, Told, counts
 from admission.world import World
 from queues.quota import ROOT, Account, QueueTree
 from queues.sql import views
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.usage import Usage
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +115,8 @@ class Cycle:
         self._amounts = Amounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
+        self._told = Told()
+        self._telling = Telling(self._told)
         self._numbers_stored_at = 0.0
         self._numbers_put_off = False
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
@@ -150,17 +152,18 @@ class Cycle:
         decided = perf_counter()
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._pause("decided")
-        reasons = self._changed_reasons(plan)
+        reasons = self._changed_reasons(plan, snapshot.pending)
         applied = None
         if plan.changes_ledger() or reasons:
             applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions, self._pause)
         world.news = False
+        self._told = self._telling.told
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._pause("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)
-        self.next_look = self._when_to_look_again(snapshot, now, applied)
+        self.next_look = self._when_to_look_again(now, applied)
         report = self._report(snapshot, plan, applied, len(changes))
         return replace(
             report,
@@ -235,35 +238,19 @@ class Cycle:
                 "evicting", extra={"admission": evict.admission, "code": evict.code, "why": evict.message}
             )
 
-    def _changed_reasons(self, plan: Plan) -> Reasons:
+    def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> Reasons:
         """Codes that changed now; changed numbers now and then; and whoever waits no more."""
-        known = self.world.reasons
         moment = monotonic()
         with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
-        changed: dict[WorkloadKey, Reason] = {}
-        numbers = self._numbers_put_off = False
-        for key, reason in plan.reasons.items():
-            before = known.get(key)
-            if before is None or before.code != reason.code:
-                changed[key] = reason
-            elif before.message != reason.message:
-                if with_numbers:
-                    changed[key] = reason
-                    numbers = True
-                else:
-                    self._numbers_put_off = True
-        if numbers:
+        self._telling = self._told.next(plan, pending, self.world.reasons, with_numbers=with_numbers)
+        self._numbers_put_off = self._telling.put_off
+        if self._telling.numbers:
             self._numbers_stored_at = moment
-        gone = (
-            [key for key in known if key not in plan.reasons]
-            if len(known) != len(plan.reasons) or changed
-            else []
-        )
-        return Reasons(changed=changed, gone=gone)
+        return Reasons(changed=self._telling.changed, gone=self._telling.gone)
 
-    def _when_to_look_again(self, snapshot: Snapshot, now: int, applied: Applied | None) -> int:
+    def _when_to_look_again(self, now: int, applied: Applied | None) -> int:
         """When somebody who waits may be tried, or numbers put off may be told, though nothing changes."""
-        waits = [workload.not_before for workload in snapshot.pending.values() if workload.not_before > now]
+        waits = []
         if (until := self._memo.until) is not None:
             waits.append(max(until, now + 1))
         if self._numbers_put_off or (applied is not None and applied.dropped):
@@ -272,9 +259,6 @@ class Cycle:
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
         self._amounts = self._amounts.after(self._memo)
-        pending: Counter[tuple[QueueName, str]] = Counter()
-        for key, reason in plan.reasons.items():
-            pending[(snapshot.pending[key].queue, reason.code)] += 1
         return TurnReport(
             now=plan.now,
             changes=changes,
@@ -283,7 +267,7 @@ class Cycle:
             freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped or {}) if applied else 0,
-            pending=pending,
+            pending=counts(plan.reasons, snapshot.pending),
             used=self._amounts.used,
             deserved=self._amounts.deserved,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),

@@ -7,7 +7,7 @@ Only the controller's loop touches it, never while a decision runs on a snapshot
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from admission.budgets import Budgets
@@ -33,7 +33,8 @@ from admission.recreations import Recreations
 from admission.refusals import Refusals
 from admission.remembered import LedgerRows, Outcomes, Unsaved
 from admission.stock import Stock
-from queues.quota import Queue, QueueTree
+from queues.quota import QueueTree
+from queues.rows import Register
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -47,6 +48,15 @@ from queues.workload import (
 
 _Key = TypeVar("_Key")
 _Member = TypeVar("_Member")
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What snapshots show, kept so that a frozen copy costs what changed."""
+
+    pending: Register[WorkloadKey, Workload] = field(default_factory=Register)
+    holders: Register[WorkloadKey, Workload] = field(default_factory=Register)
+    admissions: Register[AdmissionId, Admission] = field(default_factory=Register)
 
 
 class World:
@@ -99,11 +109,7 @@ class World:
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
         self._on_node: dict[NodeName, set[AdmissionId]] = {}
-        self._pending: Register[WorkloadKey, Workload] = Register()
-        self._holders: Register[WorkloadKey, Workload] = Register()
-        #: The same as ``admissions``, as snapshots see them.
-        self._open: Register[AdmissionId, Admission] = Register()
-        self._queues_seen: dict[QueueName, Queue] | None = None
+        self._shown = _Shown()
         self.budgets = Budgets()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._evictable: dict[AdmissionId, tuple[str, str, int]] = {}
@@ -325,7 +331,6 @@ class World:
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
         self.queues.pop(name, None)
-        self._queues_seen = None
         if fact is not None:
             self.queues[name] = fact
         self.unsaved.queues[name] = fact
@@ -346,7 +351,7 @@ class World:
         key = admission.workload
         ids = self._admissions_of.setdefault(key, set())
         if admission.state is AdmissionState.CLOSED:
-            self._open.pop(admission.id)
+            self._shown.admissions.pop(admission.id)
             ids.discard(admission.id)
             for seat in admission.seats:
                 _discard(self._on_node, seat.node, admission.id)
@@ -358,7 +363,7 @@ class World:
                 del self._admissions_of[key]
         else:
             self.admissions[admission.id] = admission
-            self._open.put(admission.id, admission)
+            self._shown.admissions.put(admission.id, admission)
             ids.add(admission.id)
             self.stock.hold(admission.holding())
             self._adopted_by.update(dict.fromkeys(admission.adopted or (), admission.id))
@@ -548,8 +553,8 @@ class World:
                 self._evictable.pop(place.admission.id, None)
                 self._started.pop(place.admission.id, None)
         if before is not None and after is None:
-            self._pending.pop(before.key)
-            self._holders.pop(before.key)
+            self._shown.pending.pop(before.key)
+            self._shown.holders.pop(before.key)
             self.stock.demand.look(before.key, ())
         if after is None:
             return
@@ -557,18 +562,18 @@ class World:
         self.stock.demand.look(after.key, asks)
         self.stock.ports.look(after.key, after.workload.pod_sets)
         if after.lacking and after.key in self.arrivals:
-            self._pending.put(after.key, after.workload)
+            self._shown.pending.put(after.key, after.workload)
         else:
-            self._pending.pop(after.key)
+            self._shown.pending.pop(after.key)
         if after.unbooked is not None:
             self._unbooked[after.key] = after.unbooked
         self._ended.update(after.ended)
         self._evictable.update(after.evictable)
         if after.occupancies:
-            self._holders.put(after.key, after.workload)
+            self._shown.holders.put(after.key, after.workload)
             self.budgets.look(after.key, after.pods)
         else:
-            self._holders.pop(after.key)
+            self._shown.holders.pop(after.key)
         self._started.update(dict.fromkeys(after.started))
 
     def changed(self) -> bool:
@@ -581,24 +586,19 @@ class World:
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
-            queues=self._frozen_queues(),
+            queues={name: fact.queue for name, fact in self.queues.items()},
             nodes=self.stock.table().with_ports(self.stock.ports.by_node(self.admissions_of)),
-            pending=self._pending.freeze(),
-            admissions=self._open.freeze(),
+            pending=self._shown.pending.freeze(),
+            admissions=self._shown.admissions.freeze(),
             ended=dict(self._ended),
             started=tuple(sorted(self._started)),
             evictable=dict(self._evictable),
             unbooked=tuple(self._unbooked.values()),
-            holders=self._holders.freeze(),
+            holders=self._shown.holders.freeze(),
             claims=dict(self.claims),
             budgets=self.budgets.all(),
             typical=self.stock.demand.typical(),
         )
-
-    def _frozen_queues(self) -> Mapping[QueueName, Queue]:
-        if self._queues_seen is None:
-            self._queues_seen = {name: fact.queue for name, fact in self.queues.items()}
-        return self._queues_seen
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

@@ -16,7 +16,7 @@ class Verdict:
     reason: Reason
     members: Sequence[Candidate]
 
-    def keys(self) -> Iterator[WorkloadKey]:
+    def workloads(self) -> Iterator[WorkloadKey]:
         """Whom it is about."""
         return (each.workload.key for each in self.members)
 
@@ -27,7 +27,7 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
     ``classes`` is what it is made of: whoever follows many turns looks at those that are new.
     """
 
-    __slots__ = ("_index", "_size", "classes", "singles")
+    __slots__ = ("_index", "_size", "classes", "overlap", "singles")
 
     def __init__(
         self, classes: Mapping[Hashable, Verdict], singles: Mapping[WorkloadKey, Reason], overlap: int = 0
@@ -37,6 +37,7 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
         self.classes = classes
         #: Reasons of workloads for themselves; they count before that of the class.
         self.singles = singles
+        self.overlap = overlap
         self._index: dict[WorkloadKey, Reason] | None = None
         self._size = sum(len(each.members) for each in classes.values()) + len(singles) - overlap
 
@@ -44,7 +45,7 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
         if self._index is None:
             index: dict[WorkloadKey, Reason] = {}
             for verdict in self.classes.values():
-                index.update(dict.fromkeys(verdict.keys(), verdict.reason))
+                index.update(dict.fromkeys(verdict.workloads(), verdict.reason))
             index.update(self.singles)
             self._index = {key: index[key] for key in sorted(index)}
         return self._index

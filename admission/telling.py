@@ -1,0 +1,115 @@
+"""Which reasons have to be stored after a turn: class by class, so that it costs what changed."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.plan import Plan, Reason
+from admission.engine.verdicts import Verdict, Verdicts
+from queues.workload import QueueName, Workload, WorkloadKey
+
+_NOBODY: Mapping[WorkloadKey, Reason] = {}
+
+
+@dataclass(slots=True)
+class Telling:
+    """What one turn changed, and what will be told once that is stored."""
+
+    told: "Told"
+    changed: dict[WorkloadKey, Reason] = field(default_factory=dict)
+    #: Workloads that have a reason in the ledger and do not wait any more.
+    gone: list[WorkloadKey] = field(default_factory=list)
+    #: Some of the changed ones have the same code as before.
+    numbers: bool = False
+    #: Some numbers changed and are not among the changed ones yet.
+    put_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the ledger knows: verdicts whose every member has that reason there. Empty at the start of a term."""
+
+    classes: Mapping[Hashable, Verdict] = field(default_factory=dict)
+    singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    begun: bool = False
+
+    def next(
+        self,
+        plan: Plan,
+        pending: Mapping[WorkloadKey, Workload],
+        stored: Mapping[WorkloadKey, Reason],
+        *,
+        with_numbers: bool,
+    ) -> Telling:
+        """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: those of equal code as well."""
+        reasons = plan.reasons if isinstance(plan.reasons, Verdicts) else Verdicts({}, plan.reasons)
+        telling = Telling(self)
+        classes: dict[Hashable, Verdict] = {}
+        maybe_gone: set[WorkloadKey] = {admit.workload for admit in plan.admits}
+        for name, verdict in reasons.classes.items():
+            before = self.classes.get(name)
+            if before is verdict:
+                classes[name] = verdict
+            elif before is not None and not with_numbers and _same_but_numbers(before, verdict):
+                classes[name] = before
+                telling.put_off = True
+            else:
+                compared = {key: verdict.reason for key in verdict.workloads() if key not in reasons.singles}
+                if _compare(telling, compared, stored, with_numbers):
+                    classes[name] = verdict
+                if before is not None:
+                    maybe_gone.update(before.workloads())
+        for name in self.classes.keys() - reasons.classes.keys():
+            maybe_gone.update(self.classes[name].workloads())
+        singles: Mapping[WorkloadKey, Reason] = self.singles
+        if reasons.singles is not self.singles:
+            whole = _compare(telling, reasons.singles, stored, with_numbers)
+            maybe_gone.update(self.singles)
+            singles = reasons.singles if whole else _NOBODY
+        admitted = {admit.workload for admit in plan.admits}
+        candidates: Iterable[WorkloadKey] = maybe_gone if self.begun else list(stored)
+        telling.gone = [
+            key for key in candidates if key in stored and (key not in pending or key in admitted)
+        ]
+        telling.told = Told(classes, singles, begun=True)
+        return telling
+
+
+def _same_but_numbers(before: Verdict, after: Verdict) -> bool:
+    return before.reason.code == after.reason.code and before.members == after.members
+
+
+def _compare(
+    telling: Telling,
+    reasons: Mapping[WorkloadKey, Reason],
+    stored: Mapping[WorkloadKey, Reason],
+    with_numbers: bool,
+) -> bool:
+    """Note what is not stored as it is now. False: some numbers are put off."""
+    whole = True
+    for key, reason in reasons.items():
+        before = stored.get(key)
+        if before is None or before.code != reason.code:
+            telling.changed[key] = reason
+        elif before.message != reason.message:
+            if with_numbers:
+                telling.changed[key] = reason
+                telling.numbers = True
+            else:
+                telling.put_off = True
+                whole = False
+    return whole
+
+
+def counts(
+    reasons: Mapping[WorkloadKey, Reason], pending: Mapping[WorkloadKey, Workload]
+) -> Mapping[tuple[QueueName, str], int]:
+    """Waiting workloads by queue and code."""
+    found: Counter[tuple[QueueName, str]] = Counter()
+    if isinstance(reasons, Verdicts) and not reasons.overlap:
+        for verdict in reasons.classes.values():
+            found[verdict.queue, verdict.reason.code] += len(verdict.members)
+        reasons = reasons.singles
+    for key, reason in reasons.items():
+        found[pending[key].queue, reason.code] += 1
+    return found
