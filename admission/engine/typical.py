@@ -118,10 +118,14 @@ class Demand:
             self._same = False
 
     def typical(self) -> Typical | None:
-        """The distribution: the very same object until it looks different. None: hardly anybody is known."""
+        """The distribution: the very same object until it looks different.
+
+        None: nobody asks for parts of devices, and where all are given out whole packing alone does as well.
+        """
         if not self._same:
             counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]
-            told = typical(counts) if counts else None
+            in_parts = any(shape.devices and shape.milli < WHOLE for shape, _ in counts)
+            told = typical(counts) if in_parts else None
             self._told, self._same = (self._told if told == self._told else told), True
         return self._told
 
