@@ -15,6 +15,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Claim, Evict, Plan
 from admission.engine.snapshot import Snapshot
+from admission.engine.typical import Demand
 from admission.simulate.trace import START, Case, Job
 from queues.quota import DEFAULT_POLICY, Queue
 from queues.resources import Resources
@@ -84,6 +85,7 @@ class Simulation:
         self._admissions: Register[AdmissionId, Admission] = Register()
         self._claims: Register[WorkloadKey, Claim] = Register()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
+        self._demand = Demand()
         self._last_id = 0
         self._memo = Memo()
         #: (when, what, number), the smallest first.
@@ -121,6 +123,7 @@ class Simulation:
                 if admission is None:  # evicted before
                     continue
                 self._ended[admission.id] = frozenset(range(len(admission.seats)))
+                self._demand.look(admission.workload, ())
                 self._close(admission, now)
             elif what == _ARRIVAL:
                 workload = self._arrivals[number]
@@ -157,6 +160,7 @@ class Simulation:
             ended=self._ended,
             holders=self._holders.freeze(),
             claims=self._claims.freeze(),
+            typical=self._demand.typical(),
         )
         began = perf_counter()
         plan, self._memo = decide(snapshot, self._memo)
@@ -259,6 +263,7 @@ class Simulation:
     def _wait(self, workload: Workload, now: int) -> None:
         self._arrivals[workload.arrival] = workload
         self._pending.put(workload.key, workload)
+        self._demand.look(workload.key, workload.pod_sets)
         if workload.not_before - START > now:
             heappush(self._events, (workload.not_before - START, _TIMER, workload.arrival))
         clear_after = self._clear_after(workload.queue)
