@@ -162,6 +162,11 @@ def _inside(ask: Ask, at: int, columns: Columns) -> Place:
         return _evenly_over(replace(ask, parts=parts), at, columns)
     if not parts:
         return _by_score(replace(ask, parts=()) if ask.parts else ask, at, columns)
+    if parts[0].at == len(ask.chain) - 1:  # a host is a domain of its own: nothing is left to choose inside
+        hosts = _domains(ask if parts == ask.parts else replace(ask, parts=parts), at, columns)
+        return Place(
+            np.array([host for host, _ in hosts], np.intp), np.array([pods for _, pods in hosts], np.int64)
+        )
     level = ask.chain[parts[0].at]
     inner = replace(ask, parts=parts[1:]) if len(parts) > 1 else replace(ask, parts=())
     pieces = [
