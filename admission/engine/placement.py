@@ -4,8 +4,8 @@ For pods of one shape everything starts from the room per node (how many such po
 
 1. ``required`` level: one domain of it, or nothing. ``preferred`` level: one domain of it, else of the next
 wider level, else as few of the widest as possible. Neither: the same, from the host upwards. 2. Of the
-domains that hold all, the one with least room is taken, so that large holes stay; a host that makes a first
-hole in an empty domain comes last. 3. Inside, level by level: the roomiest domains first, so that there are
+domains that hold all, the one with least room is taken, so that large holes stay; a host in the rack with
+least room, so that empty racks stay empty. 3. Inside, level by level: the roomiest domains first, so that there are
 few, and for the rest the tightest.
 
 Parts: a domain of a part's level takes whole parts only (``capacity``); 3 ends at that level, and every
@@ -44,8 +44,6 @@ class Ask:
     spread: bool = False
     #: Over the fewest domains of the level evenly, if one does not hold all.
     balanced: bool = False
-    #: What domains would take if all nodes were empty; None: empty domains are not spared.
-    empty: Capacity | None = None
     #: Outermost first; ``pods`` is a multiple of the first size, and each size of the next.
     parts: tuple[Part, ...] = ()
     #: (N,) preferred node affinity: the highest first.

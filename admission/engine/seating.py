@@ -280,7 +280,6 @@ def _at_once(
         required=required,
         spread=trial.tree.placement(where.queue) == "spread",
         balanced=pods.balanced and key is not None,
-        empty=trial.capacity_when_empty(pods.takes, pods.nodes, levels) if len(levels) > 1 else None,
         parts=parts,
         score=layout.score(pods.prefers),
         cost=where.cost if measured is None else measured[0],

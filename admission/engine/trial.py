@@ -69,7 +69,6 @@ class Trial:
     #: Columns whose free amounts changed, in order: rooms are brought up to date when they are asked for.
     _changed: list[Columns] = field(default_factory=list)
     _rooms: dict[tuple[Resources, Hashable], _Standing] = field(default_factory=dict)
-    _empty: dict[tuple[Resources, NodeFilter, int], Capacity] = field(default_factory=dict)
     #: Resources whose devices are shared on some node.
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: Tells where a single pod fragments devices least; None: packing alone decides.
@@ -207,14 +206,6 @@ class Trial:
             room = self._room(self.table.allocatable, self.request(takes)) * self.layout.allowed(nodes)
             self._when_empty[key] = room
         return room
-
-    def capacity_when_empty(self, takes: Resources, nodes: NodeFilter, chain: Sequence[Level]) -> Capacity:
-        """Pods per domain of a chain if nothing was on any node."""
-        key = (takes, nodes, id(chain))
-        known = self._empty.get(key)
-        if known is None:
-            known = self._empty[key] = Capacity(chain, self.room_when_empty(takes, nodes))
-        return known
 
     def give_back(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
         """Seats that are freed: their amounts return to queue and nodes."""

@@ -1,5 +1,7 @@
 """Nodes as arrays, which of them a pod may use, and where pods of one shape go."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -128,7 +130,7 @@ def racks(*sizes: int) -> NodeTable:
     )
 
 
-def placed(table: NodeTable, room: list[int], pods: int, **rest: bool) -> dict[str, int] | None:
+def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[str, int] | None:
     chain = table.layout.chains[0]
     at = 0 if rest.get("required") else 1
     found = place(Ask(pods=pods, room=np.array(room), chain=chain, at=at, **rest))
@@ -142,7 +144,8 @@ def placed(table: NodeTable, room: list[int], pods: int, **rest: bool) -> dict[s
 @pytest.mark.parametrize(
     ("room", "pods", "expected"),
     [
-        ([8, 4, 8, 2], 3, {"r0-1": 3}),  # the tightest node that holds all
+        ([8, 4, 8, 8], 3, {"r0-1": 3}),  # the tightest node that holds all, in the rack with least room
+        ([8, 4, 8, 2], 3, {"r1-0": 3}),  # … though a node of an emptier rack were tighter
         ([8, 4, 8, 2], 9, {"r1-0": 8, "r1-1": 1}),  # no node: the tightest rack, few nodes in it
         ([4, 4, 8, 2], 14, {"r0-0": 4, "r1-0": 8, "r1-1": 2}),  # no rack: few racks
         ([4, 4, 8, 2], 19, None),
