@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from queues.resources import Resources, show
+from queues.resources import Resources, is_device, show
 
 #: Numbers of a reason that are amounts of its resource.
 _AMOUNTS: Final = frozenset({"limit", "used", "kept", "asked", "over"})
@@ -36,8 +36,10 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Amounts as Kubernetes writes them, by resource."""
-    return {name: show(name, units) for name, units in sorted(Resources(amounts).items())}
+    """Amounts as Kubernetes writes them, by resource; single devices are in what their resource says."""
+    return {
+        name: show(name, units) for name, units in sorted(Resources(amounts).items()) if not is_device(name)
+    }
 
 
 def moment(seconds: float) -> str:

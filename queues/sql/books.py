@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queues.quota import ROOT, Account
-from queues.resources import Resources, show
+from queues.resources import Resources, is_device, show
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, Seat
 
 
@@ -96,6 +96,8 @@ class Posting:
                 units = amount * times * sign
                 place = NodeAccount(node, resource)
                 nodes[place] = nodes.get(place, 0) + units
+                if is_device(resource):
+                    continue  # counted on nodes only; the queue is charged for the resource itself
                 for each in (NO_FLAVOR, flavor) if flavor else (NO_FLAVOR,):
                     account = Account(each, resource)
                     accounts[account] = accounts.get(account, 0) + units
@@ -107,6 +109,8 @@ def flavored(seats: Iterable[Seat]) -> dict[Account, int]:
     amounts: dict[Account, int] = {}
     for (_, flavor, takes), times in _alike(seats).items():
         for resource, units in takes.items():
+            if is_device(resource):
+                continue
             account = Account(flavor, resource)
             amounts[account] = amounts.get(account, 0) + units * times
     return amounts

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota import ROOT, Account
 from queues.recreation import Recreation
-from queues.resources import Resources
+from queues.resources import Resources, is_device
 from queues.sql.answers import (
     AccountLine,
     Backoff,
@@ -338,6 +338,7 @@ async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLin
         for flavor, resource, units in await tx.execute(
             select(capacity.c.flavor, capacity.c.resource, capacity.c.amount)
         )
+        if not is_device(resource)
     }
     lines: dict[QueueName, list[AccountLine]] = {}
     told: set[Account] = set()

@@ -6,9 +6,20 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.quota import Limits, Queue
+from queues.quota import Account, Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory, devices_in
-from queues.workload import DeviceShare, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.sql.books import NodeAccount, Posting, flavored
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import (
+    NO_FLAVOR,
+    DeviceShare,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
 
 
 def shared(name: str, gpus: int, used: dict[str, int] | None = None, memory: int = 0) -> Node:
@@ -112,3 +123,13 @@ def test_nodes_that_do_not_share_take_no_parts() -> None:
 def test_quota_is_used_in_parts(limit: int, admitted: int) -> None:
     plan = decided([shared("n1", 8)], *(pod(number, share=half()) for number in range(4)), limit=limit)
     assert admitted == len(plan.admits)
+
+
+def test_the_ledger_charges_queues_for_parts_and_nodes_for_devices() -> None:
+    (admit,) = decided([shared("n1", 2)], pod(1, share=half())).admits
+    posting = Posting.of(admit.queue, admit.seats)
+    assert posting.accounts == {
+        Account(NO_FLAVOR, name): units for name, units in ((CPU, 1000), (PODS, 1), (GPU, 500))
+    }
+    assert posting.nodes[NodeAccount(NodeName("n1"), device(GPU, 0))] == 500
+    assert flavored(admit.seats) == posting.accounts == accounts(seats_by_flavor(admit.seats))
