@@ -152,6 +152,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._known: dict[_Lane, tuple[Candidate, _Key]] = {}
+        self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
 
     def get(self, lane: _Lane, head: Candidate) -> _Key | None:
         """The key, if it was worked out for the same head."""
@@ -162,10 +163,25 @@ class Keys:
         """Remember a key."""
         self._known[lane] = (head, key)
 
+    def level(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
+        """The place among its siblings for whoever asks these accounts, whatever waits in the queue."""
+        known = self._levels.setdefault(queue, {})
+        key = known.get(asked)
+        if key is None:
+            key = known[asked] = (
+                not below_guarantee(usage, queue, asked),
+                not below_deserved(usage, queue, asked),
+                share(usage, queue),
+                -usage.tree.queues[queue].priority,
+                queue,
+            )
+        return key
+
     def forget(self, queues: Iterable[QueueName]) -> None:
         """Books of these queues have changed."""
         for queue in queues:
             self._known.pop(queue, None)
+            self._levels.pop(queue, None)
 
 
 class Line:

@@ -4,7 +4,7 @@ What still drains is not counted twice: a claim takes of a node only what its pr
 which is leaving there, and of its queue's books likewise. When the last victim is gone it holds all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -116,16 +116,20 @@ class Held:
         return later
 
 
-def hold(snapshot: Snapshot, trial: Trial, tree: QueueTree) -> Held:
+def hold(
+    snapshot: Snapshot, trial: Trial, tree: QueueTree, evicting: Iterable[AdmissionId] | None = None
+) -> Held:
     """The claims of earlier turns that are still good, with their space taken in the trial.
 
     A claim is good while its beneficiary waits in the same queue and asks the same, the nodes are there and take
-    pods, and its time is not over. Call it after the settlement, before anybody is tried.
+    pods, and its time is not over. Call it after the settlement, before anybody is tried. ``evicting``: all
+    admissions in that state, if that is known.
     """
     held = Held()
     leaving_now = snapshot.evictable
-    for number, admission in snapshot.admissions.items():
-        if admission.state is AdmissionState.EVICTING or number in leaving_now:
+    for number in snapshot.admissions if evicting is None else sorted({*evicting, *leaving_now}):
+        admission = snapshot.admissions.get(number)
+        if admission is not None and (admission.state is AdmissionState.EVICTING or number in leaving_now):
             gone = admission.ended | snapshot.ended.get(number, frozenset())
             seats = tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
             if seats:

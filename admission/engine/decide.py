@@ -33,7 +33,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     evicts = tuple(settlement.evicts(snapshot, frees))
     adopts = tuple(settlement.adopts(snapshot, trial, seats))
 
-    held = claims.hold(snapshot, trial, desk.tree)
+    held = claims.hold(snapshot, trial, desk.tree, desk.possessions.evicting)
     moving = settlement.workloads_in_motion(snapshot) | held.keys.keys()
     waiting.sort(keys | moving, snapshot, seats, trial)
     turn = Turn(desk, trial, snapshot.now)

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.engine import gangs
 from admission.engine.claims import Held
+from admission.engine.gangs import Need
 from admission.engine.plan import Claim, Evict, Reason
 from admission.engine.roll import Roll
 from admission.engine.snapshot import Snapshot
@@ -68,6 +70,8 @@ class Turn:
         self.room = room
         #: Admissions taken back in this turn so far.
         self.gone: set[AdmissionId] = set()
+        #: What classes ask, by what they lack: equal shapes share it.
+        self._asked: dict[int, tuple[Need, Resources]] = {}
         self._later: Trial | None = None
         self._herd: Herd | None = None
         self._roll: Roll | None = None
@@ -75,6 +79,13 @@ class Turn:
         #: For whom nobody could go, by queue.
         self.failures: dict[QueueName, list[Failure]] = {}
         self._lowest: dict[QueueName, int] | None = None
+
+    def asked(self, workload: Workload, need: Need) -> Resources:
+        """What the gang asks at the least."""
+        known = self._asked.get(id(need))
+        if known is None:
+            known = self._asked[id(need)] = (need, gangs.takes_of(workload, need.least))
+        return known[1]
 
     @property
     def later(self) -> Trial:

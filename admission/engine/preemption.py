@@ -8,7 +8,7 @@ evicted for a place that becomes free anyhow.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.engine import gangs, reasons
+from admission.engine import reasons
 from admission.engine.attempt import Attempt, attempts_for, plain_failure, starved_now
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
@@ -76,7 +76,7 @@ def _serve(turn: Turn, refused: Refused) -> None:
             turn.give_up(claim)
         if attempts is None:
             starved = starved_now(workload, refused.need, turn)
-            asked = gangs.takes_of(workload, refused.need.least)
+            asked = turn.asked(workload, refused.need)
             failure = None if starved else plain_failure(turn, workload, refused.need)
             if turn.hopeless(workload, asked, starved=starved) or (failure and turn.in_vain(failure)):
                 break

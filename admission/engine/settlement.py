@@ -18,11 +18,16 @@ class Possessions:
     _of: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
     #: Those whose every seat was given back.
     hollow: set[AdmissionId] = field(default_factory=set)
+    #: Those whose pods are being removed.
+    evicting: set[AdmissionId] = field(default_factory=set)
 
     def change(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
         """An admission is another one now."""
         if before is not None:
             self.hollow.discard(number)
+            self.evicting.discard(number)
+        if after is not None and after.state is AdmissionState.EVICTING:
+            self.evicting.add(number)
         if after is not None and len(after.ended) >= len(after.seats):
             self.hollow.add(number)
         for old in {each.workload for each in (before, after) if each is not None}:

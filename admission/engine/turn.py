@@ -19,8 +19,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
 from admission.engine.waiting import Batch, Entry, Kind, Waiting
-from queues.fairshare import below_deserved, below_guarantee, share
-from queues.ordering import Line
+from queues.ordering import Keys, Line, Rank
 from queues.quota import Account
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -148,7 +147,7 @@ class Turn:
         return lined_up, out
 
     def _is_strict(self, queue: QueueName) -> bool:
-        return self.waiting.tree.order(queue) == "strict-fifo"
+        return self.waiting.is_strict(queue)
 
     def _in_strict_order(self, queue: QueueName) -> list[Batch]:
         """Classes of a strict queue of which somebody still waits, by their heads."""
@@ -206,7 +205,8 @@ class Turn:
         self._judge()
         tried = [batch.refuse() for batch in self.answers]
         others = [batch for batch in self._untried() if batch not in self.answers]
-        order = _Order(self.trial.usage)
+        order = _Order(self.trial.usage, self.desk.keys)
+        order.look_at(others)
         others.sort(key=order.place)
         return [*self.unhelped, *tried, *(batch.refuse() for batch in others)]
 
@@ -229,29 +229,28 @@ class Turn:
 class _Order:
     """The order of the line, told for classes one by one: down the tree, then in the queue."""
 
-    def __init__(self, usage: Usage) -> None:
+    def __init__(self, usage: Usage, keys: Keys) -> None:
         self._usage = usage
-        self._places: dict[tuple[QueueName, tuple[Account, ...]], tuple[object, ...]] = {}
+        self._keys = keys
+        self._ordinals: dict[tuple[QueueName, tuple[Account, ...]], int] = {}
 
-    def place(self, batch: Batch) -> tuple[object, ...]:
+    def look_at(self, batches: Iterable[Batch]) -> None:
+        """Put their queues in order."""
+        every = dict.fromkeys((batch.queue, batch.wants.accounts) for batch in batches)
+        in_order = sorted(every, key=self._levels)
+        self._ordinals = {each: ordinal for ordinal, each in enumerate(in_order)}
+
+    def place(self, batch: Batch) -> tuple[int, Rank]:
         """Where a class comes."""
-        accounts = batch.wants.accounts
-        place = self._places.get((batch.queue, accounts))
-        if place is None:
-            levels: list[object] = []
-            for name in reversed(self._usage.tree.paths[batch.queue][:-1]):
-                levels += self._level(name, accounts)
-            place = self._places[batch.queue, accounts] = tuple(levels)
-        return (*place, batch.alike.first())
+        return self._ordinals[batch.queue, batch.wants.accounts], batch.alike.first()
 
-    def _level(self, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
-        return (
-            not below_guarantee(self._usage, queue, asked),
-            not below_deserved(self._usage, queue, asked),
-            share(self._usage, queue),
-            -self._usage.tree.queues[queue].priority,
-            queue,
-        )
+    def _levels(self, where: tuple[QueueName, tuple[Account, ...]]) -> list[object]:
+        queue, asked = where
+        return [
+            each
+            for name in self._usage.tree.paths[queue][-2::-1]
+            for each in self._keys.level(self._usage, name, asked)
+        ]
 
 
 def _refused_already(batch: Batch) -> Reason | None:

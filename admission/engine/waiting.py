@@ -140,6 +140,7 @@ class Waiting:
         self.telling = 0
         self._crowds = Crowds(tree)
         self._singles_shared = False
+        self._strict: dict[QueueName, bool] = {}
         #: Whether some queue has limits that one pod set may leave to another, or not.
         self._books_matter = bool(tree.idle[ROOT]) or any(
             account.flavor != NO_FLAVOR
@@ -200,6 +201,13 @@ class Waiting:
         """The reasons of workloads for themselves; from now on a copy is changed."""
         self._singles_shared = True
         return self.singles
+
+    def is_strict(self, queue: QueueName) -> bool:
+        """Whether a refused head holds up all behind it."""
+        strict = self._strict.get(queue)
+        if strict is None:
+            strict = self._strict[queue] = self.tree.order(queue) == "strict-fifo"
+        return strict
 
     def is_in_class(self, key: WorkloadKey) -> bool:
         """Whether a workload waits with others of its class."""
