@@ -155,6 +155,8 @@ def _least(places: NDArray[np.intp], keys: Amounts | NDArray[np.bool_]) -> NDArr
 
 def _inside(ask: Ask, at: int, columns: Columns) -> Place:
     """Level by level as few domains as possible, down to the nodes. The columns hold all pods."""
+    if len(columns) == 1:
+        return Place(columns, np.array([ask.pods], np.int64))
     parts = tuple(part for part in ask.parts if part.at >= at)
     if ask.balanced and at <= ask.at < (parts[0].at if parts else len(ask.chain) - 1):
         return _evenly_over(replace(ask, parts=parts), at, columns)
@@ -354,6 +356,8 @@ def _both(members: Columns, columns: Columns) -> Columns:
 def _sorted(ask: Ask, found: Place) -> Place:
     """In the order of the topology, outermost level first."""
     columns = found.columns
+    if len(columns) == 1:
+        return found
     if all(level.order is None for level in ask.chain):
         order = np.argsort(columns, kind="stable")
     else:
