@@ -67,6 +67,12 @@ def test_who_was_promised_a_place_gets_it(snapshot: Snapshot) -> None:
 
 
 @worlds
+@given(full_worlds(), st.integers())
+def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
+    victims.independent_of_order(snapshot, Random(seed))
+
+
+@worlds
 @given(full_worlds())
 def test_evicted_work_does_not_evict_back(snapshot: Snapshot) -> None:
     victims.comes_to_rest(snapshot)

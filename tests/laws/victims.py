@@ -2,6 +2,8 @@
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -279,3 +281,19 @@ def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:
         assert max(evictions.values(), default=0) <= 3
         snapshot = replace(drained(apply(snapshot, plan)), now=snapshot.now + turn)
     raise AssertionError(f"still moving: {evictions}")
+
+
+def independent_of_order(snapshot: Snapshot, chance: Random) -> None:
+    """The same world in another order loses the same victims."""
+
+    def shuffled(items: Any) -> Any:
+        return dict(chance.sample(list(items.items()), len(items)))
+
+    twin = replace(
+        snapshot,
+        queues=shuffled(snapshot.queues),
+        pending=shuffled(snapshot.pending),
+        admissions=shuffled(snapshot.admissions),
+        holders=shuffled(snapshot.holders),
+    )
+    assert plan_of(twin) == plan_of(snapshot)
