@@ -8,7 +8,7 @@ that was admitted, or a class of equal ones that was refused with its reason.
 import gc
 import resource
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from time import process_time
@@ -18,6 +18,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.verdicts import Verdicts
 from queues.quota import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
 from queues.rows import Register
@@ -289,6 +290,7 @@ def kueue(
                     arrivals[arrival], runs[each.key] = each, lasts
                     heappush(events, ((number + 1) * every, 0, arrival))
     yard = Yard(tree, node_table(nodes))
+    plan: Plan | None = None
     _quiet()
     while events:
         tick = events[0][0] // 10 * 10 + 10
@@ -302,16 +304,19 @@ def kueue(
         yard.now = NOW + tick
         yard.arrive(arrived)
         first = yard._last
-        plan = yard.turn()
-        yard.decisions += len(plan.admits) + len(_refused_now(yard))
+        plan, before = yard.turn(), plan
+        yard.decisions += len(plan.admits) + _refused(plan, before)
         for index, admit in enumerate(plan.admits):
             heappush(events, (tick + runs[admit.workload], 1, first + index + 1))
     assert yard.admitted == len(arrivals), (yard.admitted, len(arrivals))
     return yard.total / yard.decisions, yard.total / yard.admitted, yard
 
 
-def _refused_now(yard: Yard) -> Iterator[object]:
-    yield from ()
+def _refused(plan: Plan, before: Plan | None) -> int:
+    """Classes that got another reason, or whose members changed, since the turn before."""
+    assert isinstance(plan.reasons, Verdicts)
+    known = before.reasons.classes if before is not None and isinstance(before.reasons, Verdicts) else {}
+    return sum(known.get(name) is not verdict for name, verdict in plan.reasons.classes.items())
 
 
 def _ms(name: str, seconds: float, must: float, aim: float) -> Mark:
