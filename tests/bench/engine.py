@@ -38,7 +38,7 @@ from tests.bench.report import Mark
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 NOW = 1_700_000_000
 RACK = 16
-NEVER = QueuePolicy(within_queue="never", reclaim="never")
+NEVER = QueuePolicy(within_queue="never", reclaim="never", clear_after=10**9)
 
 
 def node_table(count: int) -> NodeTable:
