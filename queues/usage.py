@@ -154,9 +154,10 @@ class Usage:
 
     def _first_hit(self, queue: QueueName, account: Account, units: int) -> LimitHit | None:
         asked = units
-        for name in self.tree.paths[queue]:
-            counted = self.counted(name, account)
-            limit = self.tree.capability(name, account)
+        tree = self.tree
+        for name in tree.paths[queue]:
+            counted = self._counted[name].get(account, 0)
+            limit = tree.capabilities[name].get(account)
             if name == ROOT and asked <= 0:
                 return None
             if limit is not None and counted + asked > limit:
@@ -169,5 +170,7 @@ class Usage:
                     kept=counted + asked - units - used,
                     asked=units,
                 )
-            asked -= max(0, self.tree.guarantee(name, account) - counted)
+            guarantee = tree.guarantees[name].get(account, 0)
+            if guarantee > counted:
+                asked -= guarantee - counted
         return None
