@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.bench import report
 from tests.bench.documents import Form
+from tests.bench.engine import CASES
 from tests.bench.report import Mark
 from tests.bench.rounds import Figures, Shape, play
 
@@ -25,6 +26,7 @@ def main() -> int:
         "jobs": _jobs,
         "latency": _latency,
         "writes": _writes,
+        "engine": _engine,
     }
     marks: list[Mark] = []
     everything: dict[str, Rounds] = {}
@@ -79,6 +81,11 @@ def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
     return rounds, []
 
 
+def _engine(_shape: Shape, _pairs: int) -> tuple[Rounds, list[Mark]]:
+    """What a decision costs, on worlds in memory."""
+    return {}, [mark for case in CASES.values() for mark in case()]
+
+
 def _alternate(forms: tuple[Form, ...], shape: Shape, pairs: int, *, one_at_a_time: bool = False) -> Rounds:
     rounds: Rounds = {form.value: [] for form in forms}
     for pair in range(pairs):
@@ -107,7 +114,7 @@ def _say(text: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
-    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes"))
+    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes", "engine"))
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=3)
