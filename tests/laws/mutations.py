@@ -47,12 +47,16 @@ def _blind_need(workload: Any, seats: Any) -> Any:
     return _need(workload, ())
 
 
-def _take_nodes_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any) -> None:
+def _take_nodes_for_free(
+    self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
+) -> None:
     self.usage.add(queue, accounts)
     self.steps.append(trial.Step(columns, 0, queue, accounts))
 
 
-def _take_quota_for_free(self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any) -> None:
+def _take_quota_for_free(
+    self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
+) -> None:
     taken = self.request(takes)[:, None] * counts
     self.free[:, columns] -= taken
     self.changed(columns)
