@@ -145,7 +145,6 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     over = _over(sight)
     pod_sets = _pod_sets(sight, occupancies)
     unbooked = _unbooked(sight, pod_sets, occupancies) if not over else None
-    workload = _workload(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
     successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
     ended: dict[AdmissionId, frozenset[int]] = {}
     for place in occupancies:
@@ -156,6 +155,11 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
             seats = seats_over(place, successors=successors, dead=dead)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
+    left = _left(occupancies, ended)
+    if ended and sight.key.kind is WorkloadKind.POD_GROUP:
+        # A group's sets are told by its seats as well, and nobody comes for those that end now.
+        pod_sets = _pod_sets(sight, left)
+    workload = _workload(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
     refused = [pod for place in open_ for pod in _unplaced(place) if pod.refused and not pod.node]
     strays = _strays(sight, occupancies)
@@ -166,7 +170,11 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
         for pod in place.sitting.values()
         if _refused(pod, sight, now, patience)
     )
-    held = sum(len(place.admission.holding()) for place in open_)
+    held = sum(
+        len(place.admission.holding())
+        for place in (left if sight.key.kind is WorkloadKind.POD_GROUP else occupancies)
+        if place.admission.state is AdmissionState.OPEN
+    )
     return Portrait(
         key=sight.key,
         namespace=workload.namespace,
@@ -261,6 +269,18 @@ def _over(sight: Sight) -> bool:
         return not (sight.recreations or any(is_live(pod) and not pod.deleting for pod in sight.pods))
     fact = sight.fact
     return fact is None or fact.finished or fact.deleting or sight.job_over
+
+
+def _left(
+    occupancies: Sequence[Occupancy], ended: Mapping[AdmissionId, frozenset[int]]
+) -> tuple[Occupancy, ...]:
+    """Who sits where once these seats are given back."""
+    return tuple(
+        replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
+        if (seats := ended.get(place.admission.id))
+        else place
+        for place in occupancies
+    )
 
 
 def _pod_sets(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodSet, ...]:

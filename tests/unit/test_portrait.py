@@ -53,6 +53,18 @@ def test_a_job_that_grew_waits_for_the_rest() -> None:
     assert (found.lacking, wanted(found)) == (True, 3)
 
 
+def test_a_group_asks_for_nothing_in_the_place_of_a_pod_that_has_ended() -> None:
+    """Else the place would be given to nobody, and given back, again and again."""
+    over = released("a", f"{MEMBER}/0", "n1", phase=PodPhase.SUCCEEDED)
+    waits = gated("b", takes=gpus(4))
+    found = portrait(group(1), [over, waits], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    assert found.ended == {ONE: frozenset({0})}
+    assert found.lacking
+    assert [pods.name for pods in found.workload.pod_sets] == [shape_name(waits)]
+    alone = portrait(group(1), [over], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    assert (alone.lacking, alone.workload.pod_sets) == (False, ())
+
+
 def test_a_group_that_lacks_pods_says_how_many_exist() -> None:
     found = portrait(group(4), [gated("a")])
     assert found.lacking
