@@ -99,7 +99,7 @@ def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
     if isinstance(seats, Reason):
         if lacks.complete:
             seats = _one_by_one(workload, lacks, trial) or seats
-        elif lacks.least != lacks.missing:
+        elif lacks.least and lacks.least != lacks.missing:
             seats = _together(workload, lacks, lacks.least, trial)
     if isinstance(seats, Reason):
         return seats
@@ -133,6 +133,8 @@ def _together(
     workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, ...]], trial: Trial
 ) -> list[Seat] | Reason:
     """All of them or none."""
+    if not ordinals:
+        return reasons.nothing_missing()
     hit = quota_hit(trial, workload.queue, asked(workload, ordinals))
     if hit is not None:
         return reasons.queue_limit(hit)

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from admission.engine import gangs
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Admit, Plan
+from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Limits, Queue, QueuePolicy
+from admission.engine.trial import Trial
+from queues.quota import Limits, Queue, QueuePolicy, QueueTree
 from queues.resources import GPU, Resources
+from queues.usage import Usage
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -193,6 +196,19 @@ def test_a_whole_that_fits_into_no_domain_says_so() -> None:
     )
     softer = [replace(pods, within_required=False) for pods in sets]
     assert len(only_admit(world(nodes(1, 1), gang(*softer))).seats) == 8
+
+
+@pytest.mark.parametrize("level", [None, "rack"])
+@pytest.mark.parametrize("minimum", [1, 3])
+def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | None, minimum: int) -> None:
+    done = gang(workers(2, done=frozenset((0, 1)), within=level), minimum=minimum)
+    table = NodeTable.build(nodes(1), [("rack", HOST)])
+    tree = QueueTree.build({Q: Queue(name=Q)}, table.capacity())
+
+    answer = gangs.admit(done, gangs.need(done, ()), Trial.open(table, Usage(tree)))
+
+    assert isinstance(answer, Reason)
+    assert answer.code == "NothingMissing"
 
 
 def test_a_lost_member_is_replaced_inside_the_domain_of_the_others() -> None:
