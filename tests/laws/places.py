@@ -94,6 +94,28 @@ def leader(cpu: int, required: str | None) -> PodSet:
     )
 
 
+def narrow(*machines: tuple[str, int, int]) -> list[Node]:
+    """Nodes by block, CPUs and GPUs; each block has one rack."""
+    return [
+        Node(
+            name=NodeName(f"n{number}"),
+            allocatable=Resources({GPU: gpus * 1000, CPU: cpus * 1000, "pods": 10}),
+            labels={HOST: f"n{number}", "fast": "1", BLOCK: block, RACK: "r0"},
+        )
+        for number, (block, cpus, gpus) in enumerate(machines)
+    ]
+
+
+def in_racks(count: int, size: int) -> PodSet:
+    """Pods of one CPU and one GPU, in parts that stay in one rack."""
+    return PodSet(
+        name="workers",
+        count=count,
+        takes=Resources({GPU: 1000, CPU: 1000, "pods": 1}),
+        partitions=(Partition(size=size, level=RACK),),
+    )
+
+
 def answer(nodes: Sequence[Node], *sets: PodSet, ports: Ports | None = None) -> Admit | None:
     """What the engine does with one workload of these sets on an empty cluster."""
     workload = Workload(

@@ -18,7 +18,7 @@ search = settings(
     deadline=None,
     database=None,
     derandomize=True,
-    phases=(Phase.generate,),
+    phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
 
@@ -73,7 +73,9 @@ def test_a_planted_bug_breaks_its_law(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(owner, attribute, wrong)
-    inner = law.hypothesis.inner_test  # type: ignore[attr-defined]
+    handle: Any = law.hypothesis  # type: ignore[attr-defined]
+    searched: Any = given(**handle._given_kwargs)(handle.inner_test)
+    searched.hypothesis_explicit_examples = getattr(law, "hypothesis_explicit_examples", [])
 
     with pytest.raises((AssertionError, ExceptionGroup)):
-        search(given(**law.hypothesis._given_kwargs)(inner))()  # type: ignore[attr-defined]
+        search(searched)()
