@@ -42,8 +42,8 @@ def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
     return rights.Rule.RECLAIMED if unit.queue != self.workload.queue else rights.Rule.PREEMPTED
 
 
-def _hold_nothing(snapshot: Any, trial: Any, tree: Any) -> Any:
-    held = _hold(replace(snapshot, claims={}), trial, tree)
+def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) -> Any:
+    held = _hold(replace(snapshot, claims={}), trial, tree, evicting)
     held._dropped |= set(snapshot.claims)
     return held
 
