@@ -268,7 +268,8 @@ def _at_once(
         for part in partitions
         if part.size > 1 and not (required and indices[part.level] < at)
     )
-    outside = [part.at for part in parts if (levels[part.at].of < 0).any()]
+    around = [indices[part.level] for part in partitions if part.size > 1]
+    outside = [index for index in around if (levels[index].of < 0).any()]
     if outside:  # a node in no domain of the level holds no part
         where, known = where.only(np.logical_and.reduce([levels[index].of >= 0 for index in outside])), []
     measured = _measured(where, want, levels)

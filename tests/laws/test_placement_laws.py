@@ -16,6 +16,14 @@ search = settings(max_examples=150, deadline=None)
 
 @search
 @given(clusters(), places.pod_sets())
+# All on one host, and in one rack: the host that is in no rack is none of them.
+@example(
+    [
+        replace(*places.narrow(("a", 8, 4)), labels={HOST: "n0", "fast": "1"}),
+        places.narrow(("a", 2, 0), ("a", 2, 0))[1],
+    ],
+    replace(places.in_racks(2, 2), required_topology=HOST),
+)
 def test_pods_are_placed_exactly_if_there_is_a_way_to_place_them(nodes: list[Node], pods: PodSet) -> None:
     rooms = [room(node, pods.takes) for node in nodes]
     possible = next(ways(nodes, pods, rooms), None)
