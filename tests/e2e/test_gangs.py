@@ -56,7 +56,9 @@ def with_planted_bug(whole_stack: Stack):  # type: ignore[no-untyped-def]
 def test_the_check_notices_an_engine_that_admits_gangs_piece_by_piece(
     with_planted_bug: None, yard: Yard
 ) -> None:
-    with pytest.raises(AssertionError, match="two nodes of four are not enough"):
+    # At the first look, or, if those pods are bound a moment later, at the second: either way at some, not all.
+    noticed = r"^(two|three) nodes of four are not enough\nassert not \{'[^']+/big-\d'"
+    with pytest.raises(AssertionError, match=noticed):
         check_that_a_gang_waits_whole(yard, as_pod_group)
 
 
