@@ -254,12 +254,24 @@ def add_unfriendly(yard: Yard, node: str, gpus: int = 0) -> None:
     yard.wait_running("foreign", 1)
 
 
+def rather_on(node: str) -> dict[str, object]:
+    """Affinity of a pod that is to be seated on this node first, whatever else makes a node a good one."""
+    here = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}
+    terms = [{"weight": 100, "preference": here}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(yard: Yard) -> None:
-    yard.add_nodes(2)
+    yard.add_nodes(1)
     yard.add_queue()
-    # A node that is half full is the best place for what fits.
     add_unfriendly(yard, yard.nodes[0], 4)
-    yard.add(volcano_job(yard, "train", 1, 4))
+    train = volcano_job(yard, "train", 1, 4)
+    train["spec"]["tasks"][0]["template"]["spec"]["affinity"] = rather_on(yard.nodes[0])
+    yard.add(train)
+    yard.wait(
+        lambda: len(yard.books.admissions(yard.name, "train")) == 1, "train to be sent to the only node"
+    )
+    yard.add_nodes(1)
     yard.wait_running("train-", 1)
     assert yard.nodes_of("train-") == {"train-worker-0": yard.nodes[1]}
     assert len(yard.books.admissions(yard.name, "train")) == 2, "the first retry found another place"
@@ -269,7 +281,7 @@ def test_a_pod_of_its_own_that_a_node_refuses_is_made_again_for_another(yard: Ya
     yard.add_nodes(2)
     yard.add_queue()
     add_unfriendly(yard, yard.nodes[0], 4)
-    single = bare_pod(yard, "single", 4)
+    single = bare_pod(yard, "single", 4, affinity=rather_on(yard.nodes[0]))
     single["metadata"]["labels"]["volcano.sh/job-name"] = "train"
     yard.add(single)
     yard.wait_running("single", 1)
