@@ -230,7 +230,9 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
 
     yard.add(pod(yard, "foreign", 8, nodeName=yard.nodes[0]))
     yard.wait_running("foreign", 1)
-    idle_scheduler.cluster.resume("kube-scheduler")
+    # Started anew it knows the foreign pod before it looks at any other.
+    idle_scheduler.cluster.kill("kube-scheduler")
+    idle_scheduler.cluster.start_component("kube-scheduler")
     yard.wait(
         lambda: [state for _, state in yard.books.admissions(yard.name, "train")] == ["closed"],
         "the gang to go back whole",

@@ -74,7 +74,9 @@ def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
 
 
 def test_a_leader_that_leaves_politely_is_followed_within_one_retry(scene: Scene) -> None:
-    (first,) = scene.stack.replicas
+    scene.leave()
+    first = scene.start(**DEFAULTS)
+    scene.leads(first)
     second = scene.start(**DEFAULTS)
     scene.forget(first)
     left = time.monotonic()
