@@ -126,7 +126,7 @@ def _manifest(
             "namespace": job.namespace,
             "labels": {**(meta.get("labels") or {}), **_labels(job, task, index, partition)},
             "annotations": {
-                **(meta.get("annotations") or {}),
+                **_unsigned(meta.get("annotations") or {}),
                 **_annotations(job, task, index, stamp),
             },
             "ownerReferences": [owner_reference(job)],
@@ -147,6 +147,11 @@ def _manifest(
     for plugin in plugins_of(job):
         plugin.dress(pod, job, task, index)
     return pod
+
+
+def _unsigned(annotations: Mapping[str, str]) -> dict[str, str]:
+    """A template's, without those that only Muster writes: what it writes itself, it also answers for."""
+    return {key: text for key, text in annotations.items() if key not in names.OWN_NAMES}
 
 
 def _labels(job: JobSpec, task: TaskSpec, index: str, partition: str | None) -> dict[str, str]:

@@ -24,6 +24,7 @@ from admission.kube.policies import (
 )
 from queues.spec.names import (
     ADMISSION_ID,
+    DEVICES,
     FINALIZER,
     GATE,
     GROUP_ANNOTATION,
@@ -37,6 +38,8 @@ from queues.spec.names import (
 
 _WHO = "request.userInfo.username"
 _CREATED = "request.operation == 'CREATE'"
+#: Annotations of pods by which Muster tells whose seat they are in; nobody else may write them.
+_SIGNS = (ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM)
 #: ``label`` or ``annotation``: (key, of what) → a CEL expression for its value.
 _Reader = Callable[[str, str], str]
 
@@ -148,7 +151,7 @@ def _not_copied(options: PolicyOptions) -> Document:
 def _pod_rules(options: PolicyOptions) -> list[Document]:
     released = label(RELEASED)
     copied = f"({by_job_controller(options)} && {released} == 'true')"
-    unsigned = " && ".join(f"{annotation(key)} == ''" for key in (ADMISSION_ID, SEAT, RECREATED_FROM))
+    unsigned = " && ".join(f"{annotation(key)} == ''" for key in _SIGNS)
     rules = [
         _rule(
             f"!({_CREATED}) || variables.gated || {copied}",
@@ -158,7 +161,7 @@ def _pod_rules(options: PolicyOptions) -> list[Document]:
         ),
         _rule(
             f"!({_CREATED}) || {copied} || ({unsigned})",
-            f"'Annotations {ADMISSION_ID}, {SEAT} and {RECREATED_FROM}: found on a pod created by ' + {_WHO}"
+            f"'Annotations {', '.join(_SIGNS)}: found on a pod created by ' + {_WHO}"
             f" + '; expected none, only Muster writes them. Remove them.'",
         ),
         _rule(
@@ -174,7 +177,7 @@ def _pod_rules(options: PolicyOptions) -> list[Document]:
             f" + '; expected it to stay until Muster has stored how the pod ended. Wait a moment.'",
         ),
         _unchanged("Label", RELEASED, label),
-        *(_unchanged("Annotation", key, annotation) for key in (ADMISSION_ID, SEAT, USER)),
+        *(_unchanged("Annotation", key, annotation) for key in (*_SIGNS, USER)),
     ]
     for what, key, read in (
         ("Label", QUEUE_LABEL, label),
@@ -206,11 +209,11 @@ def _job_rules() -> list[Document]:
     released = label(RELEASED, f"object{of}")
     queue = label(QUEUE_LABEL)
     pods, pods_before = "object.spec.?parallelism.orValue(1)", "oldObject.spec.?parallelism.orValue(1)"
-    signs = [annotation(key, f"object{of}") + " == ''" for key in (ADMISSION_ID, SEAT)]
+    signs = [annotation(key, f"object{of}") + " == ''" for key in _SIGNS]
     return [
         _rule(
             f"!({_CREATED}) || ({released} != 'true' && {' && '.join(signs)})",
-            f"'The pod template has label {RELEASED} or annotation {ADMISSION_ID} or {SEAT}, written by '"
+            f"'The pod template has label {RELEASED} or annotation {' or '.join(_SIGNS)}, written by '"
             f" + {_WHO} + '; expected none, only Muster writes them. Remove them.'",
         ),
         _rule(
@@ -242,5 +245,5 @@ def _job_rules() -> list[Document]:
         ),
         _unchanged("Annotation", USER, annotation),
         _unchanged("Label", RELEASED, label, of),
-        *(_unchanged("Annotation", key, annotation, of) for key in (ADMISSION_ID, SEAT, USER)),
+        *(_unchanged("Annotation", key, annotation, of) for key in (*_SIGNS, USER)),
     ]

@@ -37,6 +37,10 @@ _OURS = frozenset(
         names.GATED_NAMESPACE,
         names.REQUIRED_TOPOLOGY,
         names.PREFERRED_TOPOLOGY,
+        names.PARTITIONS,
+        names.TOGETHER,
+        names.BALANCED,
+        names.SHARES_DEVICES,
         names.RUN_TIME,
         names.CHECKPOINT_INTERVAL,
         names.MIN_RUN_TIME,
@@ -263,21 +267,32 @@ def _size(subject: _Subject) -> Iterator[Finding]:
 
 
 def _own_names(subject: _Subject) -> Iterator[Finding]:
-    metadata = subject.value.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return
-    for field in ("labels", "annotations"):
-        keys = metadata.get(field)
-        for key in keys if isinstance(keys, Mapping) else ():
-            if key in names.OWN_NAMES:
-                yield subject.finding(
-                    "error", f"metadata.{field}[{key}]", key, "nothing: only Muster writes it"
-                )
-            elif key.startswith("muster.dev/") and key not in _OURS:
-                known = ", ".join(sorted(_OURS))
-                yield subject.finding(
-                    "warning", f"metadata.{field}[{key}]", key, f"one of {known} (misspelt?)"
-                )
+    """Of the object, and of the pods that are made of it."""
+    for place, field, key in _keys_of_metadata(subject.value):
+        where = f"{place}metadata.{field}[{key}]"
+        if key in names.OWN_NAMES:
+            yield subject.finding("error", where, key, "nothing: only Muster writes it")
+        elif isinstance(key, str) and key.startswith("muster.dev/") and key not in _OURS:
+            known = ", ".join(sorted(_OURS))
+            yield subject.finding("warning", where, key, f"one of {known} (misspelt?)")
+
+
+def _keys_of_metadata(value: Any) -> Iterator[tuple[str, str, Any]]:
+    spec = _member(value, "spec")
+    tasks = _member(spec, "tasks")
+    templates = [("spec.template.", _member(spec, "template"))] + [
+        (f"spec.tasks[{number}].template.", _member(task, "template"))
+        for number, task in enumerate(tasks if isinstance(tasks, list) else ())
+    ]
+    for place, holder in [("", value), *templates]:
+        for field in ("labels", "annotations"):
+            keys = _member(_member(holder, "metadata"), field)
+            for key in keys if isinstance(keys, Mapping) else ():
+                yield place, field, key
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _other_kind(subject: _Subject) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ CHANGED_BY: Final = "muster.dev/changed-by"
 FINALIZER: Final = "muster.dev/outcome"
 
 #: Labels and annotations that only Muster's identity may write.
-OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, RECREATED_FROM, USER, CHANGED_BY)
+OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY)
 
 #: Labels and annotations of the pods of a Volcano Job.
 JOB_NAME: Final = "volcano.sh/job-name"

@@ -18,6 +18,8 @@ from tests.kube.objects import applied, batch_job, becomes, exists, pod
 MUSTER = "system:serviceaccount:muster-system:muster"
 QUEUED = {"muster.dev/queue-name": "team-a"}
 GATE = [{"name": "muster.dev/admission"}]
+#: Annotations by which Muster tells whose seat a pod is in.
+SIGNS = [f"muster.dev/{name}" for name in ("seat", "admission-id", "devices", "recreated-from")]
 _numbers = itertools.count(1)
 
 
@@ -288,6 +290,8 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(plac
         {"labels": {"muster.dev/released": "true"}},
         {"annotations": {"muster.dev/admission-id": "7"}},
         {"annotations": {"muster.dev/seat": "a/0"}},
+        {"annotations": {"muster.dev/devices": "0,1"}},
+        {"annotations": {"muster.dev/recreated-from": "another"}},
         {"annotations": {"muster.dev/user": "bob"}},
     ],
 )
@@ -304,7 +308,7 @@ async def test_a_user_cannot_create_a_released_pod(place: Place) -> None:
     assert 'found "true" and no scheduling gate, created by alice' in _refusal(refused)
 
 
-@pytest.mark.parametrize("name", ["muster.dev/seat", "muster.dev/admission-id", "muster.dev/recreated-from"])
+@pytest.mark.parametrize("name", SIGNS)
 async def test_a_user_cannot_sign_a_pod(place: Place, name: str) -> None:
     with pytest.raises(Refused) as refused:
         await place.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
@@ -365,6 +369,19 @@ async def test_a_user_cannot_declare_the_pods_of_a_job_released(place: Place) ->
     with pytest.raises(Refused) as refused:
         await place.patch("jobs", "a", {"spec": {"template": template}})
     assert "Label muster.dev/released of the pod template: found" in _refusal(refused)
+
+
+@pytest.mark.parametrize("name", SIGNS)
+async def test_a_user_cannot_sign_the_pods_of_a_job(place: Place, name: str) -> None:
+    signed = batch_job("a", labels=QUEUED)
+    signed["spec"]["template"].setdefault("metadata", {})["annotations"] = {name: "1"}
+    with pytest.raises(Refused) as refused:
+        await place.create("jobs", signed)
+    assert "only Muster writes them" in _refusal(refused)
+    await place.create("jobs", batch_job("a", labels=QUEUED))
+    with pytest.raises(Refused) as refused:
+        await place.patch("jobs", "a", {"spec": {"template": {"metadata": {"annotations": {name: "1"}}}}})
+    assert "which only Muster writes" in _refusal(refused)
 
 
 RELEASED_TEMPLATE = {"metadata": {"labels": {"muster.dev/released": "true"}}}

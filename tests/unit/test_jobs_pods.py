@@ -160,6 +160,15 @@ def test_who_created_the_job_is_written_on_its_pods() -> None:
     assert "other" not in pod["metadata"]["annotations"]
 
 
+def test_a_template_cannot_sign_for_muster() -> None:
+    forged = {"muster.dev/devices": "0", "muster.dev/recreated-from": "u", "muster.dev/user": "bob", "a": "b"}
+    template = {"metadata": {"annotations": forged}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    annotations = made(tasks=task(template))["metadata"]["annotations"]
+
+    assert annotations["a"] == "b"
+    assert annotations.keys().isdisjoint(forged.keys() - {"a"})
+
+
 def test_jobs_volumes_are_claims_mounted_in_every_container() -> None:
     pod = made(
         plugins={},

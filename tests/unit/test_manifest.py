@@ -28,6 +28,7 @@ def pod(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
             "muster.dev/user": "alice",
             "muster.dev/admission-id": "3",
             "muster.dev/seat": "member-1/0",
+            "muster.dev/devices": "0,3",
             "muster.dev/recreated-from": "u0",
         },
     }

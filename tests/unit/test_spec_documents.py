@@ -115,6 +115,23 @@ def test_a_misspelt_name_of_ours_is_a_warning_and_one_that_only_muster_writes_an
     assert told(JOB.replace("name: train", 'labels: {muster.dev/released: "true"}\n  name: train'))
 
 
+def templated(annotation):
+    metadata = f'template:\n      metadata: {{annotations: {{muster.dev/{annotation}: "1"}}}}'
+    return JOB.replace("template:", metadata)
+
+
+@pytest.mark.parametrize("name", ["admission-id", "seat", "devices", "recreated-from", "user", "released"])
+def test_what_only_muster_writes_is_an_error_on_a_pod_template_too(name):
+    (finding,) = told(templated(name))
+    assert f"spec.tasks[0].template.metadata.annotations[muster.dev/{name}]" in finding
+
+
+@pytest.mark.parametrize("name", ["partitions", "together", "balanced", "required-topology", "run-time"])
+def test_what_users_write_on_pod_templates_is_known(name):
+    assert [one for one in told(templated(name), "warning") if "misspelt" in one] == []
+    assert [one for one in told(templated(name[:-1]), "warning") if "misspelt" in one]
+
+
 def test_queues_in_other_files_of_the_call_are_known():
     together = check_documents([("job.yaml", JOB), ("queue.yaml", QUEUE)])
     assert together == []
