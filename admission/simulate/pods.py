@@ -149,10 +149,10 @@ def _workload(pod: PodSet, number: int) -> Workload:
 
 
 def _node(row: Row) -> Node:
-    gpus = row.whole("gpu")
+    gpus = row.offered("gpu")
     takes = {
-        CPU: row.whole("cpu_milli"),
-        MEMORY: row.whole("memory_mib") * _MIB,
+        CPU: row.offered("cpu_milli"),
+        MEMORY: row.offered("memory_mib") * _MIB,
         GPU: gpus * WHOLE,
         PODS: 1000,
         **{device(GPU, index): WHOLE for index in range(gpus)},

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,12 @@ class Row(dict[str, str]):
         return number
 
     def whole(self, column: str) -> int:
-        """A whole number, rounded up. Raises InvalidDocument."""
-        return -int(-self.number(column) // 1)
+        """A whole number: what is asked, or how long it takes, rounded up. Raises InvalidDocument."""
+        return int(self.number(column).to_integral_value(ROUND_CEILING))
+
+    def offered(self, column: str) -> int:
+        """A whole number: what there is, rounded down. Raises InvalidDocument."""
+        return int(self.number(column))
 
 
 def rows(path: Path) -> Iterator[Row]:

@@ -77,9 +77,9 @@ def load(folder: Path) -> Case:
 def _node(row: Row) -> Node:
     labels = {HOST: row["name"], RACK: row["rack"], MODEL: row["gpu_model"]}
     takes = {
-        CPU: row.whole("cpu_milli"),
-        MEMORY: row.whole("mem_mib") * _MIB,
-        GPU: row.whole("gpus") * 1000,
+        CPU: row.offered("cpu_milli"),
+        MEMORY: row.offered("mem_mib") * _MIB,
+        GPU: row.offered("gpus") * 1000,
         PODS: _PODS_PER_NODE,
     }
     return Node(name=NodeName(row["name"]), allocatable=Resources(takes), labels=labels)
@@ -93,7 +93,7 @@ def _rack_gpus(table: NodeTable) -> int:
 
 def _queue(row: Row) -> Queue:
     """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
-    quota = row.whole("quota_gpus")
+    quota = row.offered("quota_gpus")
     return Queue(
         name=QueueName(row["tenant"]),
         weight=max(quota, 1),

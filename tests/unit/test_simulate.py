@@ -13,6 +13,7 @@ from admission.simulate.gangs import STARTUP, Segment, Simulation
 from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
 from queues.quota import Queue
+from queues.workload import QueueName
 
 JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
 
@@ -163,6 +164,21 @@ def test_a_broken_case_is_told_with_its_place(tmp_path: Path, file: str, content
 
     with pytest.raises(InvalidDocument, match=told):
         load(place)
+
+
+def test_fractions_never_make_more_room_than_there_is(tmp_path: Path) -> None:
+    case = load(folder(tmp_path, "j0,a,0.2,600.5,1,2.5", quotas="a,16.9\n"))
+
+    (job,) = case.jobs
+    assert (job.submitted, job.duration) == (1, 601)
+    assert job.workload.pod_sets[0].takes.get("nvidia.com/gpu") == 3000
+    assert case.queues[QueueName("a")].limits.deserved == {"nvidia.com/gpu": 16_000}
+    (tmp_path / "nodes.csv").write_text(
+        "name,gpu_model,gpus,cpu_milli,mem_mib,rack\nn0,GPU,7.9,1000.9,99.9,r0\n"
+    )
+    nodes = load(tmp_path).nodes
+    free = dict(zip(nodes.resources, nodes.allocatable[:, 0].tolist(), strict=True))
+    assert (free["cpu"], free["memory"], free["nvidia.com/gpu"]) == (1000, 99 << 20, 7000)
 
 
 def test_a_cluster_too_small_is_shared_by_dominant_resource(
