@@ -93,7 +93,11 @@ class Yard:
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
 
     def add_nodes(self, count: int, *, gpus: int = 8, nodes_per_rack: int = 2, **labels: str) -> list[str]:
-        """More nodes; racks have names of the yard's own."""
+        """More nodes; racks have names of the yard's own.
+
+        The API server taints every node that is new, and the node controller lifts that from one after the other.
+        All are without it when this returns: else the first decision sees some and not others.
+        """
         shape = NodeShape(
             gpus=gpus,
             nodes_per_rack=nodes_per_rack,
@@ -106,7 +110,12 @@ class Yard:
             self.api.create(path("Node", ""), document)
         names = [document["metadata"]["name"] for document in added]
         self.nodes += names
+        self.wait(lambda: not any(map(self._is_new, names)), f"{names} to be taken in by Kubernetes")
         return names
+
+    def _is_new(self, name: str) -> bool:
+        taints = self.api.get(path("Node", "", name))["spec"].get("taints", ())
+        return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
 
     def add_queue(self, suffix: str = "", **spec: Any) -> str:
         """A queue named after the yard, and ready: Muster has taken it in."""
