@@ -22,8 +22,9 @@ class Screen:
         self._shown: object = None
 
     def say(self, text: str = "") -> None:
-        """Text that stays."""
+        """Text that stays. What is so is then shown below it, also if it was so before."""
         self._write(text + "\n")
+        self._shown = None
 
     def head(self, text: str) -> None:
         """A headline that stays."""

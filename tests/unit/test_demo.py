@@ -117,6 +117,15 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_below_a_sentence_the_table_is_printed_again() -> None:
+    out = io.StringIO()
+    screen = Screen(out)
+    screen.show(["running"], key="same")
+    screen.say("It runs.")
+    screen.show(["running"], key="same")
+    assert out.getvalue().split() == ["running", "It", "runs.", "running"]
+
+
 def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "20")
