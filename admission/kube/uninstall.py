@@ -25,6 +25,8 @@ _REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 #: Seconds for API servers to forget the policies, and for deleted objects to go.
 _PATIENCE: Final = 60.0
+#: Seconds for a namespace to go: Kubernetes tries again and again, ever more slowly, until nothing is in it.
+_NAMESPACE_PATIENCE: Final = 60.0
 #: Nothing may start to wait for so long before all is free: a policy works a moment longer than it exists.
 _QUIET: Final = 1.0
 _PARALLEL: Final = 32
@@ -39,6 +41,13 @@ class Waiting(StrEnum):
 
 class StillWaiting(MusterError):
     """{count} pods and Jobs could not be freed within {seconds:g} seconds: {reason}. Run uninstall again."""
+
+
+class StillThere(MusterError):
+    """{path} was deleted and is not gone after {seconds:g} seconds.
+
+    See what holds it (its status, its finalizers), then run uninstall again.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +276,13 @@ async def _remove_namespace(client: Client, name: str, tell: Tell) -> None:
             tell(f"namespace/{name} kept: there is {plural}/{items[0]['metadata']['name']} in it")
             return
     await client.delete(path)
-    await _gone(client, path)
-    tell(f"namespace/{name} deleted")
+    try:
+        await _gone(client, path, within=_NAMESPACE_PATIENCE)
+    except StillThere as still:
+        # Nothing of Muster depends on it any more, and Kubernetes goes on by itself.
+        tell(f"namespace/{name} is being deleted: not done after {still.facts['seconds']:g} seconds")
+    else:
+        tell(f"namespace/{name} deleted")
 
 
 _TOKEN: Final = "kubernetes.io/service-account-token"
@@ -287,10 +301,14 @@ async def _items(client: Client, path: str, selector: str | None = None) -> Asyn
             return
 
 
-async def _gone(client: Client, path: str) -> None:
-    async with asyncio.timeout(_PATIENCE):
-        while await found_at(client, path) is not None:  # noqa: ASYNC110 - only the API server knows
-            await asyncio.sleep(0.05)
+async def _gone(client: Client, path: str, *, within: float = _PATIENCE) -> None:
+    """Wait until there is nothing at a path. Raises StillThere."""
+    try:
+        async with asyncio.timeout(within):
+            while await found_at(client, path) is not None:  # noqa: ASYNC110 - only the API server knows
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise StillThere(path=path, seconds=within) from None
 
 
 def _path(prefix: str, plural: str, item: Document) -> str:

@@ -23,7 +23,7 @@ from admission.kube.install import (
 from admission.kube.objects import QUEUES
 from admission.kube.uninstall import Removal, Waiting, uninstall
 from deploy.local.cluster import LocalCluster
-from queues.errors import Refused
+from queues.errors import NotFound, Refused
 from queues.spec.crd import crds
 from tests.kube.objects import batch_job, becomes, exists, pod
 
@@ -64,10 +64,8 @@ def install_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalClust
 async def client(install_cluster: LocalCluster) -> AsyncIterator[Client]:
     """An administrator. Muster is installed or not: that takes seconds, so tests do it only if need be."""
     async with await Client.connect(install_cluster.kubeconfig) as one:
-        for collection in (PODS, JOBS):
-            await one.delete(collection, grace=0, propagation="Background")
-        await becomes(lambda: _empty(one, PODS))
-        await becomes(lambda: _empty(one, JOBS))
+        await one.delete(JOBS, propagation="Background")
+        await becomes(lambda: _cleared(one))
         yield one
 
 
@@ -80,8 +78,20 @@ async def bare(client: Client) -> Client:
     return client
 
 
-async def _empty(client: Client, collection: str) -> bool:
-    return not msgspec.json.decode(await client.get(collection))["items"]
+async def _cleared(client: Client) -> bool:
+    """Whether no pod is left; if some are, they are deleted without waiting for Kubernetes to do its part.
+
+    Its garbage collector stands still for a while whenever definitions come and go.
+    """
+    pods = msgspec.json.decode(await client.get(PODS))["items"]
+    for one in pods:
+        path = f"{PODS}/{one['metadata']['name']}"
+        try:
+            await client.patch(path, {"metadata": {"finalizers": None}})
+            await client.delete(path, grace=0)
+        except NotFound:
+            continue
+    return not pods and not msgspec.json.decode(await client.get(JOBS))["items"]
 
 
 async def _installed(client: Client, installation: Installation = INSTALLATION) -> list[str]:
@@ -158,15 +168,19 @@ async def test_uninstalling_leaves_nothing(bare: Client) -> None:
 
 
 async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(client: Client) -> None:
-    await becomes(lambda: _gone(client, HOME), within=90)
+    await becomes(lambda: _gone(client, HOME), within=300)
     await _installed(client)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
     await client.create(f"{HOME}/secrets", secret)
     assert "namespace/muster-system kept: there is secrets/theirs in it" in await _removed(client)
     await client.delete(f"{HOME}/secrets/theirs")
-    assert "namespace/muster-system deleted" in await _removed(client)
-    assert not await exists(client, HOME)
+    assert {"namespace/muster-system deleted", _SLOWLY} & {*await _removed(client)}
+    await becomes(lambda: _gone(client, HOME), within=300)
     await client.create("/api/v1/namespaces", NAMESPACE)
+
+
+#: How long Kubernetes takes to empty a namespace is its own affair.
+_SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
 
 
 async def _gone(client: Client, path: str) -> bool:
