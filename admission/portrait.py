@@ -134,7 +134,8 @@ class Portrait:
     def described(self) -> tuple[object, ...]:
         """What Postgres tells about a workload to whoever asks another replica."""
         workload = self.workload
-        return (workload.queue, workload.priority, workload.asks(), workload.minimum, self.over)
+        asked = (workload.asks(), workload.minimum, workload.run_time)
+        return (workload.queue, workload.priority, *asked, self.over)
 
 
 def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:

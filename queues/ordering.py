@@ -75,17 +75,26 @@ class _Key(NamedTuple):
 def rank(tree: QueueTree, candidate: Candidate) -> Rank:
     """The place of a candidate in its queue."""
     workload = candidate.workload
-    urgency = before = 0
-    match tree.order(workload.queue):
+    queue = workload.queue
+    before = precedence(workload) if small_first(tree, queue) else 0
+    urgent = urgency(tree, queue, workload.priority, workload.created, workload.run_time)
+    return Rank(candidate.joins, urgent, before, workload.arrival, workload.key)
+
+
+def small_first(tree: QueueTree, queue: QueueName) -> bool:
+    """Whether large gives way to small in a queue (``queues.precedence``)."""
+    return tree.order(queue) == "priority" and gives_way(tree.policy(queue))
+
+
+def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_time: int | None) -> int:
+    """What counts first in a queue, by its order; the smaller the earlier."""
+    match tree.order(queue):
         case "priority":
-            ageing = tree.ageing_per_hour(workload.queue)
-            urgency = ageing * workload.created - workload.priority * _HOUR
-            before = precedence(workload) if gives_way(tree.policy(workload.queue)) else 0
+            return tree.ageing_per_hour(queue) * created - priority * _HOUR
         case "shortest":
-            longest = tree.queues[workload.queue].max_run_time or _UNKNOWN_RUN_TIME
-            run_time = longest if workload.run_time is None else workload.run_time
-            urgency = workload.created + _PATIENCE * run_time
-    return Rank(candidate.joins, urgency, before, workload.arrival, workload.key)
+            longest = tree.queues[queue].max_run_time or _UNKNOWN_RUN_TIME
+            return created + _PATIENCE * (longest if run_time is None else run_time)
+    return 0
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ import logging
 
 from admission.facts import PodFact, QueueFact
 from admission.world import World
+from queues.precedence import devices
 from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -120,6 +121,8 @@ def _description(world: World, key: WorkloadKey) -> observed.Description:
         minimum=workload.minimum,
         pods=sum(len(pods.wanted()) for pods in workload.pod_sets),
         asks=workload.asks(),
+        devices=devices(workload),
+        run_time=workload.run_time,
         finished=portrait.over,
     )
 

@@ -2,14 +2,16 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
 from admission.web import bodies
+from admission.web.places import counted_by, policies, rank
 from admission.web.reading import UnknownName
-from admission.web.tree import by_arrival, path_to_root, subtree, tree
+from admission.web.tree import path_to_root, subtree, tree
 from admission.web.wording import facts_for_people, moment, quantities, ranges
+from queues.quota import QueueTree
 from queues.resources import total
 from queues.sql import views
 from queues.sql.database import Database, Transaction
@@ -38,7 +40,7 @@ class SqlReader:
             queues = await views.queue_overview(tx)
             names = [None] if queue is None else subtree(queues, queue)
             lines = [line for name in names for line in await views.pending(tx, name)]
-        waiting = in_line(lines, by_arrival(queues))
+        waiting = in_line(lines, policies(queues))
         here = [body for body in waiting if namespace is None or body.namespace == namespace]
         return bodies.PendingList(
             now=moment(self._clock()),
@@ -54,12 +56,18 @@ class SqlReader:
             if not found:
                 raise await self._unknown(tx, namespace, name, kind)
             overview = await views.queue_overview(tx)
+            ways = policies(overview)
             lines = {
-                queue: in_line(await views.pending(tx, queue), by_arrival(overview))
-                for queue in {one.workload.queue for one in found if one.position is not None}
+                queue: in_line(await views.pending(tx, queue), ways)
+                for queue in {one.workload.queue for one in found if one.state == "pending"}
             }
         now, queues = moment(self._clock()), tree(overview)
-        stories = [explanation(one, queues, lines.get(one.workload.queue, ()), now) for one in found]
+        stories = [
+            explanation(
+                one, queues, lines.get(one.workload.queue, ()), now, counted_by(ways, one.workload.queue)
+            )
+            for one in found
+        ]
         return tuple(sorted(stories, key=lambda story: story.state == "finished"))
 
     async def _unknown(self, tx: Transaction, namespace: str, name: str, kind: str | None) -> UnknownName:
@@ -72,23 +80,15 @@ class SqlReader:
         )
 
 
-def in_line(
-    lines: Iterable[views.PendingLine], by_arrival: Collection[QueueName] = ()
-) -> tuple[bodies.Waiting, ...]:
-    """By queue; there by priority and then arrival, or by arrival alone. That is the order of ``views.explain``."""
+def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies.Waiting, ...]:
+    """By queue; there in the order in which the engine tries them."""
     by_queue: dict[QueueName, list[views.PendingLine]] = defaultdict(list)
     for line in lines:
         by_queue[line.queue].append(line)
     return tuple(
         _waiting(line, place)
         for queue in sorted(by_queue)
-        for place, line in enumerate(
-            sorted(
-                by_queue[queue],
-                key=lambda line: (0 if line.queue in by_arrival else -line.priority, line.arrival),
-            ),
-            start=1,
-        )
+        for place, line in enumerate(sorted(by_queue[queue], key=lambda line: rank(ways, line)), start=1)
     )
 
 
@@ -121,11 +121,17 @@ def _reason(stored: views.StoredReason | None) -> bodies.Reason | None:
 
 
 def explanation(
-    one: views.Explanation, queues: tuple[bodies.Queue, ...], line: tuple[bodies.Waiting, ...], now: str
+    one: views.Explanation,
+    queues: tuple[bodies.Queue, ...],
+    line: tuple[bodies.Waiting, ...],
+    now: str,
+    counted: str,
 ) -> bodies.Explanation:
-    """One story, with the queues on its way to root and those before it."""
-    it = _waiting(one.workload, one.position)
-    place = next((index for index, other in enumerate(line) if other.uid == it.uid), 0)
+    """One story, with the queues on its way to root and those before it. ``line``: who waits in its queue."""
+    waits = one.state == "pending"
+    uid = one.workload.key.uid
+    place = next((index for index, other in enumerate(line) if other.uid == uid), None) if waits else None
+    it = _waiting(one.workload, None if place is None else place + 1)
     return bodies.Explanation(
         now=now,
         kind=it.kind,
@@ -139,13 +145,13 @@ def explanation(
         pods=it.pods,
         minimum=it.minimum,
         asks=it.asks,
-        position=one.position,
-        queue_length=len(line) if one.position is not None else None,
-        position_by=one.position_by if one.position is not None else "",
+        position=it.position,
+        queue_length=len(line) if place is not None else None,
+        position_by=counted if place is not None else "",
         reason=it.reason if one.state in ("pending", "admitted") else None,
         not_before=moment(one.not_before) if one.not_before else None,
         rollbacks=one.rollbacks,
-        ahead=line[max(0, place - AHEAD) : place],
+        ahead=() if place is None else line[max(0, place - AHEAD) : place],
         path=path_to_root(queues, it.queue),
         admissions=tuple(_admission(held, one.evictions) for held in reversed(one.admissions)),
         history=tuple(_event(decision) for decision in one.history),

@@ -1,4 +1,4 @@
-"""The tree of queues as people see it: state, numbers of the subtree, order of those who wait."""
+"""The tree of queues as people see it: state, numbers of the subtree."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -104,20 +104,6 @@ def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
     for name in found:
         found.extend(child for child in children[name] if child not in found)
     return found
-
-
-def by_arrival(lines: Iterable[views.QueueLine]) -> frozenset[QueueName]:
-    """Queues in which priority does not come first, by their own order or that of the nearest ancestor with one."""
-    by_name = {line.name: line for line in lines}
-    found = set()
-    for name in by_name:
-        line, seen = by_name.get(name), set[QueueName]()
-        while line is not None and line.order is None and line.name not in seen:
-            seen.add(line.name)
-            line = by_name.get(line.parent) if line.parent is not None else None
-        if line is not None and line.order not in (None, "priority"):
-            found.add(name)
-    return frozenset(found)
 
 
 def path_to_root(queues: tuple[bodies.Queue, ...], start: str) -> tuple[bodies.Queue, ...]:

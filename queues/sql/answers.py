@@ -116,8 +116,8 @@ class QueueLine:
     #: Part of a cycle or below a parent that does not exist.
     broken: bool
     changed_by: str
-    #: ``spec.policy.order`` of its document; None: that of the parent, at the top ``priority``.
-    order: str | None = None
+    #: As its administrator wrote it: ``{"spec": …}``.
+    document: Mapping[str, Any] = field(default_factory=dict)
     accounts: tuple[AccountLine, ...] = ()
     #: Workloads of the queue itself.
     pending: int = 0
@@ -139,6 +139,14 @@ class PendingLine:
     pods: int
     asks: Mapping[str, int]
     reason: StoredReason | None
+    #: Whole devices that the gang needs to start.
+    devices: int = 0
+    #: Declared, in seconds; None: none is.
+    run_time: int | None = None
+    #: Seconds since the epoch when it was last evicted for somebody; 0: it never was.
+    waiting_since: int = 0
+    #: It has seats, and further members wait.
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +170,6 @@ class Explanation:
     workload: PendingLine
     #: pending | admitted | evicting | finished
     state: str
-    #: 1 = next in its queue; None: it does not wait.
-    position: int | None
-    #: What the position is counted by.
-    position_by: str
     not_before: int
     rollbacks: int
     admissions: tuple[Admission, ...] = ()

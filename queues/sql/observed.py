@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.recreation import Recreation
-from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, names
+from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.limits import record_node_limits, record_queues
 from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
@@ -91,6 +91,8 @@ _TOLD = GivenWide(
     minimum=NUMBER,
     pods=NUMBER,
     asks=JSON,
+    devices=NUMBER,
+    run_time=NUMBER,
     finished=FLAG,
 )
 _DESCRIBE = (
@@ -115,6 +117,8 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
             "minimum": row.minimum,
             "pods": row.pods,
             "asks": dict(row.asks),
+            "devices": bounded(row.devices),
+            "run_time": None if row.run_time is None else bounded(row.run_time),
             "finished": row.finished,
         }
         for row in rows

@@ -44,6 +44,9 @@ class Description:
     pods: int = 1
     #: What all pods take together.
     asks: Resources = NOTHING
+    #: Whole devices that the gang needs to start, and seconds it declares to run: its place may depend on them.
+    devices: int = 0
+    run_time: int | None = None
     #: Ended: it waits for nothing any more.
     finished: bool = False
 

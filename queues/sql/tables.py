@@ -199,6 +199,10 @@ workloads: Final = Table(
     _number("minimum", server_default=text("1")),
     _number("pods", server_default=text("1")),
     _json("asks"),
+    #: Whole devices that the gang needs to start (``queues.precedence``).
+    _count("devices"),
+    #: Declared, in seconds; null: none is.
+    Column("run_time", BigInteger),
     #: Ended, though its object is still there.
     _flag("finished", default=False),
     Index(None, "namespace", "name"),

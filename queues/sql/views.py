@@ -306,7 +306,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             queues.c.closed,
             queues.c.broken,
             queues.c.changed_by,
-            _ORDER.label("way"),
+            queues.c.document,
         )
         .where(queues.c.present)
         .order_by(queues.c.name)
@@ -319,7 +319,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             closed=row.closed,
             broken=row.broken,
             changed_by=row.changed_by,
-            order=row.way,
+            document=row.document,
             accounts=tuple(accounts.get(row.name, ())),
             pending=waiting.get(row.name, 0),
             admitted=admitted.get(row.name, 0),
@@ -387,6 +387,7 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
 
 
 _SAME_REASON = and_(reasons.c.kind == workloads.c.kind, reasons.c.uid == workloads.c.uid)
+_SAME_BACKOFF = and_(backoffs.c.kind == workloads.c.kind, backoffs.c.uid == workloads.c.uid)
 _HOLDS = exists().where(
     admissions.c.kind == workloads.c.kind,
     admissions.c.uid == workloads.c.uid,
@@ -409,9 +410,13 @@ def _workload_lines() -> Select[Any]:
         workloads.c.minimum,
         workloads.c.pods,
         workloads.c.asks,
+        workloads.c.devices,
+        workloads.c.run_time,
         workloads.c.finished,
+        _HOLDS.label("joins"),
+        func.coalesce(backoffs.c.waiting_since, 0).label("waiting_since"),
         *_REASON,
-    ).outerjoin(reasons, _SAME_REASON)
+    ).select_from(workloads.outerjoin(reasons, _SAME_REASON).outerjoin(backoffs, _SAME_BACKOFF))
 
 
 def _line(row: Row[Any]) -> PendingLine:
@@ -427,6 +432,10 @@ def _line(row: Row[Any]) -> PendingLine:
         pods=row.pods,
         asks=row.asks,
         reason=_reason(row) if row.code is not None else None,
+        devices=row.devices,
+        run_time=row.run_time,
+        waiting_since=row.waiting_since,
+        joins=row.joins,
     )
 
 
@@ -441,11 +450,7 @@ async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[
 async def explain(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None = None
 ) -> tuple[Explanation, ...]:
-    """All about the workloads of that name (several kinds may share it); empty: there is none.
-
-    The position is that among those that wait in the same queue, by arrival, or by priority and then arrival where
-    the queue (or the nearest ancestor that says so) orders by it.
-    """
+    """All about the workloads of that name (several kinds may share it); empty: there is none."""
     named = _workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
@@ -457,8 +462,6 @@ async def _explanation(tx: AsyncConnection, row: Row[Any]) -> Explanation:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await _admissions(tx, mine)
     state = _state(row, held)
-    by_priority = await _ordered_by_priority(tx, row.queue)
-    position = await _position(tx, row, by_priority=by_priority) if state == "pending" else None
     backoff = (
         await tx.execute(
             select(backoffs.c.not_before, backoffs.c.rollbacks).where(
@@ -469,8 +472,6 @@ async def _explanation(tx: AsyncConnection, row: Row[Any]) -> Explanation:
     return Explanation(
         workload=_line(row),
         state=state,
-        position=position,
-        position_by="priority, then arrival" if by_priority else "arrival",
         not_before=backoff.not_before if backoff else 0,
         rollbacks=backoff.rollbacks if backoff else 0,
         admissions=held,
@@ -488,36 +489,6 @@ def _state(row: Row[Any], held: Iterable[Admission]) -> str:
     if AdmissionState.OPEN in states:
         return "admitted"
     return "pending"
-
-
-async def _ordered_by_priority(tx: AsyncConnection, queue: QueueName) -> bool:
-    first = (
-        select(queues.c.name, queues.c.counts_in, _ORDER.label("way"))
-        .where(queues.c.name == queue)
-        .cte("path", recursive=True)
-    )
-    path = first.union_all(
-        select(queues.c.name, queues.c.counts_in, _ORDER).join(first, queues.c.name == first.c.counts_in)
-    )
-    ways = [way for way in await tx.scalars(select(path.c.way)) if way is not None]
-    return not ways or ways[0] == "priority"
-
-
-#: spec.policy.order of a queue's document.
-_ORDER = queues.c.document["spec"]["policy"]["order"].astext
-
-
-async def _position(tx: AsyncConnection, row: Row[Any], *, by_priority: bool) -> int:
-    earlier: ColumnElement[bool] = workloads.c.arrival < row.arrival
-    if by_priority:
-        same = and_(workloads.c.priority == row.priority, earlier)
-        earlier = or_(workloads.c.priority > row.priority, same)
-    before = await tx.scalar(
-        select(func.count())
-        .select_from(workloads.outerjoin(reasons, _SAME_REASON))
-        .where(_WAITS, workloads.c.queue == row.queue, earlier)
-    )
-    return 1 + (before or 0)
 
 
 async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:

@@ -1,6 +1,9 @@
 """The read API on a real Postgres: what people are told agrees with the ledger."""
 
+from dataclasses import replace
+
 import pytest
+from sqlalchemy import insert
 
 from admission.web.reader import SqlReader
 from admission.web.reading import UnknownName
@@ -8,6 +11,7 @@ from queues.quota import ROOT
 from queues.sql import ledger, observed
 from queues.sql.database import Database
 from queues.sql.records import Description
+from queues.sql.tables import backoffs
 from queues.workload import QueueName
 from tests.sql.stage import GPU, NOW, Stage, Why, gang, gpus, key, queue
 
@@ -88,7 +92,40 @@ async def test_the_place_in_the_list_is_the_place_that_is_explained(muster: Data
     assert [(one.name, one.position) for one in told.items] == [("big", 1), ("small", 2)]
     assert {name: story.position for name, story in explained.items()} == {"big": 1, "small": 2}
     assert [one.name for one in explained["small"].ahead] == ["big"]
-    assert explained["small"].position_by == "priority, then arrival"
+    assert explained["small"].position_by == "priority, then small before large"
+
+
+async def test_the_place_is_that_of_the_engine_small_before_large(muster: Database) -> None:
+    stage = await Stage.set(
+        muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["large", "small", "back"]
+    )
+    plain = Description(key=key("large"), namespace="ns", name="large", queue=QueueName("a"), created=NOW)
+    async with muster.transaction() as tx:
+        await observed.describe(
+            tx,
+            stage.term,
+            [
+                replace(plain, devices=2**70, run_time=2**70),
+                replace(plain, key=key("small"), name="small", devices=1, run_time=60),
+                replace(plain, key=key("back"), name="back", devices=1),
+            ],
+        )
+        await tx.execute(
+            insert(backoffs).values(
+                kind="job",
+                uid=key("back").uid,
+                not_before=0,
+                rollbacks=0,
+                evictions=1,
+                waiting_since=NOW + 60,
+            )
+        )
+
+    told = await reader(muster).pending(queue="a", namespace=None, limit=10)
+    (story,) = await reader(muster).explain(namespace="ns", name="large", kind=None)
+
+    assert [one.name for one in told.items] == ["small", "back", "large"]
+    assert (story.position, [one.name for one in story.ahead]) == (3, ["small", "back"])
 
 
 async def test_a_waiting_workload_is_told_with_its_reason_and_the_queues_above(muster: Database) -> None:

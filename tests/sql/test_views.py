@@ -5,7 +5,7 @@ from sqlalchemy import text
 from queues.quota import ROOT, Account
 from queues.sql import ledger, observed, views
 from queues.sql.database import Database
-from queues.sql.records import Description, NodeLimit, QueueVersion
+from queues.sql.records import Description, NodeLimit
 from queues.workload import AdmissionState, FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
 
@@ -128,7 +128,7 @@ async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster:
         assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j3"]
 
 
-async def test_explain_tells_state_position_seats_and_history(muster: Database) -> None:
+async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3", "j4"])
     await describe(stage, j1=0, j2=0, j3=7, j4=0)
     async with muster.transaction() as tx:
@@ -151,7 +151,7 @@ async def test_explain_tells_state_position_seats_and_history(muster: Database) 
             ],
         )
         (admitted,) = await views.explain(tx, "ns", "j1")
-        assert (admitted.state, admitted.position) == ("admitted", None)
+        assert admitted.state == "admitted"
         assert [admission.id for admission in admitted.admissions] == [verdict.accepted[0]]
         assert admitted.history == (
             views.DecisionLine(
@@ -164,34 +164,9 @@ async def test_explain_tells_state_position_seats_and_history(muster: Database) 
             ),
         )
         (waiting,) = await views.explain(tx, "ns", "j4", "job")
-        assert (waiting.state, waiting.position, waiting.position_by) == (
-            "pending",
-            3,
-            "priority, then arrival",
-        )
+        assert waiting.state == "pending"
         assert await views.explain(tx, "ns", "j4", "vcjob") == ()
         assert await views.explain(tx, "elsewhere", "j4") == ()
-
-
-async def test_the_position_follows_the_order_of_the_queue(muster: Database) -> None:
-    stage = await Stage.set(
-        muster,
-        [
-            QueueVersion(
-                name=QueueName("team"),
-                uid="1",
-                generation=1,
-                parent=ROOT,
-                document={"spec": {"policy": {"order": "fifo"}}},
-            ),
-            queue("a", "team"),
-        ],
-        workloads=["j1", "j2"],
-    )
-    await describe(stage, j1=0, j2=9)
-    async with muster.transaction() as tx:
-        (second,) = await views.explain(tx, "ns", "j2")
-    assert (second.position, second.position_by) == (2, "arrival")
 
 
 async def test_postings_balance_by_double_entry(muster: Database) -> None:

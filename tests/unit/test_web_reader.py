@@ -1,11 +1,19 @@
 """Rows of the SQL views become the documents that people read."""
 
 from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.web import bodies
+from admission.web.places import counted_by, policies, rank
 from admission.web.reader import explanation, in_line
-from admission.web.tree import by_arrival, tree
+from admission.web.tree import tree
 from admission.web.wording import facts_for_people, ranges
+from queues import ordering
+from queues.ordering import Candidate
+from queues.precedence import devices
 from queues.resources import Resources
 from queues.sql import views
 from queues.workload import (
@@ -13,8 +21,10 @@ from queues.workload import (
     AdmissionId,
     FlavorName,
     NodeName,
+    PodSet,
     QueueName,
     Seat,
+    Workload,
     WorkloadKey,
     WorkloadKind,
 )
@@ -30,7 +40,8 @@ def line(
     closed: bool = False,
     broken: bool = False,
     pending: int = 0,
-    order: str | None = None,
+    policy: dict[str, Any] | None = None,
+    access: dict[str, Any] | None = None,
     accounts: tuple[views.AccountLine, ...] = (),
 ) -> views.QueueLine:
     return views.QueueLine(
@@ -40,7 +51,7 @@ def line(
         closed=closed,
         broken=broken,
         changed_by="",
-        order=order,
+        document={"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}},
         accounts=accounts,
         pending=pending,
     )
@@ -123,7 +134,9 @@ def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
 
 
 def test_places_are_counted_in_each_queue_by_itself() -> None:
-    found = in_line([waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)])
+    found = in_line(
+        [waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)], policies([line("a"), line("b")])
+    )
 
     assert [(one.queue, one.position, one.name) for one in found] == [
         ("a", 1, "two"),
@@ -138,9 +151,9 @@ def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_ot
     queues = [
         line("root", None),
         line("a"),
-        line("f", order="fifo"),
+        line("f", policy={"order": "fifo"}),
         line("f1", "f"),
-        line("f2", "f", order="priority"),
+        line("f2", "f", policy={"order": "priority"}),
     ]
     pending = [
         replace(waiting(f"{queue}-{priority}", queue, arrival), priority=priority)
@@ -148,7 +161,7 @@ def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_ot
         for arrival, priority in ((1, 0), (2, 10))
     ]
 
-    found = in_line(pending, by_arrival(queues))
+    found = in_line(pending, policies(queues))
 
     assert [one.name for one in found] == ["a-10", "a-0", "f-0", "f-10", "f1-0", "f1-10", "f2-10", "f2-0"]
 
@@ -178,14 +191,12 @@ def test_seats_are_gathered_by_node() -> None:
     one = views.Explanation(
         workload=replace(waiting("one"), reason=None),
         state="admitted",
-        position=None,
-        position_by="",
         not_before=0,
         rollbacks=0,
         admissions=(admission,),
     )
 
-    story = explanation(one, tree([line("root", None), line("a")]), (), "2026-11-21T10:00:00Z")
+    story = explanation(one, tree([line("root", None), line("a")]), (), "2026-11-21T10:00:00Z", "")
 
     (held,) = story.admissions
     assert [(seats.node, seats.ordinals, seats.count, seats.takes) for seats in held.seats] == [
@@ -198,14 +209,110 @@ def test_seats_are_gathered_by_node() -> None:
 
 def test_those_right_before_a_workload_are_told() -> None:
     before = [waiting(f"w{number:02}", arrival=number) for number in range(15)]
-    one = views.Explanation(
-        workload=before[12], state="pending", position=13, position_by="arrival", not_before=0, rollbacks=0
-    )
+    one = views.Explanation(workload=before[12], state="pending", not_before=0, rollbacks=0)
 
-    story = explanation(one, (), in_line(before), "2026-11-21T10:00:00Z")
+    story = explanation(one, (), in_line(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
 
     assert [other.name for other in story.ahead] == [f"w{number:02}" for number in range(2, 12)]
-    assert (story.position, story.queue_length) == (13, 15)
+    assert (story.position, story.queue_length, story.position_by) == (13, 15, "arrival")
+
+
+ORDERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"ageingPerHour": 10},
+    {"starvation": {"clearAfter": "48h"}},
+    {"order": "fifo"},
+    {"order": "shortest"},
+)
+hours = st.integers(0, 200).map(lambda count: 3600 * count)
+
+
+@given(
+    policy=st.sampled_from(ORDERS),
+    longest=st.sampled_from(({}, {"maxRunTime": "10h"})),
+    given_workloads=st.lists(
+        st.builds(
+            Workload,
+            key=st.just(WorkloadKey(WorkloadKind.JOB, "")),
+            namespace=st.just("ml"),
+            name=st.just(""),
+            queue=st.just(QueueName("a")),
+            arrival=st.just(0),
+            priority=st.integers(-1, 2),
+            created=hours,
+            waiting_since=st.none() | hours,
+            run_time=st.none() | hours,
+            minimum=st.integers(1, 4),
+            pod_sets=st.tuples(
+                st.builds(
+                    PodSet,
+                    name=st.just("worker"),
+                    count=st.integers(1, 6),
+                    takes=st.sampled_from(
+                        (Resources({GPU: 1000}), Resources({GPU: 8000}), Resources({"cpu": 4000}))
+                    ),
+                )
+            ),
+        ),
+        max_size=6,
+    ),
+    joining=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
+    policy: dict[str, Any], longest: dict[str, Any], given_workloads: list[Workload], joining: list[bool]
+) -> None:
+    tree = policies([line("root", None, policy=policy), line("a", access=longest)])
+    candidates = [
+        Candidate(
+            workload=replace(
+                each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
+            ),
+            shape=number,
+            joins=joining[number],
+            accounts=(),
+        )
+        for number, each in enumerate(given_workloads)
+    ]
+
+    for candidate in candidates:
+        assert rank(tree, stored(candidate)) == ordering.rank(tree, candidate)
+
+
+def stored(candidate: Candidate) -> views.PendingLine:
+    """What Postgres keeps of a workload that waits."""
+    it = candidate.workload
+    return replace(
+        waiting(it.name, it.queue, it.arrival),
+        key=it.key,
+        priority=it.priority,
+        created=it.created,
+        devices=devices(it),
+        run_time=it.run_time,
+        waiting_since=it.waiting_since or 0,
+        joins=candidate.joins,
+    )
+
+
+def test_it_is_told_what_places_are_counted_by() -> None:
+    policies_of: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "aged": {"ageingPerHour": 10},
+        "never-cleared": {"starvation": {"clearAfter": "48h"}},
+        "fifo": {"order": "strict-fifo"},
+        "shortest": {"order": "shortest"},
+        "turns": {"order": "round-robin"},
+    }
+    tree = policies([line(name, policy=policy) for name, policy in policies_of.items()])
+
+    assert [counted_by(tree, QueueName(name)) for name in (*policies_of, "unknown")] == [
+        "priority, then small before large",
+        "priority with age, then small before large",
+        "priority, then arrival",
+        "arrival",
+        "declared run time with age",
+        "arrival; users take turns",
+        "priority, then small before large",
+    ]
 
 
 def test_ranges_of_ordinals_are_short() -> None:
