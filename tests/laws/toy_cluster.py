@@ -231,6 +231,9 @@ class ToyCluster:
         pod = self.objects["pods"].get(uid)
         if pod is None:
             raise NotFound(method="DELETE", path=uid, status=404, reason="gone")
+        if pod["spec"].get("nodeName", "") not in {"", *self.objects["nodes"]}:
+            # It died with its node, whoever buries it: nobody makes it again.
+            self.wanted.discard(pod["metadata"]["name"])
         if grace == 0 or "nodeName" not in pod["spec"] or pod["status"]["phase"] in ENDED:
             self.remove("pods", uid)
         else:
@@ -270,7 +273,6 @@ class ToyCluster:
             if gone and "deletionTimestamp" not in pod["metadata"]:
                 self.delete_pod(pod["metadata"]["uid"])
             elif pod["spec"].get("nodeName", "") not in {"", *self.objects["nodes"]}:
-                self.wanted.discard(pod["metadata"]["name"])
                 self.delete_pod(pod["metadata"]["uid"], grace=0)
         for uid in list(self.objects["jobs"]):
             self._control_job(uid)
