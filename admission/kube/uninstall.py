@@ -15,6 +15,7 @@ from admission.kube.client import Client
 from admission.kube.install import ADOPTED, Tell, found_at
 from admission.kube.objects import JOBS, PODS, QUEUES, VOLCANO_JOBS
 from admission.kube.policies import PART_OF, Document
+from admission.kube.returning import let_return
 from queues.errors import Conflict, MusterError, NotFound, Refused
 from queues.spec.crd import OWNER_LABEL
 from queues.spec.names import DEFAULT_QUEUE, FINALIZER, GATE, QUEUE_LABEL, RELEASED, ROOT_QUEUE
@@ -63,6 +64,7 @@ class Removal:
 async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     """Take everything back. What was interrupted goes on when called again. Raises MusterError."""
     home = removal.namespace
+    await let_return(client, tell)
     # Muster itself first: it would make wait, or release, what is being freed.
     await _delete_all(client, f"/apis/apps/v1/namespaces/{home}/deployments", tell)
     for half in ("mutating", "validating"):

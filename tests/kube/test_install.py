@@ -1,5 +1,6 @@
 """Installing into a real control plane, and taking everything back."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -199,6 +200,52 @@ async def test_uninstalling_frees_what_waits(client: Client) -> None:
     assert "schedulingGates" not in msgspec.json.decode(await client.get(f"{PODS}/a"))["spec"]
     assert msgspec.json.decode(await client.get(f"{PODS}/b"))["spec"]["schedulingGates"] == other
     assert msgspec.json.decode(await client.get(f"{JOBS}/c"))["spec"]["suspend"] is False
+
+
+async def test_uninstalling_waits_until_pods_without_an_owner_are_there_again(client: Client) -> None:
+    """Muster has deleted such a pod, and makes it again as soon as its grace period is over."""
+    lines: list[str] = []
+    old = await _on_its_way_out(client)
+    going = asyncio.create_task(uninstall(client, Removal(), lines.append))
+    await becomes(lambda: _told(lines, "waiting for 1 pods without an owner"), within=60)
+    assert not [line for line in lines if "freed" in line]
+
+    await client.patch(f"{PODS}/alone", {"metadata": {"finalizers": None}})
+    again = pod("alone", labels=QUEUED, annotations={"muster.dev/recreated-from": old})
+    again["metadata"]["labels"]["muster.dev/released"] = "false"
+    again["spec"]["schedulingGates"] = [{"name": "muster.dev/admission"}]
+    await client.create(PODS, again)
+    await going
+
+    assert [line for line in lines if "not there again" in line] == []
+    assert "schedulingGates" not in msgspec.json.decode(await client.get(f"{PODS}/alone"))["spec"]
+
+
+async def test_uninstalling_names_pods_that_are_not_made_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admission.kube.returning._GRACE", 0.1)
+    monkeypatch.setattr("admission.kube.returning._ECHO", 0.1)
+    await _on_its_way_out(client)
+
+    lines = await _removed(client)
+
+    assert [line for line in lines if "pod default/alone was deleted and is not there again" in line]
+
+
+async def _on_its_way_out(client: Client) -> str:
+    """The uid of a pod that had a seat, belongs to nobody and is being deleted. No guard is there to refuse it."""
+    await _removed(client)
+    alone = pod("alone", annotations={"muster.dev/admission-id": "7"})
+    alone["metadata"]["labels"] = {"muster.dev/released": "true"}
+    alone["metadata"]["finalizers"] = ["example.com/held"]
+    made = msgspec.json.decode(await client.create(PODS, alone))
+    await client.delete(f"{PODS}/alone")
+    return str(made["metadata"]["uid"])
+
+
+async def _told(lines: list[str], text: str) -> bool:
+    return any(text in line for line in lines)
 
 
 async def test_uninstalling_leaves_what_waits_if_told_so(client: Client) -> None:
