@@ -17,6 +17,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Layout, Level, Node, NodeTable
 from queues.errors import InvalidDocument, MusterError
+from queues.past_use import PastUse
 
 #: Grows when the form changes in a way that older files cannot be read.
 SCHEMA: Final = "muster.dev/turn/v2"
@@ -49,11 +50,10 @@ class Saved:
 
 def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     """One turn as JSON."""
-    special = {NodeTable: _table}
     document = {
         "schema": SCHEMA,
         "configuration": configuration,
-        "snapshot": portable.plain(snapshot, special),
+        "snapshot": portable.plain(snapshot, _WRITTEN),
         "plan": portable.plain(plan),
     }
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
@@ -71,7 +71,7 @@ def load(text: bytes) -> Saved:
     for part in ("snapshot", "plan"):
         if not isinstance(document.get(part), dict):
             raise InvalidDocument(where=part, found=repr(document.get(part))[:80], expected="an object")
-    snapshot = portable.value(Snapshot, document["snapshot"], "snapshot", {NodeTable: _table_from})
+    snapshot = portable.value(Snapshot, document["snapshot"], "snapshot", _READ)
     return Saved(
         snapshot=snapshot,
         plan=document["plan"],
@@ -197,6 +197,11 @@ def _table_from(form: Any) -> NodeTable:
         layout=replace(table.layout, **_read(Layout, form["layout"], f"{where}.layout")),
         **_read(NodeTable, {name: each for name, each in form.items() if name not in _TABLE}, where),
     )
+
+
+#: How what has a form of its own is written, and read.
+_WRITTEN: Final[portable.Special] = {NodeTable: _table, PastUse: PastUse.lines}
+_READ: Final[portable.Special] = {NodeTable: _table_from, PastUse: PastUse.from_lines}
 
 
 def _read(kind: type, form: Mapping[str, Any], where: str) -> dict[str, Any]:

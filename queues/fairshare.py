@@ -1,13 +1,15 @@
 """How much of its due a queue uses: dominant shares over the tree, compared as exact fractions.
 
 Weighted dominant resource fairness (Ghodsi et al., NSDI 2011) with ``deserved`` in the place of the
-cluster: a queue's share is the largest, over its accounts, of used ÷ deserved.
+cluster: a queue's share is the largest, over its accounts, of used ÷ deserved. With ``usageHalfLife`` used is half
+of what is used now and half of the decayed average of the past (``queues.past_use``).
 """
 
 from collections.abc import Iterable, Mapping
 from functools import total_ordering
 from typing import Final
 
+from queues.past_use import Decay, Past
 from queues.quota import Account, QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName
@@ -48,11 +50,24 @@ def share(usage: Usage, queue: QueueName) -> Share:
 
     Infinite if it uses what it deserves nothing of.
     """
-    tree = usage.tree
+    past = None if usage.past is None else usage.past.of_queue(queue)
+    return _dominant(usage.tree, queue, usage.book(queue), past)
+
+
+def _dominant(tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: Past | None) -> Share:
+    """The largest share of what the queue deserves."""
     largest = NO_SHARE
-    for account, used in usage.book(queue).items():
-        if used > 0:
-            largest = max(largest, Share(used, tree.deserved(queue, account)))
+    if past is None:
+        for account, used in book.items():
+            if used > 0:
+                largest = max(largest, Share(used, tree.deserved(queue, account)))
+        return largest
+    for account in dict.fromkeys((*book, *past.held, *past.sums)):
+        used, due = book.get(account, 0), tree.deserved(queue, account)
+        if due <= 0:  # nothing ever fades away from an infinite share: only what is used now counts
+            largest = max(largest, Share(used, due)) if used > 0 else largest
+        elif (faded := past.twice(account, used)) > 0:
+            largest = max(largest, Share(faded, 2 * past.scale * due))
     return largest
 
 
@@ -78,24 +93,35 @@ class Users:
     """What the users of queues have, where they take turns. Mutable."""
 
     def __init__(self) -> None:
+        #: What they had in the past; None: it does not count anywhere.
+        self.past: Decay | None = None
         self._used: dict[tuple[QueueName, str], dict[Account, int]] = {}
+        #: Whose books no copy shares.
+        self._own: set[tuple[QueueName, str]] = set()
 
     def copy(self) -> "Users":
-        """Books that change on their own."""
+        """Books that change on their own. What neither changes is shared."""
         twin = Users()
-        twin._used = {whose: dict(book) for whose, book in self._used.items()}
+        twin.past = self.past
+        twin._used = dict(self._used)
+        self._own = set()
         return twin
 
     def add(self, queue: QueueName, user: str, amounts: Mapping[Account, int], times: int = 1) -> None:
         """Post what a user gets."""
-        book = self._used.setdefault((queue, user), {})
+        whose = queue, user
+        if whose not in self._own:
+            self._own.add(whose)
+            self._used[whose] = dict(self._used.get(whose, {}))
+        book = self._used[whose]
         for account, units in amounts.items():
             book[account] = book.get(account, 0) + units * times
 
     def share(self, tree: QueueTree, queue: QueueName, user: str) -> Share:
         """The dominant share of what the queue deserves that one of its users has."""
-        largest = NO_SHARE
-        for account, used in self._used.get((queue, user), {}).items():
-            if used > 0:
-                largest = max(largest, Share(used, tree.deserved(queue, account)))
-        return largest
+        past = None if self.past is None else self.past.of_user(queue, user)
+        return _dominant(tree, queue, self.book(queue, user), past)
+
+    def book(self, queue: QueueName, user: str) -> Mapping[Account, int]:
+        """All that a user has in a queue, by account."""
+        return self._used.get((queue, user), {})

@@ -9,9 +9,10 @@ in the same turn: nothing is given back during it. A refusal may hold for all cl
 queue: they leave the line when they come to its head, and only then their queue is keyed by who is next in it.
 
 Orders inside a queue, none of which depends on the clock: ``fifo`` and ``strict-fifo`` by arrival (strict: a
-refused head holds up all behind it), ``priority`` by priority with age, then, where starved gangs have a place
-cleared, small before large (``queues.precedence``), then arrival, ``shortest`` by declared run time with age,
-``round-robin`` by the share of the queue that each user has, then arrival.
+refused head holds up all behind it), ``priority`` by priority with age, then, where past use counts, by the share of
+the queue that each user has and had (``queues.past_use``), then, where starved gangs have a place cleared, small
+before large (``queues.precedence``), then arrival, ``shortest`` by declared run time with age, ``round-robin`` by the
+share of the queue that each user has, then arrival.
 """
 
 from bisect import bisect_left
@@ -72,6 +73,17 @@ class _Key(NamedTuple):
     name: str
 
 
+class _UserKey(NamedTuple):
+    """Place among the users of a queue; the smaller the earlier. Under ``round-robin`` the share comes first."""
+
+    joins: bool
+    urgency: int
+    share: Share
+    precedence: int
+    arrival: int
+    user: str
+
+
 def rank(tree: QueueTree, candidate: Candidate) -> Rank:
     """The place of a candidate in its queue."""
     workload = candidate.workload
@@ -99,12 +111,12 @@ def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_
 
 @dataclass(slots=True, eq=False)
 class Alike:
-    """A class: candidates of one shape in one queue (under ``round-robin`` of one user), in its order."""
+    """A class: candidates of one shape in one queue (of one user where users count), in its order."""
 
     queue: QueueName
     #: A refusal for lack of nodes holds for all classes of the same kind.
     kind: Hashable
-    #: Whose they are under ``round-robin``; else "".
+    #: Whose they are where users count (``by_user``); else "".
     user: str = ""
     ranks: list[Rank] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
@@ -146,7 +158,7 @@ class _Node:
 
     name: _Lane
     classes: list[tuple[Rank, Alike]] = field(default_factory=list)
-    children: list[tuple[_Key, "_Node"]] = field(default_factory=list)
+    children: list[tuple[_Key | _UserKey, "_Node"]] = field(default_factory=list)
 
     def first(self) -> Alike:
         """The class whose head is the first in or below this queue."""
@@ -160,17 +172,17 @@ class Keys:
     """Places of queues among their siblings as they were worked out last; whoever changes books forgets them."""
 
     def __init__(self) -> None:
-        self._known: dict[_Lane, tuple[Candidate, _Key]] = {}
+        self._known: dict[QueueName, tuple[Candidate, _Key]] = {}
         self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
 
-    def get(self, lane: _Lane, head: Candidate) -> _Key | None:
+    def get(self, queue: QueueName, head: Candidate) -> _Key | None:
         """The key, if it was worked out for the same head."""
-        known = self._known.get(lane)
+        known = self._known.get(queue)
         return known[1] if known is not None and known[0] is head else None
 
-    def put(self, lane: _Lane, head: Candidate, key: _Key) -> None:
+    def put(self, queue: QueueName, head: Candidate, key: _Key) -> None:
         """Remember a key."""
-        self._known[lane] = (head, key)
+        self._known[queue] = (head, key)
 
     def level(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
         """The place among its siblings for whoever asks these accounts, whatever waits in the queue."""
@@ -275,6 +287,12 @@ class Line:
             node = node.children[0][1]
         return node
 
+    def _lane(self, alike: Alike) -> _Lane:
+        # Who did not say who asked comes last under round-robin, and is a user like others elsewhere.
+        if alike.user or counts_use(self._usage.tree, alike.queue):
+            return alike.queue, alike.user
+        return alike.queue
+
     def _path(self, lane: _Lane) -> tuple[_Lane, ...]:
         if isinstance(lane, tuple):
             return (lane, *self._usage.tree.paths[lane[0]])
@@ -282,7 +300,7 @@ class Line:
 
     def _fill(self, classes: Iterable[Alike]) -> None:
         for alike in classes:
-            lane: _Lane = (alike.queue, alike.user) if alike.user else alike.queue
+            lane = self._lane(alike)
             node = self._nodes.get(lane)
             if node is None:
                 node = self._nodes[lane] = _Node(lane)
@@ -305,13 +323,13 @@ class Line:
                 parent = self._nodes[self._path(lane)[1]]
                 parent.children.append((self._key(node), node))
 
-    def _key(self, node: _Node) -> _Key:
+    def _key(self, node: _Node) -> _Key | _UserKey:
         first, lane = node.first(), node.name
+        if isinstance(lane, tuple):
+            return among_users(self._usage.tree, self._users, first)
         head = first.head()
         key = self._keys.get(lane, head)
         if key is None:
-            if isinstance(lane, tuple):
-                return self._key_of_user(lane, head)
             key = self._key_of(lane, first)
             if not self._usage.tree.ageing_per_hour(head.workload.queue):
                 self._keys.put(lane, head, key)
@@ -332,11 +350,6 @@ class Line:
             name=queue,
         )
 
-    def _key_of_user(self, lane: tuple[QueueName, str], head: Candidate) -> _Key:
-        queue, user = lane
-        held = self._users.share(self._usage.tree, queue, user)
-        return _Key(False, False, held, 0, head.joins, head.workload.arrival, user)
-
     def _rekey(self, lane: _Lane) -> None:
         """Put the queues of one path where they belong now, bottom up.
 
@@ -350,6 +363,21 @@ class Line:
                 heappop(siblings)
 
 
+def among_users(tree: QueueTree, users: Users, alike: Alike) -> _UserKey:
+    """The place of a class among those of other users of its queue."""
+    queue, user = alike.queue, alike.user
+    first = alike.first()
+    share = users.share(tree, queue, user)
+    if counts_use(tree, queue):
+        return _UserKey(first.joins, first.urgency, share, first.precedence, first.arrival, user)
+    return _UserKey(False, 0, share, int(first.joins), first.arrival, user)
+
+
 def by_user(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether the users of a queue take turns."""
-    return tree.order(queue) == "round-robin"
+    """Whether it matters in a queue what its users have."""
+    return tree.order(queue) == "round-robin" or counts_use(tree, queue)
+
+
+def counts_use(tree: QueueTree, queue: QueueName) -> bool:
+    """Whether of those of equal priority who used less comes first: by priority, where past use counts."""
+    return bool(tree.policy(queue).usage_half_life) and tree.order(queue) == "priority"

@@ -7,6 +7,7 @@ below its guarantee changes nothing above it, and only the part beyond it is ask
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from queues.past_use import Decay
 from queues.quota import ROOT, Account, QueueTree
 from queues.resources import Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
@@ -64,6 +65,8 @@ class Usage:
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
+        #: What was used in the past; None: it does not count anywhere.
+        self.past: Decay | None = None
         #: Queues whose books were written to, ancestors included. Whoever wants to know empties it.
         self.touched: set[QueueName] = set()
         #: Used by the queue and everything below it.
@@ -79,6 +82,7 @@ class Usage:
         """Books that change on their own. What neither changes is shared."""
         twin = object.__new__(Usage)
         twin.tree = self.tree
+        twin.past = self.past
         twin.touched = set()
         twin._used, twin._counted = dict(self._used), dict(self._counted)
         twin._own, self._own = set(), set()

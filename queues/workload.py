@@ -291,6 +291,8 @@ class Admission:
     opened_at: int
     #: Generation of the workload that was admitted.
     generation: str = ""
+    #: Who asked (``muster.dev/user``); "": unknown.
+    user: str = ""
 
     def holding(self) -> tuple[Seat, ...]:
         """Seats that still hold quota and node space."""

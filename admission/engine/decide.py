@@ -59,6 +59,6 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     )
     desk.parts, desk.unsettled = room.parts, moving
     desk.touched = set(trial.usage.touched)
-    untils = [each for each in (waiting.until(), room.until, backfill.until) if each is not None]
-    until = min(untils, default=None)
+    untils = (waiting.until(), room.until, backfill.until, desk.until())
+    until = min((each for each in untils if each is not None), default=None)
     return plan, Memo(plan, until, desk.tree, desk.usage.copy(), desk, desk.turns)

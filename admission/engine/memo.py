@@ -20,6 +20,7 @@ from admission.engine.victims import Part
 from admission.engine.waiting import Batch, Waiting
 from queues.fairshare import Users
 from queues.ordering import Keys, by_user
+from queues.past_use import Decay
 from queues.quota import Account, Queue, QueueTree
 from queues.rows import differing, same_rows
 from queues.usage import Usage, accounts, seats_by_flavor
@@ -55,7 +56,11 @@ class Desk:
     gauge: Gauge | None = None
     #: So many holders of admissions say something that a reservation goes by.
     telling: int = 0
-    _charged: dict[AdmissionId, tuple[QueueName, str, dict[Account, int]]] = field(default_factory=dict)
+    #: What was used in the past; None: it does not count in any queue.
+    decay: Decay | None = None
+    _charged: dict[AdmissionId, tuple[QueueName, str | None, dict[Account, int]]] = field(
+        default_factory=dict
+    )
 
     def see(self, snapshot: Snapshot) -> set[WorkloadKey]:
         """Bring books and admissions up to date. Returns the workloads that have to be sorted (again)."""
@@ -77,6 +82,8 @@ class Desk:
             self.possessions.change(number, was, now)
             keys.update(each.workload for each in (was, now) if each is not None)
         self._post(posted, old, snapshot)
+        if self.decay is not None:
+            self.keys.forget(self.decay.see(snapshot.past_use, snapshot.now))
         assert self.waiting is not None
         if before is not None and snapshot.now < before.now:
             keys.update(snapshot.pending)
@@ -101,6 +108,13 @@ class Desk:
         self.waiting, self.keys = Waiting(tree), Keys()
         self.verdicts, self.tried, self.touched = {}, [], set()
         self._charged = {}
+        self.decay = Decay.over(tree, self.usage.book, self.users.book)
+        self.usage.past = self.users.past = self.decay
+
+    def until(self) -> int | None:
+        """The next second at which past use may put those who wait in another order; None: it will not."""
+        waits = self.waiting is not None and self.waiting.batches
+        return self.decay.until() if self.decay is not None and waits else None
 
     def _post(
         self, numbers: Iterable[AdmissionId], old: Mapping[AdmissionId, Admission], snapshot: Snapshot
@@ -112,20 +126,21 @@ class Desk:
             if (charged := self._charged.pop(number, None)) is not None:
                 queue, user, amounts = charged
                 usage.remove(queue, amounts)
-                if user:
+                if user is not None:
                     self.users.add(queue, user, amounts, times=-1)
             admission = snapshot.admissions.get(number)
             if admission is not None:
                 queue, amounts = admission.queue, held_by(admission)
-                user = (
-                    self._user_of(admission, snapshot) if queue in tree.paths and by_user(tree, queue) else ""
-                )
+                counts = queue in tree.paths and by_user(tree, queue)
+                user = self._user_of(admission, snapshot) if counts else None
                 usage.add(queue, amounts)
-                if user:
+                if user is not None:
                     self.users.add(queue, user, amounts)
                 self._charged[number] = (queue, user, amounts)
 
     def _user_of(self, admission: Admission, snapshot: Snapshot) -> str:
+        if admission.user:
+            return admission.user
         key = admission.workload
         workload = snapshot.holders.get(key) or snapshot.pending.get(key)
         return workload.user if workload is not None else ""
@@ -177,6 +192,7 @@ class Memo:
             and same_rows(before.pending, snapshot.pending)
             and same_rows(before.holders, snapshot.holders)
             and same_rows(before.claims, snapshot.claims)
+            and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.engine.plan import Claim
 from admission.engine.topology import NodeTable
 from admission.engine.typical import Typical
+from queues.past_use import NO_PAST, PastUse
 from queues.quota import Queue
 from queues.resources import Resources
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
@@ -66,3 +67,5 @@ class Snapshot:
     budgets: tuple[Budget, ...] = ()
     #: What pods ask for as a rule, as learned so far; None: nothing is known, and packing alone decides.
     typical: Typical | None = None
+    #: What was used in the past, where ``usageHalfLife`` makes it count.
+    past_use: PastUse = NO_PAST

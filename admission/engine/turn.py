@@ -19,7 +19,8 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
 from admission.engine.waiting import Batch, Entry, Kind, Waiting
-from queues.ordering import Keys, Line, Rank
+from queues.fairshare import Users
+from queues.ordering import Keys, Line, among_users, counts_use
 from queues.quota import Account
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -41,6 +42,8 @@ class Turn:
     #: Why classes were refused that were tried, in that order; and kinds.
     answers: dict[Batch, Reason] = field(default_factory=dict)
     struck: dict[Kind, Reason] = field(default_factory=dict)
+    #: What users have, with what was admitted; None: nobody was tried yet.
+    users: Users | None = None
     #: Classes about which something else may have to be said than in the last turn.
     news: dict[Batch, None] = field(default_factory=dict)
 
@@ -96,7 +99,7 @@ class Turn:
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, off the place that is reserved."""
         lined_up, out = self._lined_up()
-        users = self.desk.users.copy()
+        users = self.users = self.desk.users.copy()
         line = Line(
             self.trial.usage,
             [batch.alike for batch in lined_up],
@@ -111,7 +114,7 @@ class Turn:
             answer = backfill.admit(head, batch.wants.need, self.trial)
             if isinstance(answer, Admit):
                 self.admits.append(answer)
-                if alike.user:
+                if alike.user or counts_use(self.trial.tree, alike.queue):
                     users.add(alike.queue, alike.user, accounts(seats_by_flavor(answer.seats)))
                 line.admitted()
                 continue
@@ -205,7 +208,7 @@ class Turn:
         self._judge()
         tried = [batch.refuse() for batch in self.answers]
         others = [batch for batch in self._untried() if batch not in self.answers]
-        order = _Order(self.trial.usage, self.desk.keys)
+        order = _Order(self.trial.usage, self.users or self.desk.users, self.desk.keys)
         order.look_at(others)
         others.sort(key=order.place)
         return [*self.unhelped, *tried, *(batch.refuse() for batch in others)]
@@ -229,8 +232,9 @@ class Turn:
 class _Order:
     """The order of the line, told for classes one by one: down the tree, then in the queue."""
 
-    def __init__(self, usage: Usage, keys: Keys) -> None:
+    def __init__(self, usage: Usage, users: Users, keys: Keys) -> None:
         self._usage = usage
+        self._users = users
         self._keys = keys
         self._ordinals: dict[tuple[QueueName, tuple[Account, ...]], int] = {}
 
@@ -240,9 +244,13 @@ class _Order:
         in_order = sorted(every, key=self._levels)
         self._ordinals = {each: ordinal for ordinal, each in enumerate(in_order)}
 
-    def place(self, batch: Batch) -> tuple[int, Rank]:
+    def place(self, batch: Batch) -> tuple[object, ...]:
         """Where a class comes."""
-        return self._ordinals[batch.queue, batch.wants.accounts], batch.alike.first()
+        tree, alike = self._usage.tree, batch.alike
+        ordinal = self._ordinals[batch.queue, batch.wants.accounts]
+        if counts_use(tree, batch.queue):
+            return ordinal, among_users(tree, self._users, alike), alike.first()
+        return ordinal, alike.first()
 
     def _levels(self, where: tuple[QueueName, tuple[Account, ...]]) -> list[object]:
         queue, asked = where

@@ -48,6 +48,8 @@ def filled(kind: Any, numbers: "itertools.count[int]") -> Any:
         return collected(origin, arguments, numbers)
     if is_dataclass(kind) and isinstance(kind, type) and kind is not NodeTable:
         return told(kind, numbers)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return kind(*(filled(each, numbers) for each in get_type_hints(kind).values()))
     special: dict[Any, Any] = {
         Any: {"any": next(numbers)},
         Resources: Resources({f"resource-{next(numbers)}": next(numbers)}),
