@@ -50,8 +50,8 @@ class Careers:
             return None
         return JobView(
             spec=spec,
-            pods=tuple(world.pods_of(key)),
-            admissions=tuple(world.admissions_of(key)),
+            pods=tuple(world.members.of(key)),
+            admissions=tuple(world.holdings.of(key)),
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
         )
@@ -82,7 +82,7 @@ class Careers:
                 if view is None:
                     continue
                 state = world.jobs.get(key.uid) or JobState(uid=key.uid)
-                has_group = (view.spec.namespace, view.spec.group_name) in world.job_groups
+                has_group = (view.spec.namespace, view.spec.group_name) in world.members.job_groups
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
             except InvalidDocument as error:
                 self.problems[key] = str(error)

@@ -132,7 +132,7 @@ class Cycle:
         world = self.world
         changes = self._drain()
         world.observe(changes)
-        if world.unasked:
+        if world.holdings.unasked:
             await recall(self._database, world)
         world.refresh(now)
         if await self._save(self._database, self._term, world):
@@ -277,6 +277,6 @@ class Cycle:
 
 async def recall(database: Database, world: World) -> None:
     """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
-    asked = frozenset(world.unasked)
+    asked = frozenset(world.holdings.unasked)
     async with database.transaction() as tx:
         world.learn_closed(asked, await views.closed_among(tx, asked))

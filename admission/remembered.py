@@ -1,6 +1,6 @@
 """What goes between the world and Postgres: rows that it starts from, and what it saw that is not stored yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine.plan import Claim, Reason
@@ -21,6 +21,28 @@ class Unsaved:
     departed: dict[WorkloadKey, None] = field(default_factory=dict)
     queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
     outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
+
+    def saved(
+        self,
+        arrivals: Iterable[WorkloadKey],
+        described: Iterable[WorkloadKey],
+        departed: Iterable[WorkloadKey],
+        queues: Mapping[QueueName, QueueFact | None],
+        outcomes: Iterable[str],
+    ) -> None:
+        """Intake has stored these. A queue that changed meanwhile stays."""
+        for rows, keys in (
+            (self.arrivals, arrivals),
+            (self.described, described),
+            (self.departed, departed),
+        ):
+            for key in keys:
+                rows.pop(key, None)
+        for name, fact in queues.items():
+            if self.queues.get(name, fact) is fact:
+                self.queues.pop(name, None)
+        for uid in outcomes:
+            self.outcomes.pop(uid, None)
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)

@@ -151,7 +151,7 @@ class Statuses:
             return
         state_ = world.jobs.get(key.uid) or JobState(uid=key.uid)
         try:
-            companions = companions_of(view.spec) if world.admissions_of(key) else ()
+            companions = companions_of(view.spec) if world.holdings.of(key) else ()
         except InvalidDocument:
             companions = ()
         yield job_status(
@@ -165,7 +165,7 @@ class Statuses:
                 seen=fact.phase,
             )
         )
-        group = world.job_groups.get((portrait.namespace, view.spec.group_name))
+        group = world.members.job_groups.get((portrait.namespace, view.spec.group_name))
         if group is not None:
             ref = pod_group(portrait.namespace, view.spec.group_name, group)
             yield pod_group_status(self._workload_status(world, portrait, ref))

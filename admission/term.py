@@ -152,7 +152,7 @@ class Lead:
                 touched, world.touched = world.touched, set()
                 recreate.look_at(touched)
                 self._carry_out(careers, touched, release, jobs, statuses, report)
-                dismissal.look_at(world.dismissible())
+                dismissal.look_at(world.partings.dismissible())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.news or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())

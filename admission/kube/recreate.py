@@ -148,7 +148,7 @@ class Recreate:
             return True
         annotations = json.loads(intent.manifest)["metadata"]["annotations"]
         named = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
-        return self.world.has_group(intent.namespace, named or "")
+        return self.world.members.has_group(intent.namespace, named or "")
 
     def _forget(self, intent: Recreation, why: str) -> None:
         where = {"workload": str(intent.workload), "pod": f"{intent.namespace}/{intent.name}", "why": why}

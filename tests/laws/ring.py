@@ -184,7 +184,7 @@ class Ring:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
         for pod in self.world.pods.values():
             late = pod.uid in self.came_late or (pod.owner is not None and pod.owner.uid in self.came_late)
-            late = late or self.world.is_booked(pod, self.world._owner.get(pod.uid))
+            late = late or self.world.holdings.covers(pod, self.world.members.owner_of(pod.uid))
             assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
     def look_at(self, keys: set[WorkloadKey]) -> None:
@@ -255,7 +255,7 @@ class Ring:
         ended = [
             (key, pod)
             for key, outcomes in self.world.outcomes.items()
-            for pod in self.world.pods_of(key)
+            for pod in self.world.members.of(key)
             if outcomes.get(pod.seat or ("", -1)) is PodPhase.SUCCEEDED
             and pod.uid in self.cluster.objects["pods"]
             and pod.uid not in self.world.unsaved.outcomes
@@ -278,7 +278,7 @@ class Ring:
     def give_up_group(self, uid: str) -> None:
         """Members of a group that goes may be lost, if they are just being taken back."""
         self.cluster.wanted -= {
-            pod.name for pod in self.world.pods_of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
+            pod.name for pod in self.world.members.of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
         }
         self.cluster.wanted -= {intent.name for intent in self.world.recreations.stored.values()}
 
@@ -404,22 +404,24 @@ def seen(world: World) -> dict[str, Any]:
         "backoffs": world.backoffs,
         "setbacks": world.setbacks,
         "claims": world.claims,
-        "holders": dict(world._shown.holders.freeze()),
+        "holders": dict(world.showing.holders.freeze()),
         "budgets": world.budgets.all(),
         "jobs": world.jobs,
         "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
         "strays": {
             uid
             for uid, pod in world.pods.items()
-            if is_live(pod) and pod.admission and world.closed.get(pod.admission) == world._owner.get(uid)
+            if is_live(pod)
+            and pod.admission
+            and world.holdings.closed.get(pod.admission) == world.members.owner_of(uid)
         },
         "recreations": world.recreations.stored,
         "portraits": world.portraits,
-        "pending": dict(world._shown.pending.freeze()),
-        "ended": world._ended,
-        "evictable": world._evictable,
-        "started": set(world._started),
-        "unbooked": world._unbooked,
+        "pending": dict(world.showing.pending.freeze()),
+        "ended": world.showing.ended,
+        "evictable": world.showing.evictable,
+        "started": set(world.showing.started),
+        "unbooked": world.showing.unbooked,
         "room": {node: world.stock.room(node) for node in nodes},
         "limit": {node: world.stock.limit(node) for node in nodes},
         "table": {node: table[node] for node in world.stock.nodes},

@@ -237,4 +237,4 @@ async def test_a_bare_pod_that_ended_leaves_nothing_behind(ring: Ring) -> None:
     await ring.turn(released("bare", "pod/0", "n1", by=held.id, queue=TEAM, owner=key))
     await ring.turn(gone(gated("bare")))
     await ring.turn()
-    assert (ring.admissions, ring.cycle.world.portraits, ring.cycle.world.closed) == ([], {}, {})
+    assert (ring.admissions, ring.cycle.world.portraits, ring.cycle.world.holdings.closed) == ([], {}, {})

@@ -129,13 +129,13 @@ def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
 def test_the_pods_of_a_queued_job_are_its_own_though_they_name_a_group() -> None:
     member = gated("a", owner=JOB_KEY, group="gang")
     known = world([group(1), job(1), member])
-    assert known.pods_of(JOB_KEY) == [member]
-    assert known.pods_of(GROUP) == []
+    assert known.members.of(JOB_KEY) == [member]
+    assert known.members.of(GROUP) == []
 
 
 def test_pods_of_a_job_without_a_queue_are_members_of_the_group_they_name() -> None:
     member = gated("a", owner=JOB_KEY, group="gang")
-    assert world([group(1), job(1, queue=None), member]).pods_of(GROUP) == [member]
+    assert world([group(1), job(1, queue=None), member]).members.of(GROUP) == [member]
 
 
 def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> None:
@@ -205,7 +205,7 @@ def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
 
 
 def dismissible(known: World) -> list[str]:
-    return [each.name for each in known.dismissible()]
+    return [each.name for each in known.partings.dismissible()]
 
 
 def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
@@ -260,9 +260,9 @@ def test_a_later_rollback_never_shortens_the_wait() -> None:
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
     known = world([job(1)], [admission(JOB_KEY, "n1")])
     known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
-    assert known.closed == {AdmissionId(1): JOB_KEY}
+    assert known.holdings.closed == {AdmissionId(1): JOB_KEY}
     known.forget([JOB_KEY])
-    assert known.closed == {}
+    assert known.holdings.closed == {}
 
 
 def test_a_node_that_shrinks_is_looked_at_by_those_who_sit_on_it() -> None:
