@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from admission.engine.topology import tier_key
 from admission.facts import HyperNodeFact, Member, NodeFact, holds
+from queues.spec.hypernode_rules import InvalidPattern, compiled
 from queues.workload import NodeName
 
 Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]
@@ -76,6 +77,6 @@ def _chosen(member: Member, node: NodeFact) -> bool:
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> re.Pattern[str] | None:
     try:
-        return re.compile(text)
-    except re.error:
+        return compiled(text)
+    except InvalidPattern:
         return None

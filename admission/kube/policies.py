@@ -36,6 +36,7 @@ from queues.spec.names import (
     QUEUE_LABEL,
     RELEASED,
     SCHEDULING_VOLCANO,
+    TOPOLOGY_VOLCANO,
     USER,
     VOLCANO_SCHEDULER,
 )
@@ -117,6 +118,7 @@ JOB: Final = kind_at(BATCH, "jobs")
 VCJOB: Final = kind_at(BATCH_VOLCANO, "jobs")
 POD_GROUP: Final = kind_at(SCHEDULING_VOLCANO, "podgroups")
 QUEUE: Final = kind_at(SCHEDULING_VOLCANO, "queues")
+HYPERNODE: Final = kind_at(TOPOLOGY_VOLCANO, "hypernodes")
 
 
 def _waiting(kind: Kind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:

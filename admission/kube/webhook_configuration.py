@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from admission.kube.policies import PART_OF, POD_GROUP, QUEUE, VCJOB, Document, Kind, not_by
+from admission.kube.policies import HYPERNODE, PART_OF, POD_GROUP, QUEUE, VCJOB, Document, Kind, not_by
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
@@ -69,7 +69,9 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         }
 
     kinds = (("jobs.batch-volcano", VCJOB), ("podgroups", POD_GROUP), ("queues", QUEUE))
-    asked: dict[Kind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in kinds}
+    # They have no defaults.
+    checked = (*kinds, ("hypernodes", HYPERNODE))
+    asked: dict[Kind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUE] = ["CREATE", "UPDATE", "DELETE"]
     return [
         _configuration(
@@ -78,7 +80,7 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         ),
         _configuration(
             "ValidatingWebhookConfiguration",
-            [webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in kinds],
+            [webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
         ),
     ]
 

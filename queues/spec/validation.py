@@ -11,6 +11,7 @@ from queues.spec import defaults
 from queues.spec.batch_job import BatchJob
 from queues.spec.flavor import ResourceFlavor
 from queues.spec.hypernode import HyperNode
+from queues.spec.hypernode_rules import hypernode_violations
 from queues.spec.job_rules import job_update_violations, job_violations, queue_reference_violations
 from queues.spec.model import Model, path_of, shown
 from queues.spec.names import (
@@ -206,6 +207,10 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
         )
 
 
+def _hypernode(hypernode: HyperNode, known: Known) -> Iterator[Violation]:
+    return hypernode_violations(hypernode)
+
+
 def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
     seen: set[str] = set()
     for index, level in enumerate(topology.spec.levels):
@@ -221,6 +226,7 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     VolcanoJob: _job,
     PodGroup: _podgroup,
     Queue: _queue,
+    HyperNode: _hypernode,
     ResourceFlavor: _flavor,
     Topology: _topology,
     BatchJob: _batch_job,

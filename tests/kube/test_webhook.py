@@ -16,7 +16,7 @@ from admission.kube.client import Client
 from admission.kube.door import Door
 from admission.kube.install import Installation, install
 from admission.kube.keeper import Keeper, utc_now
-from admission.kube.objects import QUEUES, VOLCANO_JOBS
+from admission.kube.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
 from admission.kube.webhook_configuration import Callee
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
@@ -133,6 +133,22 @@ async def test_a_job_that_can_never_run_is_refused_in_volcanos_words(
     with pytest.raises(Refused) as refused:
         await running.user.create(JOBS, job)
     assert sentence in str(refused.value)
+
+
+async def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(running: Running) -> None:
+    def hypernode(name: str, pattern: str) -> dict[str, Any]:
+        member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+        return {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": name},
+            "spec": {"tier": 1, "members": [member]},
+        }
+
+    with pytest.raises(Refused) as refused:
+        await running.user.create(HYPERNODES.path(), hypernode("s0", "node-("))
+    assert "regexMatch.pattern" in str(refused.value)
+    await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[0-9]+"))
 
 
 async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running) -> None:

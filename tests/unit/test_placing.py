@@ -335,6 +335,15 @@ def domains(*hypernodes: HyperNodeFact) -> dict[str, list[str | None]]:
     return {key: [at.get(node.name) for node in NODES] for key, at in tree_of(hypernodes, NODES)}
 
 
+@pytest.mark.parametrize("pattern", ["n(", "n{99999999999}", "[[:alpha:]]"])
+def test_a_pattern_that_cannot_be_read_contains_nobody(pattern: str) -> None:
+    found = domains(
+        hypernode("s0", 1, nodes_by(regexMatch={"pattern": pattern}), nodes_by(exactMatch={"name": "n0"}))
+    )
+
+    assert list(found.values()) == [["s0", None, None, None, None, None]]
+
+
 def test_hypernodes_contain_nodes_by_name_pattern_and_labels_and_one_another() -> None:
     found = domains(
         hypernode("s0", 1, nodes_by(exactMatch={"name": "n0"}), nodes_by(exactMatch={"name": "n1"})),

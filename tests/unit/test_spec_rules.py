@@ -6,7 +6,7 @@ import yaml
 from queues.quota import Limits, Queue
 from queues.resources import Resources
 from queues.spec.queue_rules import queue_deletion_violations
-from queues.spec.validation import Known, violations_of
+from queues.spec.validation import KINDS, Known, violations_of
 
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
@@ -33,6 +33,18 @@ apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
 metadata: {name: group}
 spec: {minMember: 2}
+"""
+
+HYPERNODE = """
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: s1}
+spec:
+  tier: 2
+  members:
+  - {type: HyperNode, selector: {exactMatch: {name: s0}}}
+  - {type: Node, selector: {regexMatch: {pattern: "^node-[0-9]+$"}}}
+  - {type: Node, selector: {labelMatch: {matchLabels: {rack: r1}}}}
 """
 
 CONTAINERS = ("spec", "tasks", 0, "template", "spec", "containers")
@@ -62,7 +74,7 @@ def task(name="worker", replicas=2, **fields):
 
 
 def test_the_plain_documents_are_accepted():
-    for text in (JOB, QUEUE, POD_GROUP):
+    for text in (JOB, QUEUE, POD_GROUP, HYPERNODE):
         assert messages(yaml.safe_load(text)) == []
 
 
@@ -328,6 +340,55 @@ def test_other_changes_of_a_job_are_refused(change, message):
 )
 def test_a_queue_that_cannot_work_is_refused(spec):
     assert messages(changed(QUEUE, ("spec", spec)), queues=TREE) != []
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ({"type": "Node", "selector": {}}, "members[0].selector: found nothing, expected exactly one of"),
+        (
+            {"type": "Node", "selector": {"exactMatch": {"name": "n"}, "regexMatch": {"pattern": "n"}}},
+            "members[0].selector: found exactMatch and regexMatch, expected exactly one of",
+        ),
+        ({"type": "Node", "selector": {"exactMatch": {"name": ""}}}, "exactMatch.name: found nothing"),
+        ({"type": "Node", "selector": {"exactMatch": {"name": "No De"}}}, "expected the name of an object"),
+        ({"type": "Node", "selector": {"regexMatch": {"pattern": ""}}}, "pattern: found nothing"),
+        ({"type": "Node", "selector": {"regexMatch": {"pattern": "n{99999999999}"}}}, "a regular expression"),
+        ({"type": "Node", "selector": {"regexMatch": {"pattern": "[[:alpha:]]"}}}, "a regular expression"),
+        ({"type": "Node", "selector": {"regexMatch": {"pattern": "n("}}}, "expected a regular expression"),
+        (
+            {
+                "type": "Node",
+                "selector": {"labelMatch": {"matchExpressions": [{"key": "a", "operator": "Is"}]}},
+            },
+            "labelMatch.matchExpressions[0].operator: found 'Is'",
+        ),
+        (
+            {"type": "HyperNode", "selector": {"regexMatch": {"pattern": "s"}}},
+            "exactMatch: a HyperNode is a member by its name only",
+        ),
+        (
+            {"type": "HyperNode", "selector": {"exactMatch": {"name": "s1"}}},
+            "another HyperNode than this one",
+        ),
+        ({"type": "Rack", "selector": {"exactMatch": {"name": "s0"}}}, "spec.members[0].type"),
+    ],
+)
+def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(member, message):
+    found = messages(changed(HYPERNODE, ("spec", "members", [member])))
+    assert [one for one in found if message in one], found
+
+
+def test_an_empty_hypernode_is_only_worth_a_warning():
+    (found,) = violations_of(changed(HYPERNODE, ("spec", "members", [])))
+    assert found.tolerable
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_rules(kind):
+    version, name = kind
+    document = {"apiVersion": version, "kind": name, "metadata": {"name": "a"}, "spec": {}}
+    assert isinstance(violations_of(document), list)
 
 
 def test_a_queue_within_its_parent_is_accepted():
