@@ -179,9 +179,9 @@ class Turn:
         for batch in self.news:
             if not batch.waits:
                 verdicts.pop(batch, None)
-            elif batch.never is None and self._is_strict(batch.queue):
-                strict.add(batch.queue)
-            else:
+            if batch.never is None and self._is_strict(batch.queue):
+                strict.add(batch.queue)  # also when its head has gone: others stand behind somebody else then
+            elif batch.waits:
                 verdicts[batch] = batch.judge(self._reason(batch))
         for queue in strict:
             classes = self._in_strict_order(queue)

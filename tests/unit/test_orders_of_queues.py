@@ -1,5 +1,6 @@
 """Who is considered in a queue, and who of its users comes next."""
 
+from dataclasses import replace
 from typing import Any
 
 from admission.engine.decide import decide
@@ -31,18 +32,21 @@ def job(number: int, user: str = "", gpus: int = 1, run_time: int | None = None)
     )
 
 
-def plan_of(gpus: int, *jobs: Workload, **policy: Any) -> Plan:
+def snapshot_of(gpus: int, *jobs: Workload, **policy: Any) -> Snapshot:
     node = Node(
         name=NodeName("n"), allocatable=Resources({GPU: gpus * 1000, "pods": 100}), labels={HOST: "n"}
     )
-    snapshot = Snapshot(
+    return Snapshot(
         now=NOW,
         queues={Q: Queue(name=Q, **policy)},
         nodes=NodeTable.build([node]),
         pending={each.key: each for each in jobs},
         admissions={},
     )
-    return decide(snapshot, Memo())[0]
+
+
+def plan_of(gpus: int, *jobs: Workload, **policy: Any) -> Plan:
+    return decide(snapshot_of(gpus, *jobs, **policy), Memo())[0]
 
 
 def admitted(plan: Plan) -> list[str]:
@@ -73,3 +77,13 @@ def test_of_one_user_only_so_many_are_considered_at_a_time() -> None:
     assert admitted(plan) == ["w1", "w2", "w4"]
     (reason,) = plan.reasons.values()
     assert (reason.code, reason.facts) == ("PendingLimit", {"queue": "q", "limit": 2, "user": "ann"})
+
+
+def test_when_the_head_of_a_strict_queue_leaves_the_others_stand_behind_the_next() -> None:
+    first, second, third = job(1, gpus=2), job(2, gpus=3), job(3, gpus=4)
+    snapshot = snapshot_of(1, first, second, third, order="strict-fifo")
+    _, memo = decide(snapshot, Memo())
+
+    later = replace(snapshot, pending={each.key: each for each in (second, third)})
+
+    assert decide(later, memo)[0].reasons == decide(later, Memo())[0].reasons
