@@ -13,10 +13,22 @@ from hashlib import sha256
 from importlib.abc import InspectLoader
 from types import ModuleType
 
-from queues import fairshare, ordering, past_use, precedence, quota, resources, rows, usage, weights, workload
+from queues import (
+    decay,
+    fairshare,
+    ordering,
+    past_use,
+    precedence,
+    quota,
+    resources,
+    rows,
+    usage,
+    weights,
+    workload,
+)
 from queues.quota import DEFAULT_POLICY, Queue
 
-_DOMAIN = (fairshare, ordering, past_use, precedence, quota, resources, rows, usage, weights, workload)
+_DOMAIN = (decay, fairshare, ordering, past_use, precedence, quota, resources, rows, usage, weights, workload)
 _DIGITS = 12
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import total_ordering
 from typing import Final
 
-from queues.past_use import Decay, Past
+from queues.decay import Decay, Past
 from queues.quota import Account, QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName

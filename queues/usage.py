@@ -7,7 +7,7 @@ below its guarantee changes nothing above it, and only the part beyond it is ask
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from queues.past_use import Decay
+from queues.decay import Decay
 from queues.quota import ROOT, Account, QueueTree
 from queues.resources import Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat

@@ -18,9 +18,9 @@ from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict
 from admission.engine.victims import Part
 from admission.engine.waiting import Batch, Waiting
+from queues.decay import Decay
 from queues.fairshare import Users
 from queues.ordering import Keys, by_user
-from queues.past_use import Decay
 from queues.quota import Account, Queue, QueueTree
 from queues.rows import differing, same_rows
 from queues.usage import Usage, accounts, seats_by_flavor
