@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from admission.facts import PodFact
+from admission.kube.alarms import Alarm
 from admission.kube.client import Client
 from queues.errors import ApiError, Conflict, Fenced, NotFound
 from queues.spec.names import FINALIZER
@@ -33,12 +34,11 @@ class Dismissal:
         """``again`` is called when somebody has to be named again though nothing changes."""
         self._client = client
         self._guard = guard
-        self._again = again
+        self._alarm = Alarm(again)
         self._waiting: deque[PodFact] = deque()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         #: uid → not again before this time of the loop.
         self._not_before: dict[str, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
 
     def look_at(self, pods: Sequence[PodFact]) -> None:
         """Let these go, the first ones first, and nobody who is not among them; returns at once."""
@@ -50,7 +50,7 @@ class Dismissal:
         )
         self._next()
         if self._not_before:
-            self._call_again(min(self._not_before.values()) - now)
+            self._alarm.ring_by(min(self._not_before.values()) - now)
 
     def _next(self) -> None:
         loop = asyncio.get_running_loop()
@@ -78,16 +78,8 @@ class Dismissal:
             del self._under_way[pod.uid]
         self._not_before[pod.uid] = asyncio.get_running_loop().time() + pause
         if pause < ECHO_SECONDS:
-            self._call_again(pause)
+            self._alarm.ring_by(pause)
         self._next()
-
-    def _call_again(self, pause: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._timer is not None:
-            if loop.time() < self._timer.when() <= loop.time() + pause:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_later(pause, self._again)
 
     async def stop(self) -> None:
         """Cancel what is under way."""
@@ -95,8 +87,7 @@ class Dismissal:
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

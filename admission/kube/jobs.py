@@ -15,6 +15,7 @@ import msgspec
 from admission.engine.plan import Reason
 from admission.jobs.pods import PodMold
 from admission.jobs.work import JobWork, PodUnwanted, PodWanted
+from admission.kube.alarms import Alarms, pause_after
 from admission.kube.client import Client
 from admission.kube.companions import Companions, NameTaken
 from admission.kube.keys import KeyPairs
@@ -29,8 +30,6 @@ _log = logging.getLogger(__name__)
 ECHO_SECONDS: Final = 30.0
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 30.0
 
 #: Codes of reasons that are shown on the Job.
 POD_REFUSED: Final = "PodRefused"
@@ -74,7 +73,7 @@ class VolcanoJobs:
     ) -> None:
         self._client = client
         self._guard = guard
-        self._again = again
+        self._alarms: Alarms[WorkloadKey] = Alarms(again)
         self._report = report
         self._pause = pause
         self._keys = keys or KeyPairs()
@@ -82,7 +81,6 @@ class VolcanoJobs:
         self._under_way: dict[WorkloadKey, asyncio.Task[JobReport]] = {}
         #: Jobs whose work changed while they were worked on.
         self._outdated: set[WorkloadKey] = set()
-        self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
         #: Job's uid → name of a pod made, or uid of one removed → until when that counts as seen.
         self._echo: dict[str, dict[str, float]] = {}
         #: Failures in a row, and no attempt before this time of the loop; a new generation starts afresh.
@@ -129,9 +127,7 @@ class VolcanoJobs:
 
     def forget(self, key: WorkloadKey) -> None:
         """The Job is gone."""
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        self._alarms.cancel(key)
         self._echo.pop(key.uid, None)
         self._pauses.pop(key, None)
         self.problems.pop(key, None)
@@ -139,11 +135,10 @@ class VolcanoJobs:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
+        self._alarms.stop()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
-        for timer in self._timers.values():
-            timer.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._companions.stop()
         await self._keys.stop()
@@ -153,7 +148,7 @@ class VolcanoJobs:
         generation, _, until = self._pauses.get(work.key, (work.spec.generation, 0, 0.0))
         paused = bool(work.creates) and generation == work.spec.generation and until > now
         if paused:
-            self._look_again(work.key, until - now)
+            self._alarms.ring_by(work.key, until - now)
         creates = () if paused else work.creates
         return _Due(
             creates=deque(
@@ -184,7 +179,7 @@ class VolcanoJobs:
         if lapses <= now:
             del echoes[what]
             return False
-        self._look_again(work.key, lapses - now)
+        self._alarms.ring_by(work.key, lapses - now)
         return True
 
     def _done(self, work: JobWork, what: str) -> None:
@@ -335,14 +330,14 @@ class VolcanoJobs:
             self.problems.pop(key, None)
         if report.unfinished:
             failures = self._pauses.get(key, (0, 0, 0.0))[1] + 1
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10))
+            pause = pause_after(failures)
             self._pauses[key] = (work.spec.generation, failures, asyncio.get_running_loop().time() + pause)
-            self._look_again(key, pause)
+            self._alarms.ring_by(key, pause)
         elif not due.paused:
             self._pauses.pop(key, None)
         if key in self._outdated:
             self._outdated.discard(key)
-            self._look_again(key, 0.0)
+            self._alarms.ring_by(key, 0.0)
         if report.problem is not None:
             _log.warning(
                 "job's pods not made",
@@ -353,20 +348,6 @@ class VolcanoJobs:
                     "why": report.problem.message,
                 },
             )
-
-    def _look_again(self, key: WorkloadKey, pause: float) -> None:
-        """Have the Job's work computed anew, at the latest after this pause."""
-        loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= loop.time() + pause:
-                return
-            timer.cancel()
-        self._timers[key] = loop.call_later(pause, self._ring, key)
-
-    def _ring(self, key: WorkloadKey) -> None:
-        self._timers.pop(key, None)
-        self._again(key)
 
 
 @dataclass(frozen=True, slots=True)

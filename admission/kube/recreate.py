@@ -24,6 +24,7 @@ from typing import Any, Final
 from admission.compose import is_live
 from admission.engine.plan import Reason
 from admission.facts import PodFact
+from admission.kube.alarms import LONGEST_PAUSE, Alarms, pause_after
 from admission.kube.client import Client
 from admission.kube.objects import PODS
 from admission.manifest import manifest_of
@@ -38,8 +39,6 @@ _log = logging.getLogger(__name__)
 
 Step = Callable[[], Coroutine[Any, Any, None]]
 
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 30.0
 #: Seconds that the watch may take to show a deletion, before it is asked for again …
 _ECHO: Final = 30.0
 #: … and to show a pod that was made, before it counts as gone again.
@@ -80,7 +79,8 @@ class Recreate:
         self._made: dict[str, float] = {}
         #: Failures in a row, and no further step before this time of the loop.
         self._pauses: dict[str, tuple[int, float]] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        #: By workload and pod.
+        self._alarms: Alarms[tuple[WorkloadKey, str]] = Alarms(lambda mark: again(mark[0]))
         #: What the API server refuses, for the status of the workload; and of which pod.
         self.problems: dict[WorkloadKey, Reason] = {}
         self._refused: dict[WorkloadKey, str] = {}
@@ -239,14 +239,14 @@ class Recreate:
             self._solved(key, uid)
         except (NotFound, Conflict):
             # It changed or went away meanwhile: the next look finds what is right then.
-            self._later(key, uid, _FIRST_PAUSE)
+            self._later(key, uid, pause_after(0))
         except Fenced:
             return
         except ApiError as error:
             self._failed(key, uid, error)
         except Exception:
             _log.exception("pod not taken back", extra={"workload": str(key), "pod": uid})
-            self._later(key, uid, _LONGEST_PAUSE)
+            self._later(key, uid, LONGEST_PAUSE)
         finally:
             self._under_way.pop(uid, None)
         self._again(key)
@@ -256,7 +256,7 @@ class Recreate:
     def _failed(self, key: WorkloadKey, uid: str, error: ApiError) -> None:
         _log.warning("pod not taken back", extra={"workload": str(key), "pod": uid, "why": str(error)})
         failures = self._pauses.get(uid, (0, 0.0))[0] + 1
-        self._later(key, uid, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures, 10)), failures)
+        self._later(key, uid, pause_after(failures), failures)
         if isinstance(error, Refused):
             reason = str(error.facts.get("reason", error))
             self.problems[key] = Reason(code=RECREATION_REFUSED, message=reason)
@@ -273,15 +273,7 @@ class Recreate:
 
     def _soon(self, key: WorkloadKey, uid: str, pause: float) -> float:
         """A look at the workload after this pause; when (time of the loop) that will be past."""
-        loop = asyncio.get_running_loop()
-        if (timer := self._timers.get(uid)) is not None:
-            timer.cancel()
-        self._timers[uid] = loop.call_later(pause, self._ring, key, uid)
-        return self._timers[uid].when()
-
-    def _ring(self, key: WorkloadKey, uid: str) -> None:
-        self._timers.pop(uid, None)
-        self._again(key)
+        return self._alarms.ring_in((key, uid), pause)
 
     def is_busy(self) -> bool:
         """Whether anything is under way."""
@@ -289,9 +281,8 @@ class Recreate:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
+        self._alarms.stop()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for timer in self._timers.values():
-            timer.cancel()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from admission.engine.plan import Reason
+from admission.kube.alarms import LONGEST_PAUSE, Alarms, pause_after
 from admission.kube.client import Client
 from admission.orders import Order, Promised, Verb, orders_for
 from admission.portrait import Portrait
@@ -23,8 +24,6 @@ _log = logging.getLogger(__name__)
 #: An order that was carried out is not repeated for this long, while the watch has not shown its effect yet.
 ECHO_SECONDS: Final = 30.0
 _MANY_ECHOES: Final = 20_000
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 30.0
 
 #: Code of the reason that is shown on a workload whose release the API server refuses.
 RELEASE_REFUSED: Final = "ReleaseRefused"
@@ -57,7 +56,7 @@ class Release:
         self._promised: dict[WorkloadKey, dict[str, Promised]] = {}
         #: Failures in a row, and no order before this time of the loop.
         self._pauses: dict[WorkloadKey, tuple[int, float]] = {}
-        self._timers: dict[WorkloadKey, asyncio.TimerHandle] = {}
+        self._alarms: Alarms[WorkloadKey] = Alarms(lambda key: self.look_at((key,)))
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
 
@@ -71,7 +70,7 @@ class Release:
             if portrait is None:
                 self._forget(key)
             elif (wait := self._pauses.get(key, (0, now))[1] - now) > 0:
-                self._look_again(key, wait)
+                self._alarms.ring_by(key, wait)
             else:
                 self._order(key, portrait, now)
 
@@ -97,7 +96,7 @@ class Release:
             if mark in self._under_way:
                 continue
             if intent == order.intent and until > now:
-                self._look_again(key, until - now)
+                self._alarms.ring_by(key, until - now)
                 continue
             loop = asyncio.get_running_loop()
             task = loop.create_task(self._carry_out(key, order), name=f"{order.verb} {order.name}")
@@ -111,14 +110,14 @@ class Release:
         except (NotFound, Conflict):
             # It changed or went away meanwhile: the watch tells, and the next look orders what is right then.
             self._promised.get(key, {}).pop(order.uid, None)
-            self._look_again(key, _FIRST_PAUSE)
+            self._alarms.ring_by(key, pause_after(0))
         except Fenced:
             return
         except ApiError as error:
             self._failed(key, order, error)
         except Exception:
             _log.exception("order not carried out", extra={"workload": str(key), "order": order.intent})
-            self._look_again(key, _LONGEST_PAUSE)
+            self._alarms.ring_by(key, LONGEST_PAUSE)
         finally:
             self._under_way.pop((order.uid, order.intent), None)
             self._left[key] -= 1
@@ -149,9 +148,9 @@ class Release:
         now = asyncio.get_running_loop().time()
         failures, until = self._pauses.get(key, (0, now))
         if until <= now:  # of orders that failed together the first counts
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures + 1, 10))
+            pause = pause_after(failures + 1)
             self._pauses[key] = (failures + 1, now + pause)
-            self._look_again(key, pause)
+            self._alarms.ring_by(key, pause)
         if isinstance(error, Refused):
             self._promised.get(key, {}).pop(order.uid, None)
             if key not in self.problems:
@@ -159,24 +158,8 @@ class Release:
                 self.problems[key] = Reason(code=RELEASE_REFUSED, message=f"{order.name}: {reason}")
                 self._again(key)
 
-    def _look_again(self, key: WorkloadKey, pause: float) -> None:
-        """Look at a workload, at the latest after this pause."""
-        loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= loop.time() + pause:
-                return
-            timer.cancel()
-        self._timers[key] = loop.call_later(pause, self._ring, key)
-
-    def _ring(self, key: WorkloadKey) -> None:
-        self._timers.pop(key, None)
-        self.look_at((key,))
-
     def _forget(self, key: WorkloadKey) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        self._alarms.cancel(key)
         self._promised.pop(key, None)
         self._pauses.pop(key, None)
         self.problems.pop(key, None)
@@ -187,11 +170,8 @@ class Release:
 
     async def stop(self) -> None:
         """Cancel what is under way."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._alarms.stop()
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for timer in self._timers.values():
-            timer.cancel()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from admission.kube import recreate as recreate_module
+from admission.kube import alarms
 from admission.kube.client import Client
 from admission.kube.recreate import Recreate
 from admission.pinning import pinned
@@ -27,7 +27,7 @@ NAMES = ("a", "b")
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recreate_module, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(alarms, "FIRST_PAUSE", 0.01)
 
 
 def allowed() -> None:

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from admission.compose import shape_name
 from admission.facts import WorkloadFact
+from admission.kube import alarms
 from admission.kube import release as release_module
 from admission.kube.client import Client
 from admission.kube.release import Release
@@ -55,7 +56,7 @@ async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_module, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(alarms, "FIRST_PAUSE", 0.01)
 
 
 def gang(*names: str) -> World:
@@ -126,14 +127,14 @@ async def test_an_answer_that_was_lost_means_the_same_write_again(
 async def test_many_failures_of_one_workload_are_one_look_later(
     server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_module, "_FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(alarms, "FIRST_PAUSE", 60.0)
     server.once("PATCH", answers(500, "broken"), times=3)
     release = Release(client, gang("a", "b", "c"), allowed)
     release.look_at([GROUP])
     await quiet(release)
     release.look_at([GROUP])
     assert not release.is_busy(), "the pause lasts"
-    assert len(release._timers) == 1
+    assert len(release._alarms) == 1
     await release.stop()
 
 
@@ -157,7 +158,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, 
     release.look_at([GROUP])
     await quiet(release)
     assert server.seen("PATCH") == []
-    assert release._timers == {}
+    assert len(release._alarms) == 0
     await release.stop()
 
 
@@ -170,7 +171,7 @@ async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer
     await release.stop()
     assert not release.is_busy()
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("patch pod")]
-    assert all(timer.cancelled() for timer in release._timers.values())
+    assert len(release._alarms) == 0
 
 
 async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
