@@ -46,6 +46,12 @@ class Partings:
             outcomes[pod.task, pod.index] = pod.phase
             self._unsaved[pod.uid] = (owner, pod)
 
+    def forget(self, owner: WorkloadKey) -> None:
+        """Nobody asks any more how pods of this workload ended: it is gone, and so is what was stored about it."""
+        if self.outcomes.pop(owner, None) is not None:
+            for pod in self._members.of(owner):
+                self._unsaved.pop(pod.uid, None)
+
     def dismissible(self) -> list[PodFact]:
         """Pods that may disappear: how they ended is stored, or nobody asks. Those being deleted come first."""
         found = [pod for uid in self._parting if self._is_dismissible(pod := self._members.pods[uid])]

@@ -72,6 +72,8 @@ class World:
         self.arrivals = dict(rows.arrivals)
         self.backoffs = dict(rows.backoffs)
         self.setbacks = dict(rows.setbacks)
+        #: Who took the place of those who wait again.
+        self.displacements = dict(rows.displacements)
         #: Space that is promised while victims leave.
         self.claims = dict(rows.claims)
         self.reasons = dict(rows.reasons)
@@ -255,6 +257,8 @@ class World:
                 self.put_backoff(key, *backoff)
             if (setback := self.setbacks.get(before)) is not None:
                 self.put_setback(key, *setback)
+            if (displaced := self.displacements.pop(before, None)) is not None:
+                self.displacements[key] = displaced
         self._stale.update(arrivals)
 
     def saved(
@@ -276,6 +280,7 @@ class World:
             for rows in (self.arrivals, self.partings.outcomes, self.backoffs, self.setbacks, self.claims):
                 rows.pop(key, None)
             self.reasons.pop(key, None)
+            self.displacements.pop(key, None)
             self.portraits.pop(key, None)
             self.jobs.pop(key.uid, None)
             self.refusals.forget(key)
@@ -311,6 +316,8 @@ class World:
                 self.unsaved.arrivals.pop(key, None)
                 if key in self.arrivals:
                     self.unsaved.departed[key] = None
+                else:
+                    self.partings.forget(key)
                 continue
             self.portraits[key] = portrait
             self.unsaved.departed.pop(key, None)

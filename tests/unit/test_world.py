@@ -204,6 +204,15 @@ def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
     assert known.outcomes == {}
 
 
+def test_how_pods_ended_whose_job_is_gone_is_nothing_to_remember() -> None:
+    """They may outlive it for a while; a leader that comes then would store what nobody ever removes."""
+    known = world([member(PodPhase.SUCCEEDED)])
+    known.refresh(NOW)
+    assert known.outcomes == {}
+    assert not known.unsaved
+    assert dismissible(known) == ["a"]
+
+
 def dismissible(known: World) -> list[str]:
     return [each.name for each in known.partings.dismissible()]
 
