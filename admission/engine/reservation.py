@@ -3,6 +3,7 @@
 EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), for gangs on nodes: the place is where the gang could
 start soonest, as far as run times are declared. Where none are, a place counts as free as soon as it may be
 cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way.
+When the place is free at last, smaller work that comes first in the order of the queue does not take it either.
 Derived anew in every turn, never stored.
 """
 
@@ -75,16 +76,18 @@ class Reservation:
 
 @dataclass(slots=True, eq=False)
 class Backfill:
-    """Admits around at most one reservation."""
+    """Admits around at most one reservation, and the place of one who can start now."""
 
     snapshot: Snapshot
     reservation: Reservation | None = None
+    #: Who has waited longest, and fits since something was given back in this turn: for him until he is in.
+    due: Reservation | None = None
 
     @classmethod
     def around(
         cls, snapshot: Snapshot, classes: Sequence[tuple[Candidate, Need]], trial: Trial
     ) -> "Backfill":
-        """Reserve for the longest-starved of these who lacks nothing but room.
+        """Reserve for the longest-starved of these who lacks nothing but room, and for one before it who fits now.
 
         ``classes``: the first candidate of every (queue, shape) and what it lacks. ``trial`` is as before.
         """
@@ -92,15 +95,18 @@ class Backfill:
             return cls(snapshot)
         gangs_ = [each for each in classes if not each[0].joins and not each[1].beside]
         gangs_.sort(key=lambda each: waits_since(each[0].workload))
+        freed = any(snapshot.ended.values())
+        due: Reservation | None = None
         for candidate, need in gangs_[:_HEADS_ASKED]:
             later = trial.fork()
             answer = gangs.admit(candidate.workload, need, later)
-            if isinstance(answer, Reason) and answer.code in (
-                reasons.Code.NO_FIT,
-                reasons.Code.TOPOLOGY_NO_FIT,
-            ):
-                return cls(snapshot, _reserve(snapshot, candidate, need, trial, later))
-        return cls(snapshot)
+            if isinstance(answer, Admit):
+                if freed and due is None:
+                    due = _due(snapshot, candidate, answer, trial, later)
+                    trial = later
+            elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
+                return cls(snapshot, _reserve(snapshot, candidate, need, trial, later), due)
+        return cls(snapshot, due=due)
 
     @property
     def until(self) -> int | None:
@@ -109,21 +115,44 @@ class Backfill:
 
     def admit(self, candidate: Candidate, need: Need, trial: Trial) -> Admit | Reason:
         """As ``gangs.admit``, but off the reserved place for those who would delay whom it is for."""
-        reserved = self.reservation
-        if reserved is None or not reserved.is_delayed_by(candidate, self.snapshot.now, trial):
+        due = self.due
+        if due is not None and _alike(due.candidate, candidate):
+            # Nothing is reserved for others on its own place. In or not, its turn has come.
+            self.due = None
             return gangs.admit(candidate.workload, need, trial)
-        trial.free[:, reserved.columns] -= reserved.withheld
-        trial.changed(reserved.columns)
+        reserved = [
+            each
+            for each in (due, self.reservation)
+            if each is not None and each.is_delayed_by(candidate, self.snapshot.now, trial)
+        ]
+        if not reserved:
+            return gangs.admit(candidate.workload, need, trial)
+        for each in reserved:
+            trial.free[:, each.columns] -= each.withheld
+            trial.changed(each.columns)
         answer = gangs.admit(candidate.workload, need, trial)
-        trial.free[:, reserved.columns] += reserved.withheld
-        trial.changed(reserved.columns)
+        for each in reserved:
+            trial.free[:, each.columns] += each.withheld
+            trial.changed(each.columns)
         if isinstance(answer, Admit):
             return answer
         # The reason is the one that holds without the reservation, if there is one.
         without = gangs.admit(candidate.workload, need, trial.fork())
         if isinstance(without, Reason):
             return without
-        return reasons.would_delay(str(reserved.candidate.workload), reserved.at)
+        return reasons.would_delay(str(reserved[0].candidate.workload), reserved[0].at)
+
+
+def _alike(one: Candidate, other: Candidate) -> bool:
+    """Whether they are of one class, of which the first in the order of the queue goes for all."""
+    return one.workload.queue == other.workload.queue and one.shape == other.shape
+
+
+def _due(snapshot: Snapshot, candidate: Candidate, answer: Admit, trial: Trial, later: Trial) -> Reservation:
+    """The place that one who fits gets if he is first. ``later``: the trial with him in it."""
+    columns, _ = per_node(answer.seats, trial)
+    withheld = trial.free[:, columns] - later.free[:, columns]
+    return Reservation(candidate, snapshot.now, None, columns, withheld, snapshot.now)
 
 
 def _matters(snapshot: Snapshot, classes: Iterable[tuple[Candidate, Need]]) -> bool:

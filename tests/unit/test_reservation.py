@@ -112,6 +112,37 @@ def test_work_passes_where_the_gang_will_not_need_the_place() -> None:
     assert admitted(turn(with_room, HEAD, work("other", 1, 1, arrival=20))) == {"other"}
 
 
+def free_again() -> Snapshot:
+    """Both nodes are free: the last that ran there has ended."""
+    snapshot = half_full()
+    return replace(snapshot, ended={number: frozenset({0}) for number in snapshot.admissions})
+
+
+def test_when_its_place_is_free_nobody_smaller_takes_it() -> None:
+    small, brief = work("small", 1, 1, arrival=20), work("brief", 1, 8, arrival=20, run_time=60)
+    plan = turn(free_again(), HEAD, small, brief)
+    assert admitted(plan) == {"head"}
+    assert code(plan, small) == "Reserved"
+    narrow = work("narrow", 1, 8, arrival=10)
+    assert admitted(turn(free_again(), narrow, small, brief)) == {"narrow", "small"}
+
+
+def test_when_its_place_is_free_whoever_has_a_better_right_goes_before_it() -> None:
+    urgent = work("urgent", 1, 8, arrival=20, priority=5)
+    assert admitted(turn(free_again(), HEAD, urgent)) == {"urgent"}
+
+
+def test_while_one_takes_its_place_another_keeps_his() -> None:
+    """Of three free nodes a gang gets two, and one that came later and needs two keeps the third."""
+    snapshot = running(cluster(nodes=4), work("ends", 1, 8), work("stays", 1, 8, run_time=2 * HOUR))
+    number = min(snapshot.admissions)
+    snapshot = replace(snapshot, ended={number: frozenset({0})})
+    later, small = work("later", 2, 8, arrival=15, run_time=5 * HOUR), work("small", 1, 8, arrival=20)
+    plan = turn(snapshot, HEAD, later, small)
+    assert admitted(plan) == {"head"}
+    assert (code(plan, later), code(plan, small)) == ("NoFit", "Reserved")
+
+
 def test_whoever_is_more_urgent_is_not_held_up() -> None:
     urgent = work("urgent", 1, 8, arrival=20, priority=5)
     assert admitted(turn(half_full(), HEAD, urgent)) == {"urgent"}
