@@ -1,4 +1,6 @@
-"""What a decision costs: ``decide`` alone, on worlds made up in memory, freezing and memo included.
+"""What a decision costs: ``decide`` alone, freezing and memo included.
+
+The default policy counts, but with Kueue's generator nobody is evicted.
 
 ``python -m tests.bench --only engine``, or ``python -m tests.bench.engine [CASE …]``. Times are of the processor,
 so that others on the machine do not count. A decision is one workload that was admitted, or a class of equal
@@ -8,181 +10,16 @@ ones in one queue that got another reason.
 import gc
 import resource
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from time import process_time
 
-from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
-from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
 from admission.engine.verdicts import Verdicts
-from queues.quota import Limits, Queue, QueuePolicy
-from queues.resources import NOTHING, Resources
-from queues.rows import Register
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    PodSet,
-    QueueName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.quota import Queue
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark
-
-GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
-NOW = 1_700_000_000
-RACK = 16
-NEVER = QueuePolicy(within_queue="never", reclaim="never", clear_after=10**9)
-
-
-def node_table(count: int) -> NodeTable:
-    """Nodes with 8 GPUs, 16 to a rack, 16 racks to a block."""
-    offers = Resources({GPU: 8000, CPU: 128_000, MEMORY: 2**40, "pods": 110})
-    nodes = (
-        Node(
-            name=NodeName(f"n{number:05}"),
-            allocatable=offers,
-            labels={HOST: f"n{number:05}", "rack": f"r{number // RACK:04}", "block": f"b{number // 256:03}"},
-        )
-        for number in range(count)
-    )
-    return NodeTable.build(nodes, [("block", "rack", HOST)])
-
-
-def pods(count: int, gpus: int = 1, *, rack: bool = False) -> PodSet:
-    """So many pods of one shape."""
-    takes = Resources({GPU: gpus * 1000, CPU: gpus * 8000, MEMORY: gpus * 2**34, "pods": 1})
-    return PodSet(name="main", count=count, takes=takes, required_topology="rack" if rack else None)
-
-
-def workload(number: int, queue: str, asks: PodSet, *, priority: int = 0) -> Workload:
-    """A gang that starts whole."""
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"00000000-0000-0000-0000-{number:012}"),
-        namespace=f"team-{queue}",
-        name=f"job-{number}",
-        queue=QueueName(queue),
-        priority=priority,
-        arrival=number,
-        created=NOW - 600,
-        minimum=asks.count,
-        pod_sets=(asks,),
-        generation="1",
-    )
-
-
-def queue(name: str, parent: str = "root", *, policy: QueuePolicy = NEVER, **limits: int) -> Queue:
-    """A queue with limits in GPUs."""
-    gpus = {what: {GPU: units * 1000} for what, units in limits.items()}
-    return Queue(
-        name=QueueName(name),
-        parent=QueueName(parent),
-        limits=Limits(
-            guarantee=Resources(gpus.get("guarantee", {})),
-            deserved=gpus.get("deserved", {}),
-            capability=gpus.get("capability", {}),
-        ),
-        policy=policy,
-    )
-
-
-@dataclass
-class Yard:
-    """A world in memory: everything that ``decide`` sees, changed as the controller's world is."""
-
-    queues: Mapping[QueueName, Queue]
-    nodes: NodeTable
-    now: int = NOW
-    pending: Register[WorkloadKey, Workload] = field(default_factory=Register)
-    admissions: Register[AdmissionId, Admission] = field(default_factory=Register)
-    holders: Register[WorkloadKey, Workload] = field(default_factory=Register)
-    memo: Memo = field(default_factory=Memo)
-    ended: dict[AdmissionId, frozenset[int]] = field(default_factory=dict)
-    #: Seconds of the last turn, and of all.
-    seconds: float = 0.0
-    total: float = 0.0
-    decisions: int = 0
-    admitted: int = 0
-    turns: int = 0
-    _moved: dict[NodeName, Resources] = field(default_factory=dict)
-    _last: int = 0
-
-    def arrive(self, workloads: Iterable[Workload]) -> None:
-        for each in workloads:
-            self.pending.put(each.key, each)
-
-    def turn(self) -> Plan:
-        """Freeze and decide, timed; then apply, not timed."""
-        began = process_time()
-        if self._moved:
-            self.nodes, self._moved = self.nodes.with_used(self._moved), {}
-        snapshot = Snapshot(
-            now=self.now,
-            queues=self.queues,
-            nodes=self.nodes,
-            pending=self.pending.freeze(),
-            admissions=self.admissions.freeze(),
-            holders=self.holders.freeze(),
-            ended=self.ended,
-        )
-        plan, self.memo = decide(snapshot, self.memo)
-        self.seconds = process_time() - began
-        self.total += self.seconds
-        self.turns += 1
-        self.admitted += len(plan.admits)
-        self._apply(plan, snapshot)
-        return plan
-
-    def _apply(self, plan: Plan, snapshot: Snapshot) -> None:
-        self.ended = {}
-        for free in plan.frees:
-            admission = snapshot.admissions[free.admission]
-            self._post(admission, [admission.seats[index] for index in free.seats], -1)
-            self.admissions.pop(free.admission)
-            self.holders.pop(admission.workload)
-        for evict in plan.evicts:
-            admission = snapshot.admissions[evict.admission]
-            self.admissions.put(evict.admission, replace(admission, state=AdmissionState.EVICTING))
-        for admit in plan.admits:
-            self._last += 1
-            id_ = AdmissionId(self._last)
-            admission = Admission(
-                id=id_,
-                workload=admit.workload,
-                namespace=admit.namespace,
-                name=admit.name,
-                queue=admit.queue,
-                priority=admit.priority,
-                seats=admit.seats,
-                started=True,
-                opened_at=self.now,
-                generation=admit.generation,
-            )
-            self.admissions.put(id_, admission)
-            self._post(admission, admission.seats, 1)
-            waiting = self.pending.get(admit.workload)
-            assert waiting is not None
-            self.holders.put(admit.workload, waiting)
-            self.pending.pop(admit.workload)
-
-    def _post(self, admission: Admission, seats: Iterable[object], sign: int) -> None:
-        for seat in seats:
-            takes = seat.takes if sign > 0 else NOTHING - seat.takes  # type: ignore[attr-defined]
-            node = seat.node  # type: ignore[attr-defined]
-            before = self._moved.get(node)
-            self._moved[node] = takes if before is None else before + takes
-
-    def end(self, id_: AdmissionId) -> None:
-        """All pods of an admission are over."""
-        admission = self.admissions.get(id_)
-        assert admission is not None
-        self.ended[id_] = frozenset(range(len(admission.seats)))
+from tests.bench.yard import NEVER, NOW, Yard, node_table, pods, queue, workload
 
 
 def _quiet() -> None:
@@ -243,7 +80,7 @@ def steady() -> list[Mark]:
 
 
 def rack_gang() -> list[Mark]:
-    """A required-rack gang on a full cluster of 10,000 nodes: refused with its reason."""
+    """A required-rack gang of the queue that fills 10,000 nodes: refused with its reason."""
     yard = Yard({QueueName("a"): queue("a"), QueueName("b"): queue("b")}, node_table(10_000))
     yard.arrive(workload(n + 1, "a", pods(8, 8)) for n in range(1250))
     yard.turn()
@@ -251,7 +88,7 @@ def rack_gang() -> list[Mark]:
     _quiet()
     took = []
     for step in range(20):
-        yard.arrive([workload(900_000 + step, "b", pods(8 + step % 3, 8, rack=True))])
+        yard.arrive([workload(900_000 + step, "a", pods(8 + step % 3, 8, rack=True))])
         plan = yard.turn()
         assert next(iter(plan.reasons.values())).code == "TopologyNoFit"
         took.append(yard.seconds)
@@ -270,7 +107,8 @@ def kueue(
 ) -> tuple[float, float, Yard]:
     """Seconds per decision, per admission.
 
-    Virtual time in milliseconds; a turn every 10 ms in which something happened.
+    Virtual time in milliseconds; a turn every 10 ms in which something happened. Who is taken back for others
+    comes again at once and runs as long as he would have at first.
     """
     tree: dict[QueueName, Queue] = {}
     events: list[tuple[int, int, int]] = []
@@ -279,21 +117,24 @@ def kueue(
     shapes = {gpus: pods(gpus, 1) for _, _, gpus, _, _ in classes}
     for cohort in range(cohorts):
         name = f"c{cohort}"
-        tree[QueueName(name)] = queue(name, deserved=queues * 20, capability=queues * 20)
+        tree[QueueName(name)] = queue(name, policy=NEVER, deserved=queues * 20, capability=queues * 20)
         for index in range(queues):
             own = f"c{cohort}-q{index}"
-            tree[QueueName(own)] = queue(own, name, deserved=20, capability=120)
+            tree[QueueName(own)] = queue(own, name, policy=NEVER, deserved=20, capability=120)
             for count, every, gpus, lasts, priority in classes:
                 for number in range(count):
                     arrival = len(arrivals) + 1
-                    each = workload(arrival, own, shapes[gpus], priority=priority)
+                    comes = (number + 1) * every
+                    created = NOW + comes // 1000
+                    each = workload(arrival, own, shapes[gpus], priority=priority, created=created)
                     arrivals[arrival], runs[each.key] = each, lasts
-                    heappush(events, ((number + 1) * every, 0, arrival))
+                    heappush(events, (comes, 0, arrival))
     yard = Yard(tree, node_table(nodes))
     plan: Plan | None = None
     _quiet()
-    while events:
-        tick = events[0][0] // 10 * 10 + 10
+    tick = 0
+    while events or yard.ended:
+        tick = tick + 10 if yard.ended else events[0][0] // 10 * 10 + 10
         arrived = []
         while events and events[0][0] < tick:
             _, what, number = heappop(events)
@@ -301,14 +142,14 @@ def kueue(
                 arrived.append(arrivals[number])
             else:
                 yard.end(AdmissionId(number))
-        yard.now = NOW + tick
+        yard.now = NOW + tick // 1000
         yard.arrive(arrived)
         first = yard._last
         plan, before = yard.turn(), plan
         yard.decisions += len(plan.admits) + _refused(plan, before)
         for index, admit in enumerate(plan.admits):
             heappush(events, (tick + runs[admit.workload], 1, first + index + 1))
-    assert yard.admitted == len(arrivals), (yard.admitted, len(arrivals))
+    assert yard.admitted - yard.evicted == len(arrivals), (yard.admitted, yard.evicted, len(arrivals))
     return yard.total / yard.decisions, yard.total / yard.admitted, yard
 
 
@@ -317,6 +158,44 @@ def _refused(plan: Plan, before: Plan | None) -> int:
     assert isinstance(plan.reasons, Verdicts)
     known = before.reasons.classes if before is not None and isinstance(before.reasons, Verdicts) else {}
     return sum(known.get(name) is not verdict for name, verdict in plan.reasons.classes.items())
+
+
+def reclaiming() -> Yard:
+    """500 full nodes: 4,000 one-GPU jobs of a queue that has twice its share."""
+    yard = Yard({QueueName(name): queue(name) for name in ("over", "under")}, node_table(500))
+    yard.now -= 4000
+    for part in range(10):
+        yard.arrive(workload(part * 400 + n, "over", pods(1, 1)) for n in range(400))
+        yard.turn()
+        yard.now += 60 * (part + 1)
+    yard.now = NOW
+    yard.turn()
+    assert yard.admitted == 4000
+    return yard
+
+
+def reclaim() -> list[Mark]:
+    """4,000 single jobs, or one gang of 50 whole nodes, get back what was lent; with and without a memo."""
+    took: dict[tuple[str, bool], list[float]] = {}
+    for step in range(6):
+        for what in ("jobs", "gang"):
+            yard, warm = reclaiming(), step % 2 == 0
+            if what == "jobs":
+                yard.arrive(workload(10_000 + n, "under", pods(1, 1)) for n in range(4000))
+            else:
+                yard.arrive([workload(10_000, "under", pods(50, 8))])
+            if not warm:
+                yard.memo = Memo()
+            _quiet()
+            plan = yard.turn()
+            assert len(plan.evicts) == (2000 if what == "jobs" else 400), len(plan.evicts)
+            took.setdefault((what, warm), []).append(yard.seconds)
+    return [
+        _ms("reclaim, 500 nodes: 4,000 jobs of 1 GPU from 4,000 others", min(took["jobs", True]), 1000, 200),
+        _ms("the same without a memo", min(took["jobs", False]), 1000, 200),
+        _ms("reclaim, 500 nodes: one gang of 50 × 8 GPUs", min(took["gang", True]), 100, 30),
+        _ms("the same without a memo", min(took["gang", False]), 100, 30),
+    ]
 
 
 def _ms(name: str, seconds: float, must: float, aim: float) -> Mark:
@@ -369,6 +248,7 @@ CASES: Mapping[str, Callable[[], list[Mark]]] = {
     "empty": empty_cluster,
     "steady": steady,
     "rack": rack_gang,
+    "reclaim": reclaim,
     "generator": generator,
 }
 
