@@ -103,17 +103,7 @@ def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
     number = max(admissions, default=AdmissionId(0))
     for admit in plan.admits:
         number = AdmissionId(number + 1)
-        admissions[number] = Admission(
-            id=number,
-            workload=admit.workload,
-            namespace=admit.namespace,
-            name=admit.name,
-            queue=admit.queue,
-            priority=admit.priority,
-            seats=admit.seats,
-            opened_at=plan.now,
-            generation=admit.generation,
-        )
+        admissions[number] = admit.opened(number, plan.now)
         moved.append((admissions[number], 1))
     claims = {key: claim for key, claim in snapshot.claims.items() if key not in plan.dropped}
     inside = {admit.workload for admit in plan.admits}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey
+from queues.workload import Admission, AdmissionId, QueueName, Seat, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,20 @@ class Admit:
     seats: tuple[Seat, ...]
     #: True: joins a gang that is admitted already.
     elastic: bool = False
+
+    def opened(self, id_: AdmissionId, at: int) -> Admission:
+        """The possession that this opens, at this time (seconds since the epoch)."""
+        return Admission(
+            id=id_,
+            workload=self.workload,
+            namespace=self.namespace,
+            name=self.name,
+            queue=self.queue,
+            priority=self.priority,
+            seats=self.seats,
+            opened_at=at,
+            generation=self.generation,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,19 +203,7 @@ class Simulation:
         self._last_id += 1
         id_ = AdmissionId(self._last_id)
         career = self._careers[admit.workload]
-        admission = Admission(
-            id=id_,
-            workload=admit.workload,
-            namespace=admit.namespace,
-            name=admit.name,
-            queue=admit.queue,
-            priority=admit.priority,
-            seats=admit.seats,
-            started=True,
-            opened_at=START + now,
-            generation=admit.generation,
-        )
-        self._admissions.put(id_, admission)
+        self._admissions.put(id_, replace(admit.opened(id_, START + now), started=True))
         workload = self._pending.get(admit.workload)
         assert workload is not None, f"{admit.workload} was admitted and did not wait"
         self._pending.pop(admit.workload)

@@ -152,18 +152,7 @@ class Yard:
         for admit in plan.admits:
             self._last += 1
             id_ = AdmissionId(self._last)
-            admission = Admission(
-                id=id_,
-                workload=admit.workload,
-                namespace=admit.namespace,
-                name=admit.name,
-                queue=admit.queue,
-                priority=admit.priority,
-                seats=admit.seats,
-                started=True,
-                opened_at=self.now,
-                generation=admit.generation,
-            )
+            admission = replace(admit.opened(id_, self.now), started=True)
             self.admissions.put(id_, admission)
             self._post(admission.seats, 1)
             waiting = self.pending.get(admit.workload)

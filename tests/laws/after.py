@@ -5,7 +5,7 @@ from dataclasses import replace
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.resources import NOTHING, Resources, total
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+from queues.workload import AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
 
 
 def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]:
@@ -52,17 +52,7 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     adopted = [adopt.admit for adopt in plan.adopts]
     for admit in (*adopted, *plan.admits):
         number += 1
-        admissions[AdmissionId(number)] = Admission(
-            id=AdmissionId(number),
-            workload=admit.workload,
-            namespace=admit.namespace,
-            name=admit.name,
-            queue=admit.queue,
-            priority=admit.priority,
-            seats=admit.seats,
-            opened_at=plan.now,
-            generation=admit.generation,
-        )
+        admissions[AdmissionId(number)] = admit.opened(AdmissionId(number), plan.now)
         if admit not in adopted:  # adopted pods are on their nodes already
             for seat in admit.seats:
                 deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes
