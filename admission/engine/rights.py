@@ -42,7 +42,7 @@ class ByShare:
     """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
 
     ``final``: the victim's side is at least as far above as the beneficiary's afterwards. ``initial``: it was
-    farther above before; one victim a queue.
+    farther above before; together with ``final`` one victim a queue.
     """
 
     final: bool = True
@@ -115,8 +115,11 @@ class Rights:
         for side, name in (("owner", meeting.mine[-1]), ("above", meeting.theirs[-1])):
             used, deserved = usage.used(name, account), tree.deserved(name, account)
             facts[side] = {"queue": name, "resource": account.resource, "used": used, "deserved": deserved}
+            kept = usage.counted(name, account) - used
+            besides = f" (besides {account.show(kept)} kept for queues below it)" if kept > 0 else ""
             sides[side] = (
-                f"queue {name} uses {account.show(used)} {account} and deserves {account.show(deserved)}"
+                f"queue {name} uses {account.show(used)} {account}{besides}"
+                f" and deserves {account.show(deserved)}"
             )
         if rule is Rule.CLEARED:
             return f"its place is cleared for {self.workload}, which waited too long: {sides['above']}", facts
@@ -145,21 +148,40 @@ class Rights:
     def entitled(self, meeting: "Meeting") -> bool:
         """Whether what is asked is owned by a queue on the beneficiary's side."""
         usage, tree = self.usage, self.usage.tree
-        return any(
-            all(
-                usage.used(name, account) + units <= tree.deserved(name, account)
-                for account, units in self.asked.items()
-            )
-            for name in meeting.mine
-        )
+        asked = self.asked
+        for name in meeting.mine:
+            if all(
+                usage.counted(name, account) + units <= tree.deserved(name, account)
+                for account, units in asked.items()
+            ):
+                return True
+            asked = self._carried((name,), asked)
+        return False
+
+    def _carried(self, path: Iterable[QueueName], more: Mapping[Account, int]) -> Mapping[Account, int]:
+        """What adding these amounts to the first of a path changes above its last: idle guarantees come first."""
+        usage, guarantees = self.usage, self.usage.tree.guarantees
+        for name in path:
+            kept = guarantees[name]
+            if kept:
+                counted = {account: usage.counted(name, account) for account in more}
+                more = {
+                    account: max(counted[account] + units, kept.get(account, 0))
+                    - max(counted[account], kept.get(account, 0))
+                    for account, units in more.items()
+                }
+        return more
 
     def _lost(self, meeting: "Meeting", unit: Unit) -> bool:
-        """Every queue on the victim's side has more than its share of something that is asked."""
+        """Every queue on the victim's side has more than its share of something that is asked.
+
+        A guarantee that lies idle below it is not lent, so it counts as used.
+        """
         usage, tree = self.usage, self.usage.tree
         for name in meeting.theirs:
             above = False
             for account in self.asked:
-                excess = usage.used(name, account) - tree.deserved(name, account)
+                excess = usage.counted(name, account) - tree.deserved(name, account)
                 if excess > 0:
                     above = True
                     if self.below is not Below.ANY:
@@ -178,12 +200,12 @@ class Rights:
 
     def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
         mine, theirs = meeting.mine[-1], meeting.theirs[-1]
-        after = self.above(mine, self.asked)
-        if rule.final and after <= self.above(
-            theirs, {account: -unit.amount(account) for account in self.asked}
-        ):
+        after = self.above(mine, self._carried(meeting.mine[:-1], self.asked))
+        less = {account: -unit.amount(account) for account in self.asked}
+        if rule.final and after <= self.above(theirs, self._carried(meeting.theirs[:-1], less)):
             return True
-        self.initially = rule.initial and not taken_of_queue and after < self.above(theirs, {})
+        again = taken_of_queue > 0 and rule.final
+        self.initially = rule.initial and not again and after < self.above(theirs, {})
         return self.initially
 
     def above(self, queue: QueueName, more: Mapping[Account, int]) -> tuple[bool, Fraction]:
@@ -204,15 +226,25 @@ class Rights:
             ]
             every = flavored or [Account(NO_FLAVOR, resource)]
             borrowed = sum(
-                max(0, usage.used(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
+                max(0, usage.counted(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
                 for each in every
             )
-            lendable = tree.deserved(parent, Account(NO_FLAVOR, resource))
             if borrowed > 0:
-                largest = max(largest, Fraction(borrowed, max(1, lendable)))
+                largest = max(largest, Fraction(borrowed, max(1, self._lendable(parent, resource))))
         if weight <= 0:
             return (largest > 0, largest)
         return (False, largest / weight)
+
+    def _lendable(self, queue: QueueName, resource: str) -> int:
+        """What is there for all below a queue, over all flavors: without what is never lent."""
+        tree = self.usage.tree
+        plain = Account(NO_FLAVOR, resource)
+        flavored = [
+            each
+            for each in tree.own_deserved[queue]
+            if each.resource == resource and each.flavor != NO_FLAVOR
+        ]
+        return sum(tree.deserved(queue, each) - tree.idle[queue].get(each, 0) for each in flavored or [plain])
 
     def meeting(self, other: QueueName) -> "Meeting | None":
         """Where the paths of the two queues meet; None: the other queue is not in the tree."""

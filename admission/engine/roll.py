@@ -125,7 +125,7 @@ class Roll:
             known = self._above[accounts] = [
                 queue
                 for queue in self.of_queue
-                if any(usage.used(queue, each) > tree.deserved(queue, each) for each in accounts)
+                if any(usage.counted(queue, each) > tree.deserved(queue, each) for each in accounts)
             ]
         return [queue for queue in known if queue != rights.workload.queue]
 
@@ -135,7 +135,7 @@ class Roll:
         if below is not Below.ANY:
             usage, tree = rights.usage, rights.usage.tree
             for place, account in enumerate(rights.asked):
-                excess = usage.used(queue, account) - tree.deserved(queue, account)
+                excess = usage.counted(queue, account) - tree.deserved(queue, account)
                 if excess > 0:
                     most = excess if below is Below.NEVER else 2 * excess
                     may &= amounts[:, place] <= most

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from admission.engine.rights import Rights, Rule
 from admission.engine.topology import Amounts, Mask
-from admission.engine.trial import Trial
+from admission.engine.trial import Trial, colliding
 from admission.engine.victims import Herd, Part, Unit
 from queues.workload import AdmissionId, PodSet, QueueName
 
@@ -64,7 +65,7 @@ class Search:
             self._of_queue[unit.queue] -= each.initially
         every = (*(part for each in before for part in each.parts), *parts)
         for part in parts:
-            self.trial.give_back(unit.queue, part.books, part.seats)
+            self.trial.give_back(unit.queue, part.books, part.seats, part.ports)
         self._enter(Taken(unit, rule, every, why, self.rights.initially), parts)
         return True
 
@@ -93,7 +94,7 @@ class Search:
         self.taken.remove(taken)
         self._of_queue[taken.unit.queue] -= taken.initially
         for part in taken.parts:
-            self.trial.hold_again(taken.unit.queue, part.books, part.seats)
+            self.trial.hold_again(taken.unit.queue, part.books, part.seats, part.ports)
             self.gone.discard(part.admission.id)
         leaving = sum(len(part.seats) for part in taken.parts)
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
@@ -102,7 +103,7 @@ class Search:
     def take_again(self, taken: Taken) -> None:
         """The contrary of ``put_back``."""
         for part in taken.parts:
-            self.trial.give_back(taken.unit.queue, part.books, part.seats)
+            self.trial.give_back(taken.unit.queue, part.books, part.seats, part.ports)
         leaving = sum(len(part.seats) for part in taken.parts)
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
             self.herd.allowed[place] -= min(pods, leaving)
@@ -114,18 +115,53 @@ class Search:
             self.put_back(taken)
 
     def in_order(self, units: Sequence[Unit]) -> bool:
-        """Take one after another until it fits; whoever was not allowed at first is asked again."""
+        """Take one after another until it fits; whoever was not allowed at first is asked again.
+
+        By shares first as they would be afterwards, then as they were at first (Kueue's two strategies).
+        """
         if self.fits():
             return True
-        progress = True
+        by_share = self.rights.by_share
+        if by_share is None or not (by_share.final and by_share.initial):
+            return self._in_turn(units)
+        self.rights.by_share = replace(by_share, initial=False)
+        enough = self._in_turn(units)
+        self.rights.by_share = by_share
+        return enough or self._one_of_each_queue(units)
+
+    def _in_turn(self, units: Sequence[Unit]) -> bool:
+        own, progress = self.rights.workload.queue, True
         while progress:
-            progress = False
+            progress, refused = False, dict[QueueName, Unit]()
             for unit in units:
-                if self.helps(unit) and self.take(unit):
-                    progress = True
-                    if self.fits():
-                        return True
+                if not self.helps(unit) or self.has(unit):
+                    continue
+                if not self.take(unit):
+                    refused.setdefault(unit.queue, unit)
+                    continue
+                progress = True
+                if self.fits():
+                    return True
+                if unit.queue == own and any(self.rights.rule(each) for each in refused.values()):
+                    break  # there is room in the own share now, so whoever comes first is asked again
         return False
+
+    def _one_of_each_queue(self, units: Sequence[Unit]) -> bool:
+        """The first of every queue, of whoever is farthest above its share first."""
+        first: dict[QueueName, Unit] = {}
+        for unit in sorted(units, key=lambda unit: unit.order[2:]):
+            if self.helps(unit) and not self.has(unit):
+                first.setdefault(unit.queue, unit)
+        while first:
+            queue = max(first, key=self._above)
+            if self.take(first.pop(queue)) and self.fits():
+                return True
+        return False
+
+    def _above(self, queue: QueueName) -> tuple[tuple[bool, Fraction], QueueName]:
+        meeting = self.rights.meeting(queue)
+        side = meeting.theirs[-1] if meeting is not None else queue
+        return self.rights.above(side, {}), queue
 
     def in_best_order(
         self,
@@ -209,39 +245,51 @@ class Sites:
 
 
 def sites(trial: Trial, pods: PodSet, mask: Mask, units: Sequence[Unit]) -> Sites:
-    """Room per node, and what taking units (in the order given) adds to it."""
+    """Room per node, and what taking units (in the order given) adds to it.
+
+    Host ports are one more resource: a node has 1, and each pod that stands in the way takes 1.
+    """
     request = trial.request(pods.takes)
     rows = np.flatnonzero(request).tolist()
     asked = [int(request[row]) for row in rows]
     position = trial.layout.position
-    on_node: dict[int, list[tuple[Unit, Amounts, int]]] = {}
+    on_node: dict[int, list[_Going]] = {}
     for unit in units:
         for part in unit.parts:
+            ports = dict(part.ports) if pods.ports else {}
             for seat in part.seats:
                 column = position.get(seat.node)
                 if column is not None and mask[column]:
-                    on_node.setdefault(column, []).append(
-                        (unit, trial.request(seat.takes), unit.cost // unit.pods)
-                    )
+                    takes = trial.request(seat.takes)
+                    given = [int(takes[row]) for row in rows]
+                    if pods.ports:
+                        given.append(colliding(pods.ports, ports.pop(seat.node, ())))
+                    on_node.setdefault(column, []).append((unit, given, unit.cost // unit.pods))
     room = trial.room(pods.takes, mask)
+    if pods.ports:
+        room = np.minimum(room, 1) * trial.unported(pods.ports)
+        asked.append(1)
     free = trial.free
     gains = {}
     for column, there in sorted(on_node.items()):
         left = [int(free[row, column]) for row in rows]
-        steps = _gains(left, asked, rows, there)
+        if pods.ports:
+            left.append(1 - trial.holders_of(pods.ports, column))
+        steps = _gains(left, asked, there)
         if steps:
             gains[column] = steps
     return Sites(room, gains)
 
 
-def _gains(
-    left: list[int], asked: list[int], rows: list[int], there: Sequence[tuple[Unit, Amounts, int]]
-) -> list[Gain]:
+#: A unit, what it gives back on a node, and what that costs.
+_Going = tuple[Unit, list[int], int]
+
+
+def _gains(left: list[int], asked: list[int], there: Sequence[_Going]) -> list[Gain]:
     steps: list[Gain] = []
-    fit = max(0, min(have // want for have, want in zip(left, asked, strict=True))) if rows else 0
+    fit = max(0, min(have // want for have, want in zip(left, asked, strict=True))) if asked else 0
     cost, since = 0, []
-    for unit, takes, price in there:
-        given = [int(takes[row]) for row in rows]
+    for unit, given, price in there:
         short = [have < want * (fit + 1) for have, want in zip(left, asked, strict=True)]
         if not any(more and lacks for more, lacks in zip(given, short, strict=True)):
             continue

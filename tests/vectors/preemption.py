@@ -123,14 +123,12 @@ def _ways(case: Case) -> list[ByShare | None]:
 
 
 def _tree(case: Case) -> QueueTree:
-    listed = {each["name"] for each in case["cohorts"]}
-    parents = {each["parent"] for each in (*case["queues"], *case["cohorts"]) if each.get("parent")}
-    unlisted = [{"name": name, "quotas": {}} for name in sorted(parents - listed)]
-    whole = {**case, "cohorts": [*case["cohorts"], *unlisted]}
-    queues = quota_tree.queues(whole)
-    known = {key for each in (*case["queues"], *whole["cohorts"]) for key in each["quotas"]}
-    for each in (*case["queues"], *whole["cohorts"]):
-        name = quota_tree.named(each["name"])
+    queues = quota_tree.queues(case)
+    members = {quota_tree.cohort_named(each["name"]): each for each in quota_tree.cohorts(case)}
+    members |= {quota_tree.named(each["name"]): each for each in case["queues"]}
+    known = {key for each in members.values() for key in each.get("quotas") or {}}
+    known |= {f"{account.flavor}/{account.resource}" for account in _asked(case)[0] if account.flavor}
+    for name, each in members.items():
         queues[name] = _with_zeros(queues[name], known)
         queues[name] = _with_policy(queues[name], each, fair=case["mode"] == "fair")
     tree = QueueTree.build(queues, None)

@@ -6,10 +6,23 @@ from typing import Any
 
 import pytest
 
+from tests.vectors import preemption
 from tests.vectors.__main__ import main
 from tests.vectors.cases import KINDS, kind_of, load
 
 HERE = Path(__file__).parent
+ANY = {"reclaimWithinCohort": "Any"}
+
+
+def admitted(name: str, cpu: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "queue": name[0],
+        "priority": 0,
+        "usage": {"default/cpu": cpu},
+        "requests": {"cpu": cpu},
+        "reserved_at": "2026-11-20T20:27:44Z",
+    }
 
 
 def cases(kind: str) -> list[Any]:
@@ -81,3 +94,37 @@ def test_shares_of_kueue_are_not_judged(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert main([str(file)]) == 0
     assert capsys.readouterr().out.endswith("0 passed, 0 failed\n")
+
+
+def test_a_cohort_may_be_named_by_its_queues_only_and_called_as_one_of_them() -> None:
+    quotas = {"default/cpu": {"nominal": 1000, "borrowing_limit": None}}
+    queues = [{"name": name, "parent": "a", "quotas": quotas} for name in ("a", "b")]
+    case = {"queues": queues, "usage": {"b": {"default/cpu": 500}}, "available": {"a": {"default/cpu": 1500}}}
+
+    assert KINDS["quota_tree"](case) is None
+
+
+@pytest.mark.parametrize(
+    ("strategies", "goes"),
+    [
+        (["LessThanInitialShare"], ["b1", "b3"]),
+        (["LessThanOrEqualToFinalShare"], []),
+        (["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ["b1", "b3"]),
+    ],
+)
+def test_the_strategies_by_share_differ_in_the_last_who_goes(strategies: list[str], goes: list[str]) -> None:
+    """Of 9 the incoming wants 4, 1 more than it deserves; b has 8, 5 more than it deserves, in large pieces."""
+    case: dict[str, Any] = {
+        "mode": "fair",
+        "strategies": strategies,
+        "queue": "a",
+        "queues": [
+            {"name": "a", "parent": "all", "quotas": {"default/cpu": {"nominal": 3}}, "preemption": ANY},
+            {"name": "b", "parent": "all", "quotas": {"default/cpu": {"nominal": 3}}},
+            {"name": "c", "parent": "all", "quotas": {"default/cpu": {"nominal": 3}}},
+        ],
+        "admitted": [admitted("b1", 2), admitted("c2", 1), admitted("b3", 3), admitted("b4", 3)],
+        "incoming": {"name": "in", "priority": 0, "requests": {"cpu": 4}},
+    }
+
+    assert sorted(preemption.chosen(case)) == goes
