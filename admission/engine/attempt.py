@@ -14,7 +14,7 @@ from admission.engine.rights import Below, Rights, asks_of
 from admission.engine.roll import Chosen
 from admission.engine.search import Search, Taken, cheapest_first, domains, sites, take_gains
 from admission.engine.topology import Mask
-from admission.engine.trial import Trial
+from admission.engine.trial import Trial, ports_of
 from admission.engine.victims import Unit, is_device
 from queues.quota import Account
 from queues.resources import Resources
@@ -281,7 +281,8 @@ class Attempt:
         answer = gangs.admit(workload, self.need, later)
         if isinstance(answer, Reason):
             return False
-        later.give_back(answer.queue, accounts(seats_by_flavor(answer.seats)), answer.seats)
+        books, ports = accounts(seats_by_flavor(answer.seats)), ports_of(workload, answer.seats)
+        later.give_back(answer.queue, books, answer.seats, ports)
         return True
 
     def _for_quota(self, search: Search, units: Sequence[Unit]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from admission.engine.plan import Claim
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
-from admission.engine.trial import Columns, Trial
+from admission.engine.trial import Columns, OnNode, Trial, ports_of
 from queues.quota import ROOT, Account, QueueTree
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, WorkloadKey
@@ -30,6 +30,9 @@ class Held:
     _dropped: set[WorkloadKey] = field(default_factory=set)
     #: Claims whose beneficiary is being tried.
     _released: set[WorkloadKey] = field(default_factory=set)
+    #: Host ports that claims promise, and those of pods that are leaving.
+    ports: dict[WorkloadKey, tuple[OnNode, ...]] = field(default_factory=dict)
+    leaving_ports: list[OnNode] = field(default_factory=list)
     #: (R, N) promised by claims that are not released; (R, N) leaving.
     _promised: Amounts | None = None
     _draining: Amounts | None = None
@@ -83,6 +86,8 @@ class Held:
         """Enter a claim, or take it out: nodes and books change by what is held more or less."""
         assert self._promised is not None
         assert self._draining is not None
+        ports = self.ports.get(claim.workload, ())
+        (trial.occupy if sign > 0 else trial.vacate)(ports)
         columns, amounts = per_node(claim.seats, trial)
         if len(columns):
             promised, draining = self._promised[:, columns], self._draining[:, columns]
@@ -103,6 +108,7 @@ class Held:
     def emptied(self, trial: Trial) -> Trial:
         """The world when all that leaves is gone and every claim is used: a trial of its own."""
         later = trial.fork()
+        later.vacate(self.leaving_ports)
         if self._promised is None or self._draining is None:
             return later
         later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
@@ -134,6 +140,8 @@ def hold(
             seats = tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
             if seats:
                 held.leaving[number] = (admission.queue, seats)
+                workload = snapshot.holders.get(admission.workload)
+                held.leaving_ports += ports_of(workload, seats) if workload is not None else ()
     if not (snapshot.claims or held.leaving):
         return held
     held._promised = np.zeros_like(trial.free)
@@ -147,6 +155,7 @@ def hold(
     for key, claim in sorted(snapshot.claims.items()):
         if _good(claim, snapshot, trial, tree):
             held.claims[key] = claim
+            held.ports[key] = ports_of(snapshot.pending[key], claim.seats)
             held._promise(claim, 1, trial)
         else:
             held._dropped.add(key)

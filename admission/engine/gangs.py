@@ -14,7 +14,7 @@ from admission.engine.seating import scattered as scattered_over
 from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
 from admission.engine.topology import Mask
-from admission.engine.trial import Trial
+from admission.engine.trial import Trial, ports_of
 from queues.quota import Account
 from queues.resources import Resources, total
 from queues.usage import accounts, seats_by_flavor
@@ -291,13 +291,15 @@ def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bo
         return False  # it did not lose members, it asks for more
     books = [accounts(seats_by_flavor(each.holding())) for each in own]
     for admission, amounts in zip(own, books, strict=True):
-        trial.give_back(admission.queue, amounts, admission.holding())
+        seats = admission.holding()
+        trial.give_back(admission.queue, amounts, seats, ports_of(workload, seats))
     mark = trial.mark()
     whole = need(workload, ())
-    seats = _together(workload, whole, whole.missing, trial)
-    if isinstance(seats, Reason):
-        seats = _together(workload, whole, whole.least, trial)
+    found = _together(workload, whole, whole.missing, trial)
+    if isinstance(found, Reason):
+        found = _together(workload, whole, whole.least, trial)
     trial.undo(mark)
     for admission, amounts in zip(own, books, strict=True):
-        trial.hold_again(admission.queue, amounts, admission.holding())
-    return not isinstance(seats, Reason)
+        held = admission.holding()
+        trial.hold_again(admission.queue, amounts, held, ports_of(workload, held))
+    return not isinstance(found, Reason)

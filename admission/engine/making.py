@@ -166,5 +166,6 @@ class Turn:
     def give_up(self, claim: Claim) -> None:
         """All of it is free and the beneficiary does not fit: the place is not what it was."""
         if self._later is not None:
-            self._later.give_back(claim.queue, accounts(seats_by_flavor(claim.seats)), claim.seats)
+            books, ports = accounts(seats_by_flavor(claim.seats)), self.held.ports.get(claim.workload, ())
+            self._later.give_back(claim.queue, books, claim.seats, ports)
         self.held.drop(claim.workload, self.trial)

@@ -14,7 +14,7 @@ from admission.engine import gangs, reasons
 from admission.engine.flavors import quota_hit
 from admission.engine.plan import Admit, Reason
 from admission.engine.topology import Amounts, NodeTable
-from admission.engine.trial import Trial
+from admission.engine.trial import Trial, ports_of
 from admission.engine.waiting import Batch, Kind, Waiting
 from queues.quota import ROOT
 from queues.resources import Resources
@@ -80,7 +80,8 @@ class Screen:
         workload = batch.alike.candidates[0].workload if batch.alike.candidates else kind.workload
         answer = gangs.admit(workload, kind.wants.need, trial)
         if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
-            trial.give_back(answer.queue, accounts(seats_by_flavor(answer.seats)), answer.seats)
+            books, ports = accounts(seats_by_flavor(answer.seats)), ports_of(workload, answer.seats)
+            trial.give_back(answer.queue, books, answer.seats, ports)
             return None
         return answer
 

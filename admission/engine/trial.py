@@ -13,9 +13,12 @@ from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
 from queues.quota import Account, QueueTree
 from queues.resources import WHOLE, Resources
 from queues.usage import Usage
-from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName, Seat
+from queues.workload import DeviceShare, HostPort, NodeFilter, NodeName, QueueName, Seat, Workload
 
 Columns = NDArray[np.intp]
+
+#: Host ports of one pod on one node.
+OnNode = tuple[NodeName, tuple[HostPort, ...]]
 
 #: Pods of no requests at all fit a node this many times.
 _PLENTY = 1 << 31
@@ -194,6 +197,31 @@ class Trial:
                     mask[column] = False
         return mask
 
+    def holders_of(self, ports: Sequence[HostPort], column: int) -> int:
+        """How many pods on a node stand against a pod with these host ports."""
+        return sum(
+            _collide(port.ip, address)
+            for port in ports
+            for address in self._ports.get((port.protocol, port.port), {}).get(column, ())
+        )
+
+    def occupy(self, places: Iterable[OnNode]) -> None:
+        """These host ports are taken (again)."""
+        for node, ports in places:
+            if node in self.layout.position:
+                self._occupy(self.layout.position[node], ports)
+
+    def vacate(self, places: Iterable[OnNode]) -> None:
+        """One pod less has each of these host ports. Those that nobody has are passed over."""
+        for node, ports in places:
+            column = self.layout.position.get(node)
+            if column is None:
+                continue
+            for port in ports:
+                addresses = self._ports.get((port.protocol, port.port), {}).get(column, [])
+                if port.ip in addresses:
+                    addresses.remove(port.ip)
+
     def _occupy(self, column: int, ports: Iterable[HostPort]) -> None:
         for port in ports:
             self._ports.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
@@ -207,15 +235,29 @@ class Trial:
             self._when_empty[key] = room
         return room
 
-    def give_back(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
-        """Seats that are freed: their amounts return to queue and nodes."""
+    def give_back(
+        self,
+        queue: QueueName,
+        accounts: Mapping[Account, int],
+        seats: Iterable[Seat],
+        ports: Iterable[OnNode] = (),
+    ) -> None:
+        """Seats that are freed: their amounts return to queue and nodes, their host ports to the nodes."""
         self.usage.remove(queue, accounts)
         self._move(seats, 1)
+        self.vacate(ports)
 
-    def hold_again(self, queue: QueueName, accounts: Mapping[Account, int], seats: Iterable[Seat]) -> None:
+    def hold_again(
+        self,
+        queue: QueueName,
+        accounts: Mapping[Account, int],
+        seats: Iterable[Seat],
+        ports: Iterable[OnNode] = (),
+    ) -> None:
         """The contrary of ``give_back``."""
         self.usage.add(queue, accounts)
         self._move(seats, -1)
+        self.occupy(ports)
 
     def _move(self, seats: Iterable[Seat], sign: int) -> None:
         columns = []
@@ -267,6 +309,21 @@ class Trial:
     def keep(self) -> None:
         """What was placed stays."""
         self.steps.clear()
+
+
+def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[OnNode, ...]:
+    """Host ports that the pods in these seats have."""
+    asked = {pods.name: pods.ports for pods in workload.pod_sets if pods.ports}
+    return tuple((seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked) if asked else ()
+
+
+def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:
+    """How many of the others stand against a pod with these host ports."""
+    return sum(
+        (port.port, port.protocol) == (other.port, other.protocol) and _collide(port.ip, other.ip)
+        for port in ports
+        for other in others
+    )
 
 
 def _collide(ip: str, other: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine.snapshot import Snapshot
+from admission.engine.trial import OnNode, ports_of
 from queues.quota import Account, QueueTree
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes
 from queues.usage import accounts, seats_by_flavor
@@ -36,6 +37,8 @@ class Part:
     books: Mapping[Account, int]
     #: Devices count 16 times a CPU: what is lost per second.
     size: int
+    #: Host ports of its seats.
+    ports: tuple[OnNode, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +90,7 @@ def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part])
         part = known.get(number)
         if part is None or part.admission is not admission or number in snapshot.ended:
             part = shapes.part(admission, snapshot.ended.get(number, frozenset()))
+            part.ports = ports_of(snapshot.holders[admission.workload], part.seats)
         found.parts[number] = part
         if part.seats:
             groups.setdefault(admission.workload, []).append(part)

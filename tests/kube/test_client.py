@@ -41,14 +41,6 @@ PODS = "/api/v1/namespaces/a/pods"
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    fake = FakeApiServer()
-    await fake.start()
-    yield fake
-    await fake.stop()
-
-
-@pytest_asyncio.fixture
 async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
     async with await Client.connect(server.kubeconfig(tmp_path), request_timeout=5.0) as made:
         yield made

@@ -1,10 +1,7 @@
 """Pods whose end is stored are let go: once each, the deleted ones first, and nobody once the lease is lost."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from admission.facts import PodFact
 from admission.kube import dismissal as dismissal_module
@@ -14,20 +11,6 @@ from queues.errors import Fenced
 from tests.kube.fake_api_server import FakeApiServer, answers, hangs
 from tests.unit.sights import pod
 from tests.waiting import eventually
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    found = FakeApiServer()
-    await found.start()
-    yield found
-    await found.stop()
-
-
-@pytest_asyncio.fixture
-async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
-    async with await Client.connect(server.kubeconfig(tmp_path)) as connected:
-        yield connected
 
 
 @pytest.fixture(autouse=True)

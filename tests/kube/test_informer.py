@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest_asyncio
 
 from admission.kube.client import Client
 from admission.kube.informer import Informer, Kind, Shift, Timing
@@ -24,14 +23,6 @@ from tests.waiting import eventually
 
 PATH = "/api/v1/nodes"
 QUICK = Timing(page=2, silence=30.0, first_pause=0.01, longest_pause=0.05)
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    fake = FakeApiServer()
-    await fake.start()
-    yield fake
-    await fake.stop()
 
 
 def node(name: str, uid: str = "", **labels: str) -> dict[str, Any]:

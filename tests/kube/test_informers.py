@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest_asyncio
 
 from admission.facts import Change, FactKind, WorkloadFact
 from admission.kube.client import Client
@@ -22,14 +21,6 @@ TOPOLOGIES = "/apis/muster.dev/v1alpha1/topologies"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/jobs"
 QUICK = Timing(first_pause=0.01, longest_pause=0.05)
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    fake = FakeApiServer()
-    await fake.start()
-    yield fake
-    await fake.stop()
 
 
 @asynccontextmanager

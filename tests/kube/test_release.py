@@ -1,12 +1,10 @@
 """Orders carried out: each once, what failed again after a pause, and nothing once the lease is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from admission.compose import shape_name
 from admission.facts import WorkloadFact
@@ -38,20 +36,6 @@ from tests.unit.sights import (
 from tests.waiting import eventually
 
 MEMBER = shape_name(gated("any"))
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    found = FakeApiServer()
-    await found.start()
-    yield found
-    await found.stop()
-
-
-@pytest_asyncio.fixture
-async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
-    async with await Client.connect(server.kubeconfig(tmp_path)) as connected:
-        yield connected
 
 
 @pytest.fixture(autouse=True)

@@ -14,14 +14,6 @@ TWIN = ClassFact(value=1000, preempts=False, twin_of="high")
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    found = FakeApiServer()
-    await found.start()
-    yield found
-    await found.stop()
-
-
-@pytest_asyncio.fixture
 async def twins(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Twins]:
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
         yield Twins(client, lambda: None, {})
