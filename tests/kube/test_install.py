@@ -67,6 +67,7 @@ async def client(install_cluster: LocalCluster) -> AsyncIterator[Client]:
     async with await Client.connect(install_cluster.kubeconfig) as one:
         await one.delete(JOBS, propagation="Background")
         await becomes(lambda: _cleared(one))
+        await becomes(lambda: _usable(one, HOME), within=300)
         yield one
 
 
@@ -74,6 +75,7 @@ async def client(install_cluster: LocalCluster) -> AsyncIterator[Client]:
 async def bare(client: Client) -> Client:
     """An administrator of a cluster without Muster, but for the namespace: deleting one takes seconds."""
     await uninstall(client, Removal(delete_crds=True), lambda line: None)
+    await becomes(lambda: _usable(client, HOME), within=300)
     if not await exists(client, HOME):
         await client.create("/api/v1/namespaces", NAMESPACE)
     return client
@@ -93,6 +95,14 @@ async def _cleared(client: Client) -> bool:
         except NotFound:
             continue
     return not pods and not msgspec.json.decode(await client.get(JOBS))["items"]
+
+
+async def _usable(client: Client, namespace: str) -> bool:
+    """Whether a namespace is not just being deleted, by the test before."""
+    try:
+        return bool(msgspec.json.decode(await client.get(namespace))["status"]["phase"] == "Active")
+    except NotFound:
+        return True
 
 
 async def _installed(client: Client, installation: Installation = INSTALLATION) -> list[str]:
@@ -165,19 +175,18 @@ async def test_uninstalling_leaves_nothing(bare: Client) -> None:
     assert await _of_muster(bare) == {}
     assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
     assert "namespace/muster-system kept: it was there before Muster" in lines
+
+
+async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(bare: Client) -> None:
     await bare.delete(HOME)
-
-
-async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(client: Client) -> None:
-    await becomes(lambda: _gone(client, HOME), within=300)
-    await _installed(client)
+    await becomes(lambda: _gone(bare, HOME), within=300)
+    await _installed(bare)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
-    await client.create(f"{HOME}/secrets", secret)
-    assert "namespace/muster-system kept: there is secrets/theirs in it" in await _removed(client)
-    await client.delete(f"{HOME}/secrets/theirs")
-    assert {"namespace/muster-system deleted", _SLOWLY} & {*await _removed(client)}
-    await becomes(lambda: _gone(client, HOME), within=300)
-    await client.create("/api/v1/namespaces", NAMESPACE)
+    await bare.create(f"{HOME}/secrets", secret)
+    assert "namespace/muster-system kept: there is secrets/theirs in it" in await _removed(bare)
+    await bare.delete(f"{HOME}/secrets/theirs")
+    assert {"namespace/muster-system deleted", _SLOWLY} & {*await _removed(bare)}
+    await becomes(lambda: _gone(bare, HOME), within=300)
 
 
 #: How long Kubernetes takes to empty a namespace is its own affair.
