@@ -12,8 +12,8 @@ INSTALLED := $(VENV)/.installed
 TESTED := not containers and not long
 # Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
 ARGS ?=
-# Test processes; tests that share a control plane stay in one.
-JOBS ?= 2
+# Test processes, one more than two cores: end-to-end tests mostly wait. Tests that share a control plane stay in one.
+JOBS ?= 3
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.
