@@ -1,6 +1,5 @@
 """Pods whose end is stored are let go: once each, the deleted ones first, and nobody once the lease is lost."""
 
-
 import pytest
 
 from admission.facts import PodFact

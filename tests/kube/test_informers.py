@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-
 from admission.facts import Change, FactKind, WorkloadFact
 from admission.kube.client import Client
 from admission.kube.informer import Timing
