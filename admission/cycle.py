@@ -15,6 +15,7 @@ from admission.facts import Change
 from admission.jobs.lifecycle import JobTransition
 from admission.telling import Telling, Told, counts
 from admission.world import World
+from queues.displacement import Displacement
 from queues.quota import ROOT, Account, QueueTree
 from queues.sql import views
 from queues.sql.database import Database
@@ -207,6 +208,7 @@ class Cycle:
             world.claims.pop(key, None)
         for claim in applied.claims:
             world.claims[claim.workload] = claim
+        _note_displacements(world, applied, plan.now)
         displaced = {}
         for evict in applied.evicted:
             key = world.admissions[evict.admission].workload
@@ -273,6 +275,16 @@ class Cycle:
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
         )
+
+
+def _note_displacements(world: World, applied: Applied, now: int) -> None:
+    """Who took whose place; forgotten when that one has a place again."""
+    for admit in (*(admit for _, admit in applied.admitted), *(one.admit for _, one in applied.adopted)):
+        world.displacements.pop(admit.workload, None)
+    for evict in applied.evicted:
+        if (by := evict.facts.get("for")) is not None:
+            key = world.admissions[evict.admission].workload
+            world.displacements[key] = Displacement(at=now, code=evict.code, by=by)
 
 
 async def recall(database: Database, world: World) -> None:

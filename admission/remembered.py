@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.engine.plan import Claim, Reason
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.jobs.lifecycle import JobState
+from queues.displacement import Displacement
 from queues.recreation import Recreation
 from queues.workload import Admission, QueueName, WorkloadKey
 
@@ -64,3 +65,5 @@ class LedgerRows:
     jobs: Mapping[str, JobState] = field(default_factory=dict)
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     recreations: Sequence[Recreation] = ()
+    #: Of those who wait for a place again since they gave theirs up to somebody.
+    displacements: Mapping[WorkloadKey, Displacement] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from admission.careers import Careers
@@ -236,7 +237,11 @@ _REFS: Final[Mapping[WorkloadKind, Callable[[str, str, str], ObjectRef]]] = {
 
 
 def _reason(world: World, portrait: Portrait) -> Reason | None:
-    return world.reasons.get(portrait.key) if portrait.lacking else None
+    reason = world.reasons.get(portrait.key) if portrait.lacking else None
+    displaced = world.displacements.get(portrait.key)
+    if reason is None or displaced is None:
+        return reason
+    return replace(reason, message=displaced.told_with(reason.message))
 
 
 def queue_statuses(world: World) -> Iterator[StatusWanted]:

@@ -257,4 +257,5 @@ def ledger_rows(rows: views.WorldRows) -> LedgerRows:
             for key, row in rows.reasons.items()
         },
         recreations=rows.recreations,
+        displacements=rows.displacements,
     )

@@ -11,6 +11,7 @@ from admission.web.places import counted_by, policies, rank
 from admission.web.reading import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.wording import facts_for_people, moment, quantities, ranges
+from queues.displacement import Displacement
 from queues.quota import QueueTree
 from queues.resources import total
 from queues.sql import views
@@ -105,17 +106,21 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.Waiting:
         pods=line.pods,
         minimum=line.minimum,
         asks=quantities(line.asks),
-        reason=_reason(line.reason),
+        reason=_reason(line.reason, line.displaced),
     )
 
 
-def _reason(stored: views.StoredReason | None) -> bodies.Reason | None:
+def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.Reason | None:
     if stored is None:
         return None
+    facts = facts_for_people(stored.facts)
+    if displaced is not None:
+        evicted = {"at": moment(displaced.at), "code": displaced.code, "for": displaced.by}
+        facts = {**facts, "evicted": evicted}
     return bodies.Reason(
         code=stored.code,
-        message=stored.message,
-        facts=facts_for_people(stored.facts),
+        message=stored.message if displaced is None else displaced.told_with(stored.message),
+        facts=facts,
         since=moment(stored.since) if stored.since else None,
     )
 

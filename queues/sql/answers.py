@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from queues.displacement import Displacement
 from queues.quota import Account
 from queues.recreation import Recreation
 from queues.sql.records import NodeLimit, Outcome
@@ -90,6 +91,8 @@ class WorldRows:
     node_limits: Mapping[NodeName, NodeLimit] = field(default_factory=dict)
     #: Pods that were, or are about to be, taken back, and are to be made again.
     recreations: tuple[Recreation, ...] = ()
+    #: Of those who wait for a place again since they gave theirs up to somebody.
+    displacements: Mapping[WorkloadKey, Displacement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,8 @@ class PendingLine:
     waiting_since: int = 0
     #: It has seats, and further members wait.
     joins: bool = False
+    #: It had a place and gave it up to somebody; None: not since it was admitted last.
+    displaced: Displacement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,13 @@
 """SELECT only: the world at the start of a term, and what people ask."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.displacement import Displacement
 from queues.quota import ROOT, Account
 from queues.recreation import Recreation
 from queues.resources import Resources, is_device
@@ -23,6 +24,7 @@ from queues.sql.answers import (
     WorldRows,
 )
 from queues.sql.claims import open_claims
+from queues.sql.displacements import displacements
 from queues.sql.leadership import CONTROLLER
 from queues.sql.records import NodeLimit, Outcome
 from queues.sql.seats import SEAT_COLUMNS, from_columns
@@ -117,6 +119,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
         },
         node_limits=await _node_limits(tx),
         recreations=await _recreations(tx),
+        displacements=await displacements(tx),
     )
 
 
@@ -419,7 +422,7 @@ def _workload_lines() -> Select[Any]:
     ).select_from(workloads.outerjoin(reasons, _SAME_REASON).outerjoin(backoffs, _SAME_BACKOFF))
 
 
-def _line(row: Row[Any]) -> PendingLine:
+def _line(row: Row[Any], gone: Mapping[WorkloadKey, Displacement]) -> PendingLine:
     return PendingLine(
         key=_key(row.kind, row.uid),
         namespace=row.namespace,
@@ -436,6 +439,7 @@ def _line(row: Row[Any]) -> PendingLine:
         run_time=row.run_time,
         waiting_since=row.waiting_since,
         joins=row.joins,
+        displaced=gone.get(_key(row.kind, row.uid)),
     )
 
 
@@ -444,7 +448,8 @@ async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[
     lines = _workload_lines().where(_WAITS).order_by(workloads.c.arrival)
     if queue is not None:
         lines = lines.where(workloads.c.queue == queue)
-    return tuple(_line(row) for row in await tx.execute(lines))
+    gone = await displacements(tx, None if queue is None else workloads.c.queue == queue)
+    return tuple(_line(row, gone) for row in await tx.execute(lines))
 
 
 async def explain(
@@ -455,10 +460,13 @@ async def explain(
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
     rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
-    return tuple([await _explanation(tx, row) for row in rows])
+    gone = await displacements(tx, and_(workloads.c.namespace == namespace, workloads.c.name == name))
+    return tuple([await _explanation(tx, row, gone) for row in rows])
 
 
-async def _explanation(tx: AsyncConnection, row: Row[Any]) -> Explanation:
+async def _explanation(
+    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, Displacement]
+) -> Explanation:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await _admissions(tx, mine)
     state = _state(row, held)
@@ -470,7 +478,7 @@ async def _explanation(tx: AsyncConnection, row: Row[Any]) -> Explanation:
         )
     ).one_or_none()
     return Explanation(
-        workload=_line(row),
+        workload=_line(row, gone),
         state=state,
         not_before=backoff.not_before if backoff else 0,
         rollbacks=backoff.rollbacks if backoff else 0,
