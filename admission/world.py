@@ -261,19 +261,6 @@ class World:
                 self.displacements[key] = displaced
         self._stale.update(arrivals)
 
-    def saved(
-        self,
-        arrivals: Iterable[WorkloadKey],
-        described: Iterable[WorkloadKey],
-        departed: Iterable[WorkloadKey],
-        queues: Mapping[QueueName, QueueFact | None],
-        outcomes: Iterable[str],
-        nodes: Iterable[NodeName],
-    ) -> None:
-        """Intake has stored these."""
-        self.unsaved.saved(arrivals, described, departed, queues, outcomes)
-        self.stock.unsaved.difference_update(nodes)
-
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
         for key in keys:

@@ -58,7 +58,8 @@ async def save(database: Database, term: Term, world: World) -> bool:
         left = await observed.depart(tx, term, departed) if departed else frozenset()
     world.number(numbers)
     world.forget(left)
-    world.saved(arrivals, described, departed, queues, outcomes, nodes)
+    world.unsaved.saved(arrivals, described, departed, queues, outcomes)
+    world.stock.unsaved.difference_update(nodes)
     for key in world.recreations.saved(recreations):
         world.look_again(key)
     return True

@@ -63,7 +63,7 @@ def seat(count: int) -> Seat:
 
 
 def stored(world: World) -> None:
-    world.saved(world.unsaved.arrivals.copy(), world.unsaved.described.copy(), (), {}, (), ())
+    world.unsaved.saved(world.unsaved.arrivals.copy(), world.unsaved.described.copy(), (), {}, ())
 
 
 def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
@@ -222,7 +222,7 @@ def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
     assert dismissible(known) == []
     known.observe([seen(member(PodPhase.SUCCEEDED))])
     assert dismissible(known) == []
-    known.saved([], [], [], {}, ["a"], [])
+    known.unsaved.saved([], [], [], {}, ["a"])
     assert dismissible(known) == ["a"]
     known.observe([seen(member(PodPhase.SUCCEEDED, kept=False))])
     assert dismissible(known) == []
