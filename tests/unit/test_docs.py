@@ -3,12 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from admission.engine.reasons import Code
 from admission.engine.rights import Rule
+from admission.engine.typical import Shape
 from admission.kube.jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
 from admission.kube.recreate import RECREATION_REFUSED
 from admission.kube.release import RELEASE_REFUSED
@@ -93,6 +95,22 @@ def test_the_names_that_are_listed_are_those_that_the_code_has() -> None:
     }
     listed = {name for name in re.findall(r"`([a-z0-9.]+/[a-z-]+)`", text) if not name.startswith("queues/")}
     assert listed == known - versions
+
+
+def test_what_a_saved_turn_says_of_typical_pods_is_explained() -> None:
+    text = (DOCS / "reference/snapshots.md").read_text(encoding="utf-8")
+    assert {field.name for field in fields(Shape)} <= set(re.findall(r"`(\w+)`", text))
+    assert "`typical`" in text
+
+
+def test_the_columns_of_traces_that_are_read_are_listed() -> None:
+    text = (DOCS / "reference/simulate.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(\w+)`", text))
+    for module in ("trace", "pods", "drf"):
+        source = (ROOT / f"admission/simulate/{module}.py").read_text(encoding="utf-8")
+        read = set(re.findall(r"row(?:\.\w+\(|\[)\"(\w+)\"", source))
+        assert read
+        assert read <= told, module
 
 
 def test_all_decisions_are_listed_with_their_titles() -> None:
