@@ -97,6 +97,17 @@ class Scene:
         yard.close()
 
 
+@contextmanager
+def own_scene(*, durable: bool) -> Iterator[Scene]:
+    """A cluster in which nobody else is: here everything may be killed. ``durable``: Postgres, too."""
+    with Stack(durable=durable) as stack:
+        stack.install()
+        books = Books(stack.dsn)
+        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
+            yield Scene(stack, api, books, history)
+        books.close()
+
+
 @dataclass(slots=True)
 class Company:
     """One workload of every kind, more than fit at once."""

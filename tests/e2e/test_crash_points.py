@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 
 from admission.faults import POINTS
-from deploy.local.history import PodHistory
-from deploy.local.stack import Stack
-from tests.e2e.books import Books
 from tests.e2e.scene import (
     Company,
     Scene,
     balances_are_sums_of_open_seats,
     everything_in,
     is_stopped,
+    own_scene,
     wait_quiet,
     written_in,
 )
@@ -29,12 +27,8 @@ DEATHS = 2
 @pytest.fixture(scope="module")
 def scene(kubernetes_binaries: dict[str, Path]) -> Iterator[Scene]:
     """A cluster of its own: here everything is killed."""
-    with Stack(durable=False) as stack:
-        stack.install()
-        books = Books(stack.dsn)
-        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-            yield Scene(stack, api, books, history)
-        books.close()
+    with own_scene(durable=False) as found:
+        yield found
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.history import PodHistory
-from deploy.local.stack import Stack
 from queues.errors import ApiError
 from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
-from tests.e2e.books import Books
 from tests.e2e.scene import (
     Company,
     Scene,
     balances_are_sums_of_open_seats,
     log_of,
+    own_scene,
 )
 from tests.e2e.yard import Yard, volcano_job
 from tests.waiting import until
@@ -32,12 +30,8 @@ DEFAULTS = {"MUSTER_LEASE_SECONDS": str(LEASE_SECONDS), "MUSTER_RETRY_SECONDS": 
 @pytest.fixture(scope="module")
 def scene(kubernetes_binaries: dict[str, Path]) -> Iterator[Scene]:
     """A cluster of its own: here servers are killed. Postgres keeps what it has promised."""
-    with Stack(durable=True) as stack:
-        stack.install()
-        books = Books(stack.dsn)
-        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-            yield Scene(stack, api, books, history)
-        books.close()
+    with own_scene(durable=True) as found:
+        yield found
 
 
 def test_the_promised_time_without_a_leader_is_below_15_seconds() -> None:

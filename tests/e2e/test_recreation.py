@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from admission.faults import RECREATION_POINTS
-from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
-from tests.e2e.books import Books
 from tests.e2e.gangs import finish_all
-from tests.e2e.scene import Scene, balances_are_sums_of_open_seats
+from tests.e2e.scene import Scene, balances_are_sums_of_open_seats, own_scene
 from tests.e2e.yard import Document, Yard, bare_pod, condition, finish, grouped, pinned_to, pod, pod_group
 
 pytestmark = pytest.mark.xdist_group("recreation")
@@ -168,12 +166,8 @@ def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(yard: Yard) -> 
 @pytest.fixture(scope="module")
 def scene(kubernetes_binaries: dict[str, Path]) -> Iterator[Scene]:
     """A cluster of its own: here Muster is killed."""
-    with Stack(durable=False) as stack:
-        stack.install()
-        books = Books(stack.dsn)
-        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-            yield Scene(stack, api, books, history)
-        books.close()
+    with own_scene(durable=False) as found:
+        yield found
 
 
 @pytest.mark.parametrize("point", RECREATION_POINTS)
