@@ -70,6 +70,20 @@ def _list(name: str, of: Any) -> Column[Any]:
     return Column(name, ARRAY(of), nullable=False, server_default=text("'{}'"))
 
 
+def _seats() -> list[Column[Any]]:
+    """Element i of each list is about seat i."""
+    return [
+        _list("pod_sets", Text),
+        _list("ordinals", Integer),
+        _list("nodes", Text),
+        _list("flavors", Text),
+        #: Index into ``shapes``.
+        _list("shape_of", SmallInteger),
+        #: What a seat of each shape takes: [{resource: amount}].
+        Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    ]
+
+
 #: Tables of which there is one part a month, by the column that decides; each has a DEFAULT part as well.
 PARTITIONED: Final = {"postings": "posted_at", "decisions": "decided_at", "ended_workloads": "ended_at"}
 
@@ -289,15 +303,7 @@ admissions: Final = Table(
     Column("closed_at", DateTime(timezone=True)),
     #: Of leadership.
     _number("term"),
-    # Seats: element i of each list is about seat i.
-    _list("pod_sets", Text),
-    _list("ordinals", Integer),
-    _list("nodes", Text),
-    _list("flavors", Text),
-    #: Index into ``shapes``.
-    _list("shape_of", SmallInteger),
-    #: What a seat of each shape takes: [{resource: amount}].
-    Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    *_seats(),
     #: Indices of seats that are given back.
     _list("ended", Integer),
     # Pods that ran before they were in the books: pod i has seat i of ``adopted_seats``.
@@ -347,13 +353,7 @@ claims: Final = Table(
     _number("until"),
     #: Ids of admissions.
     _list("victims", BigInteger),
-    # Seats, as in ``admissions``.
-    _list("pod_sets", Text),
-    _list("ordinals", Integer),
-    _list("nodes", Text),
-    _list("flavors", Text),
-    _list("shape_of", SmallInteger),
-    Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    *_seats(),
 )
 
 reasons: Final = Table(
