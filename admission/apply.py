@@ -52,8 +52,11 @@ async def apply(
     reasons: Reasons,
     admissions: Mapping[AdmissionId, Admission],
     pause: Callable[[str], None] = lambda point: None,
+    users: Mapping[WorkloadKey, str] = ledger.NOBODY,
 ) -> Applied:
     """Commit a plan. ``admissions`` are those it was decided on; ``pause`` is told when seats are given back.
+
+    ``users``: who asked for what the plan gives.
 
     Raises Fenced (the term is over, or somebody else wrote: read the world again), OutcomeUnknown,
     DatabaseError.
@@ -66,8 +69,8 @@ async def apply(
             pause("freeing")
         if plan.starts:
             await ledger.start(tx, entry, plan.starts)
-        adopted = await ledger.adopt(tx, entry, plan.adopts) if plan.adopts else []
-        verdict = await ledger.admit(tx, entry, plan.admits) if plan.admits else None
+        adopted = await ledger.adopt(tx, entry, plan.adopts, users) if plan.adopts else []
+        verdict = await ledger.admit(tx, entry, plan.admits, users) if plan.admits else None
         evicted = await ledger.evict(tx, entry, plan.evicts) if plan.evicts else frozenset()
         await ledger.drop_claims(tx, entry, plan.dropped)
         await ledger.claim(tx, entry, plan.claims)
@@ -86,9 +89,9 @@ async def apply(
     admitted = tuple((accepted[index], plan.admits[index]) for index in sorted(accepted))
     adoptions = tuple(zip(adopted, plan.adopts, strict=True))
     for id_, admit in admitted:
-        now_open[id_] = _opened(id_, admit, plan.now)
+        now_open[id_] = _opened(id_, admit, plan.now, users)
     for id_, adopt in adoptions:
-        opened = _opened(id_, adopt.admit, plan.now)
+        opened = _opened(id_, adopt.admit, plan.now, users)
         now_open[id_] = replace(opened, adopted=dict(adopt.pods), started=True)
     return Applied(
         ledger_seq=entry.seq,
@@ -104,7 +107,7 @@ async def apply(
     )
 
 
-def _opened(id_: AdmissionId, admit: Admit, now: int) -> Admission:
+def _opened(id_: AdmissionId, admit: Admit, now: int, users: Mapping[WorkloadKey, str]) -> Admission:
     return Admission(
         id=id_,
         workload=admit.workload,
@@ -115,6 +118,7 @@ def _opened(id_: AdmissionId, admit: Admit, now: int) -> Admission:
         seats=admit.seats,
         opened_at=now,
         generation=admit.generation,
+        user=users.get(admit.workload, ""),
     )
 
 

@@ -17,7 +17,7 @@ from admission.telling import Telling, Told, counts
 from admission.world import World
 from queues.displacement import Displacement
 from queues.quota import ROOT, Account, QueueTree
-from queues.sql import views
+from queues.sql import bygone, views
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.usage import Usage
@@ -135,6 +135,8 @@ class Cycle:
         world.observe(changes)
         if world.holdings.unasked:
             await recall(self._database, world)
+        if world.retrospect.stale:
+            await look_back(self._database, world, now)
         world.refresh(now)
         if await self._save(self._database, self._term, world):
             self._pause("intake-committed")
@@ -156,7 +158,11 @@ class Cycle:
         reasons = self._changed_reasons(plan, snapshot.pending)
         applied = None
         if plan.changes_ledger() or reasons:
-            applied = await apply(self._database, self._term, plan, reasons, snapshot.admissions, self._pause)
+            given = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
+            users = {admit.workload: world.user_of(admit.workload) for admit in given}
+            applied = await apply(
+                self._database, self._term, plan, reasons, snapshot.admissions, self._pause, users
+            )
         world.news = False
         self._told = self._telling.told
         waits = self._waits(snapshot, applied, plan)
@@ -203,6 +209,7 @@ class Cycle:
         """The world after the commit."""
         world = self.world
         world.ledger_seq = applied.ledger_seq
+        world.retrospect.post(applied.admissions, world.admissions, plan.now)
         world.put_admissions(applied.admissions)
         for key in applied.unclaimed:
             world.claims.pop(key, None)
@@ -275,6 +282,15 @@ class Cycle:
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
         )
+
+
+async def look_back(database: Database, world: World, now: int) -> None:
+    """Ask the ledger what was used in the past, if half-lives are other ones than before. Raises DatabaseError."""
+    wanted = world.retrospect.unread({name: fact.queue for name, fact in world.queues.items()})
+    if wanted is None:
+        return
+    async with database.transaction() as tx:
+        world.retrospect.begin(wanted, await bygone.past_use(tx, wanted, now), now)
 
 
 def _note_displacements(world: World, applied: Applied, now: int) -> None:

@@ -33,6 +33,7 @@ from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
 from admission.recreations import Recreations
 from admission.refusals import Refusals
 from admission.remembered import LedgerRows, Unsaved
+from admission.retrospect import Retrospect
 from admission.showing import Showing
 from admission.stock import Stock
 from queues.quota import QueueTree
@@ -59,6 +60,7 @@ class World:
         #: Nodes that refused pods of a gang a moment ago.
         self.refusals = Refusals()
         self.recreations = Recreations(rows.recreations)
+        self.retrospect = Retrospect()
         self.unsaved = Unsaved()
         self.jobs: dict[str, JobState] = dict(rows.jobs)
         self.partings = Partings(self.members, self.jobs, rows.outcomes, self.unsaved.outcomes)
@@ -196,7 +198,7 @@ class World:
         if fact is not None:
             self.queues[name] = fact
         self.unsaved.queues[name] = fact
-        self.news = True
+        self.news = self.retrospect.stale = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -374,7 +376,13 @@ class World:
             claims=dict(self.claims),
             budgets=self.budgets.all(),
             typical=self.stock.demand.typical(),
+            past_use=self.retrospect.freeze(now),
         )
+
+    def user_of(self, key: WorkloadKey) -> str:
+        """Who asked for a workload; "": unknown."""
+        portrait = self.portraits.get(key)
+        return portrait.workload.user if portrait is not None else ""
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

@@ -24,6 +24,7 @@ def _stamp(entry: Entry) -> dict[str, Any]:
 _LINES = GivenWide(
     kind=TEXT,
     admission=NUMBER,
+    username=TEXT,
     debit=TEXT,
     credit=TEXT,
     flavors=TEXTS,
@@ -39,11 +40,11 @@ async def post(
     tx: AsyncConnection,
     entry: Entry,
     kind: str,
-    moves: Sequence[tuple[AdmissionId, QueueName, Sequence[Seat]]],
+    moves: Sequence[tuple[AdmissionId, QueueName, str, Sequence[Seat]]],
 ) -> None:
-    """Double entry: the queue takes from the pool, or (``free``) the pool takes back."""
+    """Double entry: the queue takes from the pool, or (``free``) the pool takes back. For each: who asked."""
     lines = []
-    for id_, queue, seats in moves:
+    for id_, queue, user, seats in moves:
         amounts = flavored(seats)
         account = f"queue/{queue}"
         debit, credit = ("pool", account) if kind == "free" else (account, "pool")
@@ -51,6 +52,7 @@ async def post(
             {
                 "kind": kind,
                 "admission": id_,
+                "username": user,
                 "debit": debit,
                 "credit": credit,
                 "flavors": [flavor for flavor, _ in amounts],

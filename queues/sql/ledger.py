@@ -5,6 +5,8 @@ it. Frees come before increases, so that a plan may give away what it gets back.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from sqlalchemy import and_, bindparam, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -74,6 +76,10 @@ __all__ = [
 ]
 
 
+#: Who asked for what a workload gets.
+Users = Mapping[WorkloadKey, str]
+NOBODY: Final[Users] = MappingProxyType({})
+
 _FENCE = (
     update(leases)
     .where(
@@ -116,20 +122,20 @@ async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> 
         asked[row.admission] = asked.get(row.admission, frozenset()) | row.seats
     ending: dict[AdmissionId, frozenset[int]] = {}
     closed: set[AdmissionId] = set()
-    moves: list[tuple[AdmissionId, QueueName, list[Seat]]] = []
+    moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
     kept: list[tuple[AdmissionId, list[int], bool]] = []
-    for id_, queue, ended, seats in await held_seats(tx, sorted(asked)):
+    for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
         now_ended = asked[id_] & frozenset(range(len(seats))) - ended
         everything = len(ended) + len(now_ended) == len(seats)
         if not now_ended and not everything:
             continue
-        moves.append((id_, queue, [seats[index] for index in sorted(now_ended)]))
+        moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
         kept.append((id_, sorted(ended | now_ended), everything))
         ending[id_] = now_ended
         if everything:
             closed.add(id_)
     if kept:
-        books_of = [Posting.of(queue, seats, sign=-1) for _, queue, seats in moves]
+        books_of = [Posting.of(queue, seats, sign=-1) for _, queue, _, seats in moves]
         books = await open_books(tx, books_of)
         for posting in books_of:
             books.post(posting)
@@ -158,7 +164,9 @@ async def _store_ended(
     await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
 
 
-async def adopt(tx: AsyncConnection, entry: Entry, rows: Sequence[Found]) -> list[AdmissionId]:
+async def adopt(
+    tx: AsyncConnection, entry: Entry, rows: Sequence[Found], users: Users = NOBODY
+) -> list[AdmissionId]:
     """Take running pods into the books, whatever the limits say. Ids in the order given."""
     if not rows:
         return []
@@ -168,13 +176,13 @@ async def adopt(tx: AsyncConnection, entry: Entry, rows: Sequence[Found]) -> lis
     for posting in each:
         books.post(posting)
     await store_books(tx, books, checked=False)
-    ids = await _open(tx, entry, wanted, [row.pods for row in rows])
-    await post(tx, entry, "adopt", _with_seats(ids, wanted))
+    ids = await _open(tx, entry, wanted, [row.pods for row in rows], users)
+    await post(tx, entry, "adopt", _with_seats(ids, wanted, users))
     return ids
 
 
-async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted]) -> Verdict:
-    """Give seats, gang by gang in the order given.
+async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], users: Users = NOBODY) -> Verdict:
+    """Give seats, gang by gang in the order given. ``users``: who asked, as far as it is known.
 
     A gang that would break a limit, has left, or has a seat twice is dropped whole; the others stand.
     """
@@ -196,8 +204,8 @@ async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted]) -> Ve
             held.update((seat.pod_set, seat.ordinal) for seat in row.seats)
     await store_books(tx, books, checked=True)
     admitted = [rows[index] for index in accepted]
-    ids = await _open(tx, entry, admitted, [{} for _ in admitted])
-    await post(tx, entry, "admit", _with_seats(ids, admitted))
+    ids = await _open(tx, entry, admitted, [{} for _ in admitted], users)
+    await post(tx, entry, "admit", _with_seats(ids, admitted, users))
     return Verdict(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
 
 
@@ -253,6 +261,7 @@ _NEW = GivenWide(
     queue=TEXT,
     priority=NUMBER,
     generation=TEXT,
+    username=TEXT,
     started=FLAG,
     adopted_pods=TEXTS,
     adopted_seats=INTEGERS,
@@ -277,7 +286,11 @@ _OPEN = (
 
 
 async def _open(
-    tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], pods: Sequence[Mapping[str, int]]
+    tx: AsyncConnection,
+    entry: Entry,
+    rows: Sequence[Wanted],
+    pods: Sequence[Mapping[str, int]],
+    users: Users,
 ) -> list[AdmissionId]:
     if not rows:
         return []
@@ -291,6 +304,7 @@ async def _open(
             "queue": row.queue,
             "priority": row.priority,
             "generation": row.generation,
+            "username": users.get(row.workload, ""),
             "started": bool(adopted),
             "adopted_pods": list(adopted),
             "adopted_seats": list(adopted.values()),
@@ -305,9 +319,11 @@ async def _open(
 
 
 def _with_seats(
-    ids: Sequence[AdmissionId], rows: Sequence[Wanted]
-) -> list[tuple[AdmissionId, QueueName, Sequence[Seat]]]:
-    return [(id_, row.queue, row.seats) for id_, row in zip(ids, rows, strict=True)]
+    ids: Sequence[AdmissionId], rows: Sequence[Wanted], users: Users
+) -> list[tuple[AdmissionId, QueueName, str, Sequence[Seat]]]:
+    return [
+        (id_, row.queue, users.get(row.workload, ""), row.seats) for id_, row in zip(ids, rows, strict=True)
+    ]
 
 
 _STARTED = Given(id=NUMBER)

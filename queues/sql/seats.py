@@ -56,10 +56,10 @@ SEAT_COLUMNS = (
 
 async def held_seats(
     tx: AsyncConnection, ids: Sequence[AdmissionId]
-) -> list[tuple[AdmissionId, QueueName, frozenset[int], tuple[Seat, ...]]]:
-    """Lock admissions that are not closed: id, queue, indices ended, all seats."""
+) -> list[tuple[AdmissionId, QueueName, str, frozenset[int], tuple[Seat, ...]]]:
+    """Lock admissions that are not closed: id, queue, user, indices ended, all seats."""
     rows = await tx.execute(
-        select(admissions.c.id, admissions.c.queue, admissions.c.ended, *SEAT_COLUMNS)
+        select(admissions.c.id, admissions.c.queue, admissions.c.username, admissions.c.ended, *SEAT_COLUMNS)
         .where(
             admissions.c.id == func.any(bindparam(None, list(ids), type_=ARRAY(BigInteger))),
             admissions.c.state != "closed",
@@ -67,4 +67,6 @@ async def held_seats(
         .order_by(admissions.c.id)
         .with_for_update()
     )
-    return [(id_, queue, frozenset(ended), from_columns(*seats)) for id_, queue, ended, *seats in rows]
+    return [
+        (id_, queue, user, frozenset(ended), from_columns(*seats)) for id_, queue, user, ended, *seats in rows
+    ]

@@ -295,6 +295,8 @@ admissions: Final = Table(
     _number("priority"),
     #: Of the workload as it was admitted.
     _text("generation"),
+    #: Who asked; "": unknown.
+    _text("username", server_default=text("''")),
     #: open | evicting | closed
     _text("state", server_default=text("'open'")),
     #: Every seat has had a bound pod.
@@ -389,6 +391,8 @@ postings: Final = Table(
     #: admit | adopt | free
     _text("kind"),
     _number("admission"),
+    #: Who asked; "": unknown.
+    _text("username", server_default=text("''")),
     # Double entry: what the debit account takes, the credit account gives. 'queue/<name>' or 'pool'.
     _text("debit"),
     _text("credit"),

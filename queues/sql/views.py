@@ -174,6 +174,7 @@ async def _admissions(
             admissions.c.queue,
             admissions.c.priority,
             admissions.c.generation,
+            admissions.c.username,
             admissions.c.state,
             admissions.c.started,
             admissions.c.opened_at,
@@ -211,6 +212,7 @@ async def _admissions(
                 adopted=adopted or None,
                 opened_at=_seconds(row.opened_at),
                 generation=row.generation,
+                user=row.username,
             )
         )
         if row.evicted_at is not None:

@@ -1,0 +1,49 @@
+"""What was used in the past, as far as the policies of queues make it count. Part of the world.
+
+Read from the postings of the ledger when a term begins and when half-lives change; every plan that is applied then
+adds what the ledger posts for it. Both give the same, to the last digit (``queues.past_use``).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from queues.past_use import Holder, Memories, PastUse, Sums, half_lives
+from queues.quota import Queue
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import Admission, AdmissionId, QueueName
+
+
+class Retrospect:
+    """Empty, and no work, as long as no queue has ``usageHalfLife``."""
+
+    def __init__(self) -> None:
+        #: Queues have changed: somebody has to ask which half-lives there are.
+        self.stale = False
+        self._memories = Memories()
+
+    def unread(self, queues: Mapping[QueueName, Queue]) -> Mapping[QueueName, frozenset[int]] | None:
+        """By which half-lives the ledger has to be read anew; None: what is known is of the right ones."""
+        wanted = half_lives(queues)
+        if wanted == self._memories.half_lives:
+            self.stale = False
+            return None
+        return wanted
+
+    def begin(
+        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[Holder, Sums], now: int
+    ) -> None:
+        """What the ledger says (``queues.sql.bygone``)."""
+        self._memories.begin(half_lives, rows, now)
+        self.stale = False
+
+    def post(self, changed: Iterable[Admission], known: Mapping[AdmissionId, Admission], at: int) -> None:
+        """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
+        for admission in changed if self._memories.half_lives else ():
+            before = known.get(admission.id)
+            amounts = accounts(seats_by_flavor(admission.holding()))
+            for account, units in accounts(seats_by_flavor(before.holding() if before else ())).items():
+                amounts[account] = amounts.get(account, 0) - units
+            self._memories.post(admission.queue, admission.user, amounts, at)
+
+    def freeze(self, now: int) -> PastUse:
+        """For the snapshot."""
+        return self._memories.freeze(now)

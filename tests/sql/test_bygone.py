@@ -1,0 +1,143 @@
+"""What was used in the past is read from the postings, and is the same as having followed them one by one."""
+
+import random
+from collections.abc import Mapping
+
+from sqlalchemy import text
+
+from queues.past_use import HORIZON, Holder, Memories
+from queues.quota import Account
+from queues.resources import Resources
+from queues.sql import ledger
+from queues.sql.bygone import past_use
+from queues.sql.database import Database
+from queues.sql.records import NodeLimit
+from queues.usage import accounts, seats_by_flavor
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, Seat
+from tests.sql.stage import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
+
+A, B = QueueName("a"), QueueName("b")
+HALF_LIFE = 604_800
+
+
+def wanted(name: str, into: QueueName, seats: tuple[Seat, ...]) -> Gang:
+    return Gang(workload=key(name), name=name, queue=into, seats=seats)
+
+
+def seat(takes: Mapping[str, int], ordinal: int = 0, flavor: str = "") -> Seat:
+    return Seat(
+        pod_set="main",
+        ordinal=ordinal,
+        node=NodeName("n2" if flavor else "n1"),
+        flavor=FlavorName(flavor),
+        takes=Resources(dict(takes)),
+    )
+
+
+class Followed:
+    """A ledger, and memories that hear of every posting."""
+
+    def __init__(self, stage: Stage, half_lives: Mapping[QueueName, frozenset[int]], began: int) -> None:
+        self.stage, self.half_lives = stage, half_lives
+        self.memories = Memories()
+        self.memories.begin(half_lives, {}, began)
+        self.held: dict[AdmissionId, tuple[QueueName, str, tuple[Seat, ...]]] = {}
+
+    async def take(
+        self, name: str, into: QueueName, user: str, seats: tuple[Seat, ...], at: int
+    ) -> AdmissionId:
+        stage, row = self.stage, wanted(name, into, seats)
+        async with stage.muster.transaction() as tx:
+            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
+            verdict = await ledger.admit(tx, entry, [row], {row.workload: user})
+        stage.seq = entry.seq
+        self.memories.post(into, user, accounts(seats_by_flavor(seats)), at)
+        self.held[verdict.accepted[0]] = (into, user, seats)
+        return verdict.accepted[0]
+
+    async def give_back(self, id_: AdmissionId, indices: frozenset[int], at: int) -> None:
+        stage, (queue_, user, seats) = self.stage, self.held[id_]
+        async with stage.muster.transaction() as tx:
+            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
+            freed = await ledger.free(tx, entry, [Back(admission=id_, seats=indices)])
+        stage.seq = entry.seq
+        gone = [seats[index] for index in freed.seats.get(id_, ())]
+        amounts = accounts(seats_by_flavor(gone))
+        self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)
+
+    async def read(self, now: int) -> dict[Holder, dict[Account, dict[int, int]]]:
+        async with self.stage.muster.transaction() as tx:
+            return await past_use(tx, self.half_lives, now)
+
+
+async def stage_of(muster: Database, *names: str) -> Stage:
+    stage = await Stage.set(muster, [queue("a"), queue("b")], {}, names)
+    offered = Resources({GPU: 1000, "cpu": 10**12, "memory": 10**18})
+    await stage.nodes(n1=NodeLimit(limits=offered), n2=NodeLimit(limits=offered, flavor=FlavorName("h100")))
+    return stage
+
+
+async def test_a_new_leader_reads_what_the_old_one_remembered(muster: Database) -> None:
+    chance = random.Random(7)
+    names = [f"j{number}" for number in range(40)]
+    fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
+    stage = await stage_of(muster, *names)
+    followed = Followed(stage, fading, NOW)
+    now, ids = NOW, []
+    for name in names:
+        now += chance.randrange(40_000)
+        count = chance.randrange(1, 4)
+        seats = tuple(
+            seat({"cpu": chance.randrange(10**9), "memory": 10**15}, number, chance.choice(["", "h100"]))
+            for number in range(count)
+        )
+        user = chance.choice(["ann", "bob", ""])
+        ids.append(await followed.take(name, chance.choice([A, B]), user, seats, now))
+        for _ in range(2):
+            some = frozenset(chance.sample(range(3), chance.randrange(4)))
+            await followed.give_back(chance.choice(ids), some & {0, 1, 2}, now + chance.randrange(5))
+        now += 5
+
+        assert await followed.read(now) == followed.memories.freeze(now).rows
+
+    assert {holder.half_life for holder in await followed.read(now)} == {HALF_LIFE, 3601}
+    assert await followed.read(now + (HORIZON + 1) * HALF_LIFE) == {}
+
+
+async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> None:
+    stage = await stage_of(muster, "j1")
+    row = wanted("j1", A, (seat({GPU: 2}, flavor="h100"),))
+    async with muster.transaction() as tx:
+        entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=NOW)
+        await ledger.adopt(tx, entry, [Running(admit=row, pods={"p0": 0})], {row.workload: "ann"})
+
+    async with muster.transaction() as tx:
+        rows = await past_use(tx, {A: frozenset({HALF_LIFE})}, NOW)
+
+    assert rows.keys() == {Holder(A, "ann", HALF_LIFE)}
+    (sums,) = rows.values()
+    assert sums.keys() == {GPUS, Account(FlavorName("h100"), GPU)}
+    assert sums[GPUS] == sums[Account(FlavorName("h100"), GPU)]
+
+
+async def test_queues_without_a_half_life_are_not_read(muster: Database) -> None:
+    stage = await stage_of(muster, "j1", "j2")
+    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    await followed.take("j1", A, "ann", (seat({GPU: 2}),), NOW)
+    await followed.take("j2", B, "ann", (seat({GPU: 2}),), NOW)
+
+    assert (await followed.read(NOW)).keys() == {Holder(A, "ann", HALF_LIFE)}
+    assert await Followed(stage, {}, NOW).read(NOW) == {}
+
+
+async def test_postings_from_before_users_were_noted_count_for_the_queue(muster: Database) -> None:
+    stage = await stage_of(muster, "j1")
+    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    await followed.take("j1", A, "ann", (seat({"cpu": 5}),), NOW)
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE postings SET username = DEFAULT"))
+
+    rows = await followed.read(NOW)
+
+    assert rows.keys() == {Holder(A, "", HALF_LIFE)}
+    assert rows[Holder(A, "", HALF_LIFE)].keys() == {Account(NO_FLAVOR, "cpu")}
