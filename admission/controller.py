@@ -19,9 +19,9 @@ from admission.kube.webhook_configuration import Callee
 from admission.leader import Leadership, Mandate, Patience
 from admission.logs import about
 from admission.metrics import Metrics, Watching
-from admission.portrait import Patience as WorldPatience
 from admission.saved import save
 from admission.settings import Settings
+from admission.sight import Patience as WorldPatience
 from admission.term import Lead, Means
 from admission.web import app as web
 from admission.web.bodies import Outlook

@@ -29,8 +29,8 @@ from admission.kube.recreate import Recreate
 from admission.kube.release import Release
 from admission.kube.twins import ClassFact, Twins
 from admission.leader import Mandate
-from admission.portrait import Patience
 from admission.remembered import LedgerRows, Outcomes
+from admission.sight import Patience
 from admission.statuses import Statuses
 from admission.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable

@@ -29,12 +29,13 @@ from admission.holdings import Holdings
 from admission.jobs.lifecycle import JobState
 from admission.members import Members
 from admission.partings import Partings, following
-from admission.portrait import Patience, Portrait, Sight, portray, unportrayed
+from admission.portrait import Portrait, portray, unportrayed
 from admission.recreations import Recreations
 from admission.refusals import Refusals
 from admission.remembered import LedgerRows, Unsaved
 from admission.retrospect import Retrospect
 from admission.showing import Showing
+from admission.sight import Patience, Sight
 from admission.stock import Stock
 from queues.quota import QueueTree
 from queues.workload import (

@@ -10,8 +10,8 @@ from admission.kube import alarms
 from admission.kube.client import Client
 from admission.kube.recreate import Recreate
 from admission.pinning import pinned
-from admission.portrait import Patience
 from admission.remembered import LedgerRows
+from admission.sight import Patience
 from admission.world import World
 from queues.errors import ApiUnavailable, Fenced, Refused
 from queues.recreation import Recreation

@@ -23,7 +23,7 @@ from admission.kube import intake
 from admission.kube.client import Client
 from admission.kube.recreate import Recreate, Step
 from admission.orders import Order, orders_for
-from admission.portrait import Patience
+from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused

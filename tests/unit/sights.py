@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
-from admission.portrait import Patience, Portrait, Sight, portray
+from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
+from admission.sight import Patience, Sight
 from admission.world import World
 from queues.quota import Queue
 from queues.resources import GPU, Resources

@@ -12,7 +12,7 @@ from admission.cycle import Cycle, TurnReport
 from admission.engine.plan import Admit, Plan
 from admission.facts import Change, Fact
 from admission.kube import intake
-from admission.portrait import Patience
+from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.world import World
 from queues.errors import Fenced

@@ -7,8 +7,9 @@ import pytest
 
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
 from admission.jobs.lifecycle import JobState, Phase
-from admission.portrait import Patience, Portrait, Sight, portray
+from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
+from admission.sight import Patience, Sight
 from admission.world import World
 from queues.resources import GPU, Resources
 from queues.workload import (

@@ -1,0 +1,65 @@
+"""All that is known about one workload, as it is looked at: from the cluster, the ledger and the last minutes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admission.facts import PodFact, PodPhase, WorkloadFact
+from queues.recreation import Recreation
+from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
+
+#: Where Volcano puts what names no queue.
+DEFAULT_QUEUE = QueueName("default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait before drawing conclusions. Seconds."""
+
+    #: A refusal by the stock scheduler counts after this.
+    refusal_grace: int = 10
+    #: A gang that went back whole waits this long, doubled each time …
+    backoff: int = 10
+    #: … up to this.
+    backoff_limit: int = 600
+
+    @property
+    def detour(self) -> int:
+        """Nodes that refused a gang are left out for so long after its pause: as long as it takes to notice again."""
+        return 3 * self.refusal_grace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """All that is known about one workload."""
+
+    key: WorkloadKey
+    #: None: the object is gone, or it is a bare pod.
+    fact: WorkloadFact | None
+    #: Its pods, by name.
+    pods: Sequence[PodFact]
+    #: Its admissions that are not closed, oldest first.
+    admissions: Sequence[Admission]
+    #: None: not numbered yet.
+    arrival: int | None
+    #: Terminal outcomes of a Volcano Job's seats.
+    outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
+    #: A Volcano Job that reached a final phase.
+    job_over: bool = False
+    #: Not before (seconds since the epoch), rollbacks so far.
+    backoff: tuple[int, int] = (0, 0)
+    #: Evictions for others so far, second of the last.
+    setback: tuple[int, int] = (0, 0)
+    #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
+    left_at: int = 0
+    #: Nodes of its seats on which a pod that is not there yet can no longer start …
+    dead_nodes: frozenset[NodeName] = frozenset()
+    #: … among them those that are well, but others have taken the room.
+    taken_nodes: frozenset[NodeName] = frozenset()
+    #: Nodes that refused its pods a moment ago: it is not to be seated there.
+    refusing_nodes: frozenset[NodeName] = frozenset()
+    #: Pods are being created right now: a missing pod means nothing yet.
+    busy: bool = False
+    #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
+    closed: frozenset[AdmissionId] = frozenset()
+    #: Pods of it that were taken back, or are about to be, and are to be made again.
+    recreations: tuple[Recreation, ...] = ()
