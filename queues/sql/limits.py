@@ -1,32 +1,22 @@
-"""What queues and nodes may give: versions, limits, and the balances that follow from the tree's shape.
+"""What queues may give: versions, limits, and the balances that follow from the tree's shape.
 
 Part of ``observed``: only intake writes here, by way of it.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import bindparam, delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota import ROOT, Account, Limits, Queue, QueueTree
+from queues.quota import ROOT, Limits, Queue, QueueTree
 from queues.resources import Resources
 from queues.sql.books import Move, QueueAccount, balance_all
-from queues.sql.given import FLAG, JSON, NUMBER, TEXT, TEXTS, Given, GivenWide, bounded, names
+from queues.sql.given import FLAG, JSON, NUMBER, TEXT, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
-from queues.sql.records import NodeLimit, QueueVersion
-from queues.sql.tables import (
-    capacity,
-    node_balances,
-    node_limits,
-    nodes,
-    queue_balances,
-    queue_limits,
-    queue_versions,
-    queues,
-)
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
+from queues.sql.records import QueueVersion
+from queues.sql.tables import queue_balances, queue_limits, queue_versions, queues
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
 async def record_queues(
@@ -315,115 +305,3 @@ async def _store_balances(
     ]
     if moved:
         await tx.execute(_STORE_BALANCES, _TOTALS.rows(moved))
-
-
-async def record_node_limits(
-    tx: AsyncConnection,
-    term: Term,
-    changed: Mapping[NodeName, NodeLimit],
-    removed: Collection[NodeName] = (),
-) -> None:
-    """Store what nodes offer; the sum over usable ones bounds ``root``.
-
-    A node that is removed while something is held on it stays, unusable, until nothing is. Raises Fenced.
-    """
-    await check_term(tx, term)
-    gone = sorted(set(removed) - changed.keys())
-    touched = sorted({*changed, *gone})
-    if not touched:
-        return
-    before = await _offered(tx, touched)
-    await _store_nodes(tx, changed)
-    await _forget_nodes(tx, gone)
-    await _store_node_limits(tx, changed, touched)
-    after: Counter[Account] = Counter()
-    for node in changed.values():
-        if node.usable:
-            for resource, units in node.limits.items():
-                for flavor in {NO_FLAVOR, node.flavor}:
-                    after[Account(flavor, resource)] += max(0, units)
-    after.subtract(before)
-    await _add_capacity(tx, after)
-
-
-async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[Account]:
-    rows = await tx.execute(
-        select(nodes.c.flavor, node_limits.c.resource, func.greatest(node_limits.c.amount, 0))
-        .join(node_limits, node_limits.c.node == nodes.c.name)
-        .where(nodes.c.name == func.any(names(touched)), nodes.c.usable)
-    )
-    offered: Counter[Account] = Counter()
-    for own_flavor, resource, units in rows:
-        for flavor in {NO_FLAVOR, own_flavor}:
-            offered[Account(flavor, resource)] += units
-    return offered
-
-
-_NODES = Given(name=TEXT, flavor=TEXT, usable=FLAG)
-_nodes = insert(nodes).from_select(_NODES.c.keys(), select(*_NODES.c))
-_STORE_NODES = _nodes.on_conflict_do_update(
-    index_elements=[nodes.c.name],
-    set_={"flavor": _nodes.excluded.flavor, "usable": _nodes.excluded.usable},
-    where=tuple_(nodes.c.flavor, nodes.c.usable).is_distinct_from(
-        tuple_(_nodes.excluded.flavor, _nodes.excluded.usable)
-    ),
-)
-
-
-async def _store_nodes(tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit]) -> None:
-    if changed:
-        rows = [(name, node.flavor, node.usable) for name, node in sorted(changed.items())]
-        await tx.execute(_STORE_NODES, _NODES.rows(rows))
-
-
-async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
-    if not gone:
-        return
-    named = nodes.c.name == func.any(names(gone))
-    held = exists().where(node_balances.c.node == nodes.c.name, node_balances.c.used > 0)
-    await tx.execute(update(nodes).where(named, held).values(usable=False))
-    await tx.execute(delete(nodes).where(named, ~held))
-    await tx.execute(
-        delete(node_balances).where(node_balances.c.node == func.any(names(gone)), node_balances.c.used == 0)
-    )
-
-
-_ROOM = Given(node=TEXT, resource=TEXT, amount=NUMBER)
-_FORGET_ROOM = delete(node_limits).where(
-    node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
-    ~exists().where(node_limits.c.node == _ROOM.c.node, node_limits.c.resource == _ROOM.c.resource),
-)
-_room = insert(node_limits).from_select(_ROOM.c.keys(), select(*_ROOM.c))
-_STORE_ROOM = _room.on_conflict_do_update(
-    index_elements=list(node_limits.primary_key),
-    set_={"amount": _room.excluded.amount},
-    where=node_limits.c.amount != _room.excluded.amount,
-)
-
-
-async def _store_node_limits(
-    tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit], touched: Sequence[NodeName]
-) -> None:
-    room = _ROOM.rows(
-        [
-            (name, resource, bounded(units))
-            for name, node in sorted(changed.items())
-            for resource, units in sorted(node.limits.items())
-        ]
-    )
-    await tx.execute(_FORGET_ROOM, room | {"touched": touched})
-    await tx.execute(_STORE_ROOM, room)
-
-
-_MORE = Given(flavor=TEXT, resource=TEXT, amount=NUMBER)
-_more = insert(capacity).from_select(_MORE.c.keys(), select(*_MORE.c))
-_ADD_CAPACITY = _more.on_conflict_do_update(
-    index_elements=list(capacity.primary_key),
-    set_={"amount": capacity.c.amount + _more.excluded.amount},
-)
-
-
-async def _add_capacity(tx: AsyncConnection, difference: Mapping[Account, int]) -> None:
-    moved = [(*account, units) for account, units in sorted(difference.items()) if units]
-    if moved:
-        await tx.execute(_ADD_CAPACITY, _MORE.rows(moved))

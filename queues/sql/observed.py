@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.recreation import Recreation
 from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
-from queues.sql.limits import record_node_limits, record_queues
+from queues.sql.limits import record_queues
+from queues.sql.offers import record_node_limits
 from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
