@@ -15,7 +15,8 @@ from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState
 from admission.jobs.work import companions_of
 from admission.kube.client import Client
-from admission.kube.status import WAIT, Events, Status
+from admission.kube.events import WAIT, Events
+from admission.kube.status import Status
 from admission.portrait import Portrait
 from admission.status import (
     JobStatusFacts,

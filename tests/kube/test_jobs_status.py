@@ -12,7 +12,9 @@ import pytest
 from admission.engine.plan import Reason
 from admission.jobs.lifecycle import JobState, JobView, advance
 from admission.kube.client import Client
-from admission.kube.status import BUSY_LOOK, COALESCE, Events, Status
+from admission.kube.events import Events
+from admission.kube.pace import BUSY_LOOK
+from admission.kube.status import COALESCE, Status
 from admission.status import (
     JobStatusFacts,
     Note,

@@ -6,7 +6,8 @@ from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState, JobView, Phase, advance
 from admission.jobs.work import companions_of
-from admission.kube.status import WAIT, Events, StatusCounts, event
+from admission.kube.events import WAIT, Events, event
+from admission.kube.pace import StatusCounts
 from admission.status import (
     Condition,
     JobStatusFacts,
