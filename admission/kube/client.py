@@ -5,28 +5,20 @@ so that who wrote knows. Errors are those of queues.errors, with the server's ow
 """
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, Self
 
 import aiohttp
 import msgspec
 
+from admission.kube.api_errors import pause_before_retry, refuse, told, unavailable
 from admission.kube.credentials import Credentials
-from queues.errors import (
-    ApiError,
-    ApiUnavailable,
-    Conflict,
-    Gone,
-    NotFound,
-    Refused,
-    TooManyRequests,
-)
+from queues.errors import ApiError
 
 PatchKind = Literal["merge", "json", "apply", "strategic"]
 
@@ -44,21 +36,6 @@ _LONGEST_PAUSE: Final = 5.0
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 #: No object of the API server comes near it (etcd takes 1.5 MiB); a longer line is not a watch event.
 LONGEST_LINE: Final = 64 * 1024 * 1024
-
-
-class _StatusDetails(msgspec.Struct, gc=False):
-    retryAfterSeconds: int = 0  # noqa: N815
-
-
-class _Status(msgspec.Struct, gc=False):
-    """What the API server says when it refuses: metav1.Status."""
-
-    message: str = ""
-    reason: str = ""
-    details: _StatusDetails | None = None
-
-
-_STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def default_user_agent() -> str:
@@ -226,7 +203,7 @@ class Client:
                 if answer.status == 401:
                     await self._credentials.authorization(rejected=True)
                 if answer.status >= 400:
-                    _refuse("WATCH", path, answer, await answer.read())
+                    refuse("WATCH", path, answer, await answer.read())
                 try:
                     rest = bytearray()
                     async for chunk in answer.content.iter_any():
@@ -234,17 +211,17 @@ class Client:
                         if lines:
                             yield lines
                         if len(rest) > LONGEST_LINE:
-                            raise _unavailable("WATCH", path, f"a line of more than {LONGEST_LINE} bytes")
+                            raise unavailable("WATCH", path, f"a line of more than {LONGEST_LINE} bytes")
                 finally:
                     # A watch that is left is cut off; TLS would wait for the server's farewell.
                     if answer.connection is not None and answer.connection.transport is not None:
                         answer.connection.transport.abort()
         except TimeoutError as error:
             self.counts["WATCH", resource, 0] += 1
-            raise _unavailable("WATCH", path, f"nothing heard for {silence:g} s") from error
+            raise unavailable("WATCH", path, f"nothing heard for {silence:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             self.counts["WATCH", resource, 0] += 1
-            raise _unavailable("WATCH", path, _told(error)) from error
+            raise unavailable("WATCH", path, told(error)) from error
 
     async def _request(
         self,
@@ -263,7 +240,7 @@ class Client:
                 async with self._free:
                     return await self._attempt(method, path, query, payload, headers, guard)
             except ApiError as error:
-                pause = _pause_before_retry(method, path, error, bound)
+                pause = pause_before_retry(method, path, error, bound)
                 if pause is None or attempt == self._attempts:
                     raise
             await asyncio.sleep(pause)
@@ -293,10 +270,10 @@ class Client:
                     content = await answer.read()
             except TimeoutError as error:
                 self.counts[method, resource, 0] += 1
-                raise _unavailable(method, path, f"no answer within {self._timeout:g} s") from error
+                raise unavailable(method, path, f"no answer within {self._timeout:g} s") from error
             except (aiohttp.ClientError, OSError) as error:
                 self.counts[method, resource, 0] += 1
-                failure = _unavailable(method, path, _told(error))
+                failure = unavailable(method, path, told(error))
                 failure.facts["unsent"] = isinstance(error, aiohttp.ClientConnectorError)
                 raise failure from error
             self.counts[method, resource, answer.status] += 1
@@ -304,7 +281,7 @@ class Client:
             if answer.status < 400:
                 return content
             if answer.status != 401 or rejected:
-                _refuse(method, path, answer, content)
+                refuse(method, path, answer, content)
         raise AssertionError("a second 401 is refused")
 
     async def _send(
@@ -367,48 +344,3 @@ def _split(rest: bytearray, chunk: bytes) -> tuple[list[bytes], bytearray]:
     rest += chunk[:end]
     lines = [line for line in bytes(rest).split(b"\n") if line]
     return lines, bytearray(chunk[end + 1 :])
-
-
-def _pause_before_retry(method: str, path: str, error: ApiError, bound: float) -> float | None:
-    """Seconds to wait before the next attempt; None: do not try again."""
-    pause = random.uniform(0, bound)
-    if isinstance(error, TooManyRequests):
-        if path.endswith("/eviction"):
-            return None  # a disruption budget says no; that is an answer, not congestion
-        return pause + float(error.facts.get("retry_after") or 0)
-    if isinstance(error, ApiUnavailable) and (method == "GET" or error.facts.get("unsent")):
-        return pause
-    return None
-
-
-def _refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: bytes) -> NoReturn:
-    """Raise what an answer ≥ 400 means."""
-    try:
-        status = _STATUS.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        status = _Status(message=content[:200].decode(errors="replace").strip())
-    facts: dict[str, Any] = {
-        "method": method,
-        "path": path,
-        "status": answer.status,
-        "reason": status.message or answer.reason or "no reason given",
-        #: metav1.StatusReason: AlreadyExists and Conflict are both 409.
-        "code": status.reason,
-    }
-    known: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone, 429: TooManyRequests}
-    if answer.status == 429:
-        after = answer.headers.get("Retry-After", "")
-        facts["retry_after"] = (
-            int(after) if after.isdigit() else status.details and status.details.retryAfterSeconds
-        )
-    if answer.status in known:
-        raise known[answer.status](**facts)
-    raise (ApiUnavailable if answer.status >= 500 else Refused)(**facts)
-
-
-def _unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
-    return ApiUnavailable(method=method, path=path, status=0, reason=reason)
-
-
-def _told(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -1,0 +1,71 @@
+"""What answers of the API server mean when they are no, and which requests may be tried again."""
+
+import random
+from typing import Any, Final, NoReturn
+
+import aiohttp
+import msgspec
+
+from queues.errors import ApiError, ApiUnavailable, Conflict, Gone, NotFound, Refused, TooManyRequests
+
+
+class _StatusDetails(msgspec.Struct, gc=False):
+    retryAfterSeconds: int = 0  # noqa: N815
+
+
+class _Status(msgspec.Struct, gc=False):
+    """What the API server says when it refuses: metav1.Status."""
+
+    message: str = ""
+    reason: str = ""
+    details: _StatusDetails | None = None
+
+
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+def pause_before_retry(method: str, path: str, error: ApiError, bound: float) -> float | None:
+    """Seconds to wait before the next attempt; None: do not try again."""
+    pause = random.uniform(0, bound)
+    if isinstance(error, TooManyRequests):
+        if path.endswith("/eviction"):
+            return None  # a disruption budget says no; that is an answer, not congestion
+        return pause + float(error.facts.get("retry_after") or 0)
+    if isinstance(error, ApiUnavailable) and (method == "GET" or error.facts.get("unsent")):
+        return pause
+    return None
+
+
+def refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: bytes) -> NoReturn:
+    """Raise what an answer ≥ 400 means."""
+    try:
+        status = _STATUS.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = _Status(message=content[:200].decode(errors="replace").strip())
+    facts: dict[str, Any] = {
+        "method": method,
+        "path": path,
+        "status": answer.status,
+        "reason": status.message or answer.reason or "no reason given",
+        #: metav1.StatusReason: AlreadyExists and Conflict are both 409.
+        "code": status.reason,
+    }
+    known: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone, 429: TooManyRequests}
+    if answer.status == 429:
+        after = answer.headers.get("Retry-After", "")
+        facts["retry_after"] = (
+            int(after) if after.isdigit() else status.details and status.details.retryAfterSeconds
+        )
+    if answer.status in known:
+        raise known[answer.status](**facts)
+    raise (ApiUnavailable if answer.status >= 500 else Refused)(**facts)
+
+
+def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
+    """There was no answer."""
+    return ApiUnavailable(method=method, path=path, status=0, reason=reason)
+
+
+def told(error: BaseException) -> str:
+    """What a library's error says, if only its name."""
+    return str(error) or type(error).__name__
