@@ -7,6 +7,7 @@ contain its children's.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -125,7 +126,8 @@ class QueueTree:
     """All queues with their effective limits. One that cannot be used is in ``problems`` and stops nobody.
 
     Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all
-    flavors at least the sum of the flavors'; ``deserved`` is its weighted share of its parent's;
+    flavors at least the sum of the flavors'; ``deserved`` is its weighted share of its parent's
+    (in proportion to what it states of other resources);
     ``capability`` is left to the ancestors. ``root`` has what usable nodes can allocate.
     """
 
@@ -188,16 +190,38 @@ class QueueTree:
 
     def _share_out(self, parent: QueueName, account: Account) -> Mapping[QueueName, int]:
         left = self.deserved(parent, account)
-        claims = []
+        sharing = []
         for child in self.children[parent]:
             own = self.own_deserved[child].get(account)
             if own is not None:
                 left -= own
             elif self._may_use(child, account.flavor):
-                limit = self.capability(child, account)
-                weight = self.queues[child].weight
-                claims.append(Claimant(child, weight, self.guarantee(child, account), limit))
+                sharing.append(child)
+        weights = self._weights(parent, sharing)
+        claims = [
+            Claimant(child, weights[child], self.guarantee(child, account), self.capability(child, account))
+            for child in sharing
+        ]
         return {QueueName(name): share for name, share in share_out(max(0, left), claims).items()}
+
+    def _weights(self, parent: QueueName, sharing: Iterable[QueueName]) -> dict[QueueName, int | Fraction]:
+        """Weights for what these children do not state.
+
+        Those that state what they deserve of something else divide their weights among them in that proportion: who
+        deserves half of the GPUs would otherwise look greedy for using the processors that go with them.
+        """
+        weights: dict[QueueName, int | Fraction] = {child: self.queues[child].weight for child in sharing}
+        parts = {child: part for child in weights if (part := self._part(parent, child))}
+        both, total = sum(weights[child] for child in parts), sum(parts.values())
+        return weights | {child: both * part / total for child, part in parts.items()}
+
+    def _part(self, parent: QueueName, child: QueueName) -> Fraction:
+        """The largest part of its parent's that a queue says it deserves of anything."""
+        stated = self.own_deserved[child].items()
+        return max(
+            (Fraction(units, max(units, self.deserved(parent, each), 1)) for each, units in stated),
+            default=Fraction(0),
+        )
 
     def _may_use(self, queue: QueueName, flavor: FlavorName) -> bool:
         offered = self.flavors(queue)

@@ -9,7 +9,7 @@ class Claimant(NamedTuple):
     """One who gets a share."""
 
     name: str
-    weight: int
+    weight: int | Fraction
     at_least: int = 0
     #: None: no bound.
     at_most: int | None = None

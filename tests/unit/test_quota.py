@@ -1,5 +1,7 @@
 """The queue tree: limits at every level, wrong queues set apart, shares by weight."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +137,34 @@ def test_policies_are_inherited_from_the_nearest_who_has_one() -> None:
     assert built.max_gang(name) == ("a1", 8)
 
 
+def test_what_is_not_stated_goes_with_what_is() -> None:
+    """Two who deserve 12 and 4 of 16 GPUs deserve processors likewise; who states nothing keeps its weight."""
+    both = QueueTree.build(
+        {
+            one.name: one
+            for one in (
+                queue("a", deserved=12),
+                queue("b", deserved=4),
+                queue("c", weight=2),
+                queue("d", deserved=0),
+            )
+        },
+        Resources({"gpu": 16, "cpu": 100_000}),
+    )
+    cpu = Account(NO_FLAVOR, "cpu")
+    assert [both.deserved(QueueName(name), cpu) for name in "abcd"] == [30_000, 10_000, 40_000, 20_000]
+    assert [both.deserved(QueueName(name), GPU) for name in "abcd"] == [12, 4, 0, 0]
+
+
+def test_stating_more_than_there_is_takes_nothing_from_those_who_state_nothing() -> None:
+    built = QueueTree.build(
+        {one.name: one for one in (queue("a", deserved=99), queue("b", deserved=1), queue("c", weight=2))},
+        Resources({"gpu": 10, "cpu": 44_000}),
+    )
+    cpu = Account(NO_FLAVOR, "cpu")
+    assert [built.deserved(QueueName(name), cpu) for name in "abc"] == [20_000, 2_000, 22_000]
+
+
 def test_what_nobody_claims_is_shared_by_weight() -> None:
     built = tree(queue("a", deserved=4), queue("b", weight=1), queue("c", weight=3), gpus=16)
     assert [built.deserved(QueueName(name), GPU) for name in "abc"] == [4, 3, 9]
@@ -204,8 +234,8 @@ def test_whoever_is_between_the_bounds_has_a_share_by_weight(amount: int, made: 
     free = [each for each in made if each.at_least < shares[each.name] and each.at_most != shares[each.name]]
     for one in free:
         for other in free:
-            fair = shares[other.name] * one.weight
-            assert abs(shares[one.name] * other.weight - fair) <= one.weight + other.weight
+            mine, theirs = Fraction(one.weight), Fraction(other.weight)
+            assert abs(shares[one.name] * theirs - shares[other.name] * mine) <= mine + theirs
 
 
 @pytest.mark.parametrize(("weights", "expected"), [((1, 1, 1), (4, 3, 3)), ((0, 1, 1), (0, 5, 5))])
