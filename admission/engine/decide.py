@@ -2,6 +2,7 @@
 
 from admission.engine import claims, gangs, preemption, settlement
 from admission.engine.memo import Memo
+from admission.engine.parked import Prospects
 from admission.engine.plan import Plan
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
@@ -41,8 +42,8 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     turn.look()
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
-    refused = turn.refused()
-    again = gangs.taken_back(snapshot, turn.seated(refused), trial)
+    again = gangs.taken_back(snapshot, turn.seated(), trial)
+    refused = turn.refused(Prospects(trial, desk.possessions.lowest))
     room = preemption.make_room(snapshot, refused, held, trial, desk.parts)
 
     plan = Plan(
@@ -59,6 +60,6 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     )
     desk.parts, desk.unsettled = room.parts, moving
     desk.touched = set(trial.usage.touched)
-    untils = (waiting.until(), room.until, backfill.until, desk.until())
+    untils = (waiting.until(), room.until, backfill.until, desk.until(), desk.parked.until())
     until = min((each for each in untils if each is not None), default=None)
     return plan, Memo(plan, until, desk.tree, desk.usage.copy(), desk, desk.turns)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from admission.engine.fragmentation import Gauge
+from admission.engine.parked import Parked
 from admission.engine.plan import Plan
 from admission.engine.screen import Screen
 from admission.engine.settlement import Possessions
@@ -46,6 +47,8 @@ class Desk:
     verdicts: dict[Batch, Verdict] = field(default_factory=dict)
     #: Classes that were in line in the last turn.
     tried: list[Batch] = field(default_factory=list)
+    #: Who need not ask for room.
+    parked: Parked = field(default_factory=Parked)
     #: Workloads that have to be sorted again because something held for that turn only.
     unsettled: set[WorkloadKey] = field(default_factory=set)
     #: Queues whose books changed in that turn.
@@ -107,6 +110,7 @@ class Desk:
         self.tree, self.usage, self.users = tree, Usage(tree), Users()
         self.waiting, self.keys = Waiting(tree), Keys()
         self.verdicts, self.tried, self.touched = {}, [], set()
+        self.parked = Parked()
         self._charged = {}
         self.decay = Decay.over(tree, self.usage.book, self.users.book)
         self.usage.past = self.users.past = self.decay

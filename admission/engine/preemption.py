@@ -5,7 +5,7 @@ here is decided in the world as it will be when all that leaves is gone and ever
 evicted for a place that becomes free anyhow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from admission.engine import reasons
@@ -37,7 +37,7 @@ class Refused:
 
 def make_room(
     snapshot: Snapshot,
-    refused: Sequence[Refused],
+    refused: Iterable[Refused],
     held: Held,
     trial: Trial,
     known: Mapping[AdmissionId, Part] | None = None,

@@ -8,7 +8,15 @@ from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+from queues.workload import (
+    Admission,
+    AdmissionId,
+    AdmissionState,
+    NodeName,
+    QueueName,
+    Seat,
+    WorkloadKey,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -20,12 +28,17 @@ class Possessions:
     hollow: set[AdmissionId] = field(default_factory=set)
     #: Those whose pods are being removed.
     evicting: set[AdmissionId] = field(default_factory=set)
+    #: So many of each priority, by queue.
+    _priorities: dict[QueueName, dict[int, int]] = field(default_factory=dict)
 
     def change(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
         """An admission is another one now."""
         if before is not None:
             self.hollow.discard(number)
             self.evicting.discard(number)
+            self._count(before, -1)
+        if after is not None:
+            self._count(after, 1)
         if after is not None and after.state is AdmissionState.EVICTING:
             self.evicting.add(number)
         if after is not None and len(after.ended) >= len(after.seats):
@@ -38,6 +51,16 @@ class Possessions:
                 self._of[old] = tuple(left)
             else:
                 self._of.pop(old, None)
+
+    def _count(self, admission: Admission, more: int) -> None:
+        counts = self._priorities.setdefault(admission.queue, {})
+        counts[admission.priority] = counts.get(admission.priority, 0) + more
+        if not counts[admission.priority]:
+            del counts[admission.priority]
+
+    def lowest(self, queue: QueueName) -> int | None:
+        """The lowest priority that holds anything in a queue; None: nobody does."""
+        return min(self._priorities.get(queue, ()), default=None)
 
     def of(self, workload: WorkloadKey) -> tuple[AdmissionId, ...]:
         """Its admissions, the oldest first."""

@@ -5,23 +5,26 @@ the others, a head that is refused by the queue answers for its class, one that 
 kind in all queues. In a strict queue whoever is refused first holds up all behind.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from admission.engine import gangs, reasons
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
 from admission.engine.memo import Desk
+from admission.engine.parked import Prospects
 from admission.engine.plan import Admit, Reason
 from admission.engine.preemption import Refused
 from admission.engine.reservation import Backfill
+from admission.engine.screen import leaves
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
 from admission.engine.waiting import Batch, Entry, Kind, Waiting
 from queues.fairshare import Users
 from queues.ordering import Keys, Line, among_users, counts_use
-from queues.quota import Account
+from queues.quota import ROOT, Account
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import QueueName, Workload, WorkloadKey
 
@@ -46,6 +49,8 @@ class Turn:
     users: Users | None = None
     #: Classes about which something else may have to be said than in the last turn.
     news: dict[Batch, None] = field(default_factory=dict)
+    #: Queues whose books are not what they were in the last turn, as far as known when the turn began.
+    touched: set[QueueName] = field(default_factory=set)
 
     @property
     def waiting(self) -> Waiting:
@@ -72,13 +77,18 @@ class Turn:
         """Find out who could go in at all."""
         desk, books = self.desk, self.desk.usage
         assert books is not None
-        touched = desk.touched | books.touched | self.trial.usage.touched
+        touched = self.touched = desk.touched | books.touched | self.trial.usage.touched
         books.touched.clear()
         desk.keys.forget(touched)
         for batch in desk.tried:
-            batch.alike.taken, batch.verdict = 0, None
+            if batch.alike.taken:
+                batch.alike.taken, batch.verdict = 0, None
+                desk.parked.wake(batch)
+        for batch in self.waiting.changed:
+            desk.parked.wake(batch)
         for batch in self.waiting.sweep():
             desk.verdicts.pop(batch, None)
+            desk.parked.forget(batch)
         self.news = dict.fromkeys(desk.tried)
         self.news |= self.waiting.changed
         self.news |= dict.fromkeys(desk.screen.look(self.waiting, touched, self.trial))
@@ -127,6 +137,7 @@ class Turn:
         for batch in lined_up:
             if batch.alike.taken:
                 batch.verdict = None
+                self.desk.parked.wake(batch)
         self.desk.tried = lined_up
         self.news |= dict.fromkeys(lined_up)
 
@@ -203,30 +214,45 @@ class Turn:
         assert found is not None
         return found
 
-    def refused(self) -> Sequence[Refused]:
-        """Classes that were refused now, for those who could make room: tried ones first, the others by share."""
+    def refused(self, prospects: Prospects) -> Iterator[Refused]:
+        """Who was refused now and may hope that somebody goes: beneficiaries of claims first."""
         self._judge()
-        tried = [batch.refuse() for batch in self.answers]
-        others = [batch for batch in self._untried() if batch not in self.answers]
+        yield from self.unhelped
+        # Not before these were served: who gives a claim up makes room for others.
+        parked = self.desk.parked
+        books = leaves(self.waiting, (self.touched | self.trial.usage.touched) - {ROOT})
+        parked.stir(books, prospects.free, self.now)
+        parked.park(prospects, self.now)
+        for batch in self._in_order(parked.awake):
+            yield batch.refuse()
+
+    def seated(self) -> Iterator[tuple[Workload, Need]]:
+        """Those among the refused who hold seats already."""
+        self._judge()
+        for each in self.unhelped:
+            if each.need.beside:
+                yield each.members[0].workload, each.need
+        for batch in self._in_order(self.waiting.seated):
+            yield batch.alike.head().workload, batch.wants.need
+
+    def _in_order(self, batches: Iterable[Batch]) -> list[Batch]:
+        """Those of these classes that were refused: tried ones as they were tried, the others by share.
+
+        Who is held up in a strict queue was not asked.
+        """
+        refused = {batch: None for batch in batches if batch.never is None and batch.waits}
+        if not refused:
+            return []
+        others = [
+            batch
+            for batch in refused
+            if batch not in self.answers
+            and (not self._is_strict(batch.queue) or self._in_strict_order(batch.queue)[0] is batch)
+        ]
         order = _Order(self.trial.usage, self.users or self.desk.users, self.desk.keys)
         order.look_at(others)
         others.sort(key=order.place)
-        return [*self.unhelped, *tried, *(batch.refuse() for batch in others)]
-
-    def seated(self, refused: Iterable[Refused]) -> Iterable[tuple[Workload, Need]]:
-        """Those among them who hold seats already."""
-        return ((each.members[0].workload, each.need) for each in refused if each.need.beside)
-
-    def _untried(self) -> Iterable[Batch]:
-        """Classes that were refused without being tried, but for those that are held up in strict queues."""
-        for queue, classes in self.waiting.batches.items():
-            if queue in self.waiting.tree.paths and self._is_strict(queue):
-                in_order = self._in_strict_order(queue)
-                yield from in_order[:1]
-                continue
-            for batch in classes.values():
-                if batch.never is None and batch.waits:
-                    yield batch
+        return [batch for batch in self.answers if batch in refused] + others
 
 
 class _Order:
@@ -241,8 +267,12 @@ class _Order:
     def look_at(self, batches: Iterable[Batch]) -> None:
         """Put their queues in order."""
         every = dict.fromkeys((batch.queue, batch.wants.accounts) for batch in batches)
-        in_order = sorted(every, key=self._levels)
-        self._ordinals = {each: ordinal for ordinal, each in enumerate(in_order)}
+        in_order = sorted(((self._levels(each), each) for each in every), key=itemgetter(0))
+        ordinal, before = 0, None
+        for levels, each in in_order:
+            # Whoever asks for other accounts in the same queue may be in the same place.
+            ordinal += levels != before
+            self._ordinals[each], before = ordinal, levels
 
     def place(self, batch: Batch) -> tuple[object, ...]:
         """Where a class comes."""

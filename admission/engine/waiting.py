@@ -132,6 +132,8 @@ class Waiting:
         self.singles: dict[WorkloadKey, Reason] = {}
         #: Classes whose members changed since the last turn, in the order in which they did.
         self.changed: dict[Batch, None] = {}
+        #: Classes of workloads that hold seats.
+        self.seated: dict[Batch, None] = {}
         self._entries: dict[WorkloadKey, Entry] = {}
         self._pods: dict[Hashable, Pods] = {}
         #: (second, workload) at which somebody may be tried again.
@@ -224,6 +226,7 @@ class Waiting:
             if not classes:
                 del self.batches[batch.queue]
             kind.open.pop(batch, None)
+            self.seated.pop(batch, None)
             kind.classes -= 1
             if not kind.classes:
                 del self.kinds[kind.name]
@@ -298,6 +301,8 @@ class Waiting:
         user = workload.user if known and by_user(tree, queue) else ""
         batch = Batch(name, Alike(queue, kind, user), wants, kind, never(workload, wants, trial))
         batch.alike.about = batch
+        if wants.need.beside:
+            self.seated[batch] = None
         return batch
 
     def _take_out(self, key: WorkloadKey, entry: Entry) -> None:
