@@ -24,8 +24,8 @@ def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]
     return seats
 
 
-def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot of the next turn, if nothing else happens."""
+def apply(snapshot: Snapshot, plan: Plan, last: int = 1000) -> Snapshot:
+    """The snapshot of the next turn, if nothing else happens. ``last``: no admission was numbered higher before."""
     admissions = dict(snapshot.admissions)
     deltas: dict[NodeName, Resources] = {}
     for free in plan.frees:
@@ -48,7 +48,7 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     for admit in plan.admits:
         if snapshot.holders or admit.workload in snapshot.claims:
             holders[admit.workload] = snapshot.pending[admit.workload]
-    number = max([*snapshot.admissions, 1000])
+    number = max([*snapshot.admissions, last])
     adopted = [adopt.admit for adopt in plan.adopts]
     for admit in (*adopted, *plan.admits):
         number += 1
