@@ -12,7 +12,7 @@ from admission.kube.client import Client
 from admission.kube.informer import Informer, Kind, Shift
 from admission.kube.keeper import Keeper
 from admission.kube.objects import Bare, Namespace
-from admission.kube.translate import queue_fact, topology_fact
+from admission.kube.translate_documents import queue_fact, topology_fact
 from admission.kube.webhook import app
 from admission.kube.webhook_configuration import Callee
 from queues.errors import ApiError, NotFound

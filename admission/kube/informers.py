@@ -14,18 +14,12 @@ from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact,
 from admission.kube import objects
 from admission.kube.client import Client
 from admission.kube.conduct import budget_fact
+from admission.kube.context import Context, in_context
 from admission.kube.informer import Informer, Kept, Kind, Shift, Timing
 from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
 from admission.kube.placing import hypernode_fact
-from admission.kube.translate import (
-    Context,
-    flavor_fact,
-    in_context,
-    node_fact,
-    pod_fact,
-    queue_fact,
-    topology_fact,
-)
+from admission.kube.translate import node_fact, pod_fact
+from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
 from admission.kube.translate_jobs import job_fact, pod_group_fact, unreadable_fact, volcano_job_fact
 from admission.kube.twins import ClassFact, class_fact
 from queues.spec.defaults import namespace_queue

@@ -11,6 +11,7 @@ from admission.facts import SubGroup, WorkloadFact
 from admission.jobs.job import JobSpec, TaskSpec, read_job
 from admission.jobs.plugins import unsupported_plugins
 from admission.kube.conduct import conduct_of
+from admission.kube.fields import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
 from admission.kube.objects import (
     Bare,
     Job,
@@ -20,7 +21,6 @@ from admission.kube.objects import (
     VolcanoJob,
 )
 from admission.kube.placing import partitions_of_tasks, placed, placing_of, subgroups_of, tier_of
-from admission.kube.translate import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
 from queues.spec import names

@@ -14,7 +14,9 @@ import msgspec
 
 from admission.facts import Change, Fact, FactKind
 from admission.kube import objects
-from admission.kube.translate import Context, in_context, node_fact, pod_fact, queue_fact, topology_fact
+from admission.kube.context import Context, in_context
+from admission.kube.translate import node_fact, pod_fact
+from admission.kube.translate_documents import queue_fact, topology_fact
 from admission.kube.translate_jobs import job_fact, pod_group_fact, volcano_job_fact
 from admission.orders import Order, Verb
 from queues.errors import Conflict, NotFound, Refused

@@ -21,9 +21,10 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.hypernodes import tree_of
+from admission.kube.context import Context, in_context
 from admission.kube.objects import Pod
 from admission.kube.placing import hypernode_fact, placing_of
-from admission.kube.translate import Context, in_context, pod_fact
+from admission.kube.translate import pod_fact
 from admission.ports import Ports
 from queues.errors import InvalidDocument
 from queues.resources import Resources

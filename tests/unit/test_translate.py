@@ -6,18 +6,12 @@ import msgspec
 import pytest
 
 from admission.facts import NodeFact, PodFact, PodPhase
+from admission.kube.context import Context, in_context
+from admission.kube.fields import explained
 from admission.kube.objects import Node, Pod
 from admission.kube.placing import Tiers
-from admission.kube.translate import (
-    Context,
-    explained,
-    flavor_fact,
-    in_context,
-    node_fact,
-    pod_fact,
-    queue_fact,
-    topology_fact,
-)
+from admission.kube.translate import node_fact, pod_fact
+from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
 from queues.quota import ROOT
 from queues.resources import Resources
 from queues.spec import names

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from admission.facts import WorkloadFact, asks
+from admission.kube.context import Context, in_context
 from admission.kube.objects import Bare, Job, PodGroup, VolcanoJob
-from admission.kube.translate import Context, in_context
 from admission.kube.translate_jobs import (
     indexes,
     job_fact,

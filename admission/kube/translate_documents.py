@@ -1,0 +1,64 @@
+"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies. Pure; what cannot be used says why."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from admission.facts import FlavorFact, QueueFact, TopologyFact
+from admission.kube.objects import Bare
+from queues.errors import InvalidDocument
+from queues.quota import ROOT, Queue
+from queues.spec import names
+from queues.spec.flavor import ResourceFlavor
+from queues.spec.model import Model
+from queues.spec.queue import Queue as QueueDocument
+from queues.spec.topology import Topology
+from queues.workload import QueueName
+
+_M = TypeVar("_M", bound=Model)
+
+
+def queue_fact(raw: bytes) -> QueueFact:
+    """A Queue. One that cannot be read is ``broken`` under its own name, with the reason."""
+    bare = msgspec.json.decode(raw, type=Bare)
+    meta = bare.metadata
+    document: dict[str, Any] = msgspec.json.decode(raw)
+    try:
+        queue = QueueDocument.read(document).to_domain()
+    except InvalidDocument as error:
+        name = QueueName(meta.name)
+        queue = Queue(
+            name=name,
+            parent=None if name == ROOT else ROOT,
+            broken=str(error),
+            generation=meta.generation,
+        )
+    return QueueFact(
+        queue=queue,
+        uid=meta.uid,
+        changed_by=(meta.annotations or {}).get(names.CHANGED_BY, ""),
+        document={"spec": document.get("spec") or {}},
+    )
+
+
+def flavor_fact(raw: bytes) -> FlavorFact | None:
+    """A ResourceFlavor; None when it cannot be read."""
+    flavor = _read(ResourceFlavor, raw)
+    if flavor is None:
+        return None
+    return FlavorFact(name=flavor.metadata.name, node_labels=flavor.spec.node_labels)
+
+
+def topology_fact(raw: bytes) -> TopologyFact | None:
+    """A Topology; None when it cannot be read."""
+    topology = _read(Topology, raw)
+    if topology is None:
+        return None
+    return TopologyFact(name=topology.metadata.name, levels=topology.level_keys())
+
+
+def _read(model: type[_M], raw: bytes) -> _M | None:
+    try:
+        return model.read(msgspec.json.decode(raw))
+    except InvalidDocument:
+        return None
