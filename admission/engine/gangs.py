@@ -148,15 +148,36 @@ def _together(
 def _all(
     workload: Workload, groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None
 ) -> list[Seat] | Reason:
+    """Group after group as written, else the hardest first; a group that found no place then goes before all."""
+    answer: list[Seat] | Reason = []
     mark = trial.mark()
+    for first in (list(groups), _hardest_first(groups, trial)) if len(groups) > 1 else (list(groups),):
+        order, before = first, set[int]()
+        while True:
+            answer, stopped = _one_after_another(workload, order, trial, inside)
+            if not isinstance(answer, Reason):
+                return sorted(answer, key=lambda each: (each.pod_set, each.ordinal))
+            trial.undo(mark)
+            if stopped == 0 or id(order[stopped]) in before:
+                break
+            before.add(id(order[stopped]))
+            order = [order[stopped], *order[:stopped], *order[stopped + 1 :]]
+        if stopped == 0:
+            break  # it has no place even alone
+    return answer
+
+
+def _one_after_another(
+    workload: Workload, groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None
+) -> tuple[list[Seat] | Reason, int]:
+    """Seats for all, and how many groups have some; or the reason of the first that has none."""
     seats: list[Seat] = []
-    for wants in _hardest_first(groups, trial):
+    for number, wants in enumerate(groups):
         answer = seat(trial, workload.queue, wants, inside)
         if isinstance(answer, Reason):
-            trial.undo(mark)
-            return answer
+            return answer, number
         seats += answer
-    return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+    return seats, len(groups)
 
 
 def _within(
@@ -242,10 +263,8 @@ def _units(pods: PodSet, missing: Sequence[int]) -> Iterator[tuple[int, ...]]:
         start = end
 
 
-def _hardest_first(groups: Sequence[Sequence[Want]], trial: Trial) -> Sequence[Sequence[Want]]:
+def _hardest_first(groups: Sequence[Sequence[Want]], trial: Trial) -> list[Sequence[Want]]:
     """Required topology first, then preferred, then those with the fewest places, then by name."""
-    if len(groups) < 2:
-        return groups
 
     def hardness(wants: Sequence[Want]) -> tuple[bool, bool, int, str]:
         sets = [want.pods for want in wants]

@@ -79,6 +79,8 @@ class Place:
 
 def place(ask: Ask) -> Place | None:
     """Nodes for all pods; None: they do not fit, or not in one domain of the required level."""
+    if ask.pods == 1 and ask.cost is not None and not ask.measured:
+        ask = _as_cheap_as_can_be(ask)
     best = _best_score(ask)
     anywhere = ask.spread and not ask.required and ask.at == len(ask.chain) - 1
     for at in range(-1 if anywhere else ask.at, -1, -1):
@@ -95,6 +97,14 @@ def place(ask: Ask) -> Place | None:
     if ask.capacity.total() < ask.pods:
         return None
     return _sorted(ask, _inside(ask, 0, np.flatnonzero(ask.room)))
+
+
+def _as_cheap_as_can_be(ask: Ask) -> Ask:
+    """A single pod lies in one domain of any level: what it costs others decides, among all nodes of that level."""
+    host, level = len(ask.chain) - 1, ask.chain[ask.at]
+    if ask.required and (level.of < 0).any():
+        return replace(ask, at=host, room=ask.room * (level.of >= 0), known=[])
+    return replace(ask, at=host)
 
 
 def _best_score(ask: Ask) -> int:
@@ -130,6 +140,9 @@ def _choose(ask: Ask, at: int, room: Amounts, fitting: NDArray[np.intp]) -> int:
     if len(fitting) == 1:
         return int(fitting[0])
     hosts = at == len(ask.chain) - 1
+    if ask.parts and not ask.spread:  # of those that hold as many whole parts the tightest
+        fitting = _least(fitting, room[fitting])
+        fitting = _least(fitting, Capacity(ask.chain, ask.room).at(at)[fitting])
     if at == 0 or ask.spread:
         if hosts and ask.cost is not None:
             fitting = _least(fitting, ask.cost[fitting])
@@ -244,6 +257,7 @@ def _by_score(ask: Ask, at: int, columns: Columns) -> Place:
     """Nodes of the highest score first; among equal ones the closest. Nothing is left of parts."""
     if ask.score is None:
         return _closest(ask, at, columns)
+    columns = _close_together(ask, at, columns)
     left = ask.pods
     pieces: list[Place] = []
     for _, mask in _classes(ask.score[columns], ask.room[columns]):
@@ -257,6 +271,27 @@ def _by_score(ask: Ask, at: int, columns: Columns) -> Place:
         if not left:
             break
     return _joined(pieces)
+
+
+def _close_together(ask: Ask, at: int, columns: Columns) -> Columns:
+    """Of these nodes those of the lowest domain that holds all pods and scores as much as all nodes together."""
+    room = np.zeros_like(ask.room)
+    room[columns] = ask.room[columns]
+    best, left = 0, ask.pods
+    assert ask.score is not None
+    for score, nodes in _classes(ask.score, room):
+        best += score * min(left, int(room[nodes].sum()))
+        left -= min(left, int(room[nodes].sum()))
+    for index in range(at, len(ask.chain) - 1):
+        level = ask.chain[index]
+        sums = level.sums(room)
+        fitting = np.flatnonzero(sums >= ask.pods)
+        fitting = fitting[_scores(replace(ask, room=room, known=[]), index)[fitting] >= best]
+        if not len(fitting):
+            break
+        room = room * (level.of == fitting[sums[fitting].argmin()])
+    kept: Columns = np.flatnonzero(room)
+    return kept
 
 
 def _closest(ask: Ask, at: int, columns: Columns) -> Place:

@@ -13,8 +13,8 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.capacity import Part, losses
 from admission.engine.plan import Reason
-from admission.engine.seating import Want, Where, near, scattered, seats_for, unknown_level
-from admission.engine.topology import Amounts, Layout, Mask
+from admission.engine.seating import Want, Where, levels_of, near, scattered, seats_for, unknown_level
+from admission.engine.topology import HOST, Amounts, Layout, Mask
 from queues.workload import NodeName, PodSet, Seat
 
 #: Companion pods that are placed one by one; more of them are placed at once.
@@ -97,19 +97,40 @@ def _in_turn(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
     if isinstance(answer, Reason):
         where.trial.undo(mark)
         answer = _one_after_the_other(where, [largest, *reversed(companions)])
-    if isinstance(answer, Reason):
-        where.trial.undo(mark)
-    return answer
+        if isinstance(answer, Reason):
+            where.trial.undo(mark)
+        return answer
+    spans = _spans(where, largest, answer)
+    if not companions or spans[-1] == 1:
+        return answer
+    where.trial.undo(mark)
+    apart = _beside(where, companions, largest, apart=True)
+    if not isinstance(apart, Reason) and _spans(where, largest, apart) < spans:
+        return apart
+    where.trial.undo(mark)
+    return _beside(where, companions, largest)
 
 
-def _beside(where: Where, companions: Sequence[Want], largest: Want) -> list[Seat] | Reason:
-    """Companions first, where they cost the largest set least."""
+def _spans(where: Where, want: Want, seats: Sequence[Seat]) -> list[int]:
+    """How many domains of each level the seats of one pod set lie in, outermost first."""
+    layout = where.trial.layout
+    found = layout.chain(next(iter(levels_of(want.pods)), HOST))
+    chain = layout.chains[0] if found is None else found[0]
+    columns = [layout.position[seat.node] for seat in seats if seat.pod_set == want.pods.name]
+    return [len(np.unique(level.of[columns])) for level in chain]
+
+
+def _beside(
+    where: Where, companions: Sequence[Want], largest: Want, *, apart: bool = False
+) -> list[Seat] | Reason:
+    """Companions first, where they cost the largest set least. ``apart``: rather on nodes it cannot use."""
     seats: list[Seat] = []
     for want in companions:
         few = len(want.ordinals) <= _ONE_BY_ONE and not want.pods.partitions
         held: dict[int, NodeName] = dict(want.held)
         for ordinals in [(ordinal,) for ordinal in want.ordinals] if few else [want.ordinals]:
-            answer = seats_for(_with_costs(where, want.pods, largest.pods), Want(want.pods, ordinals, held))
+            there = _with_costs(where, want.pods, largest.pods, apart)
+            answer = seats_for(there, Want(want.pods, ordinals, held))
             if isinstance(answer, Reason):
                 return answer
             seats += answer
@@ -128,15 +149,15 @@ def _one_after_the_other(where: Where, wants: Sequence[Want]) -> list[Seat] | Re
     return seats
 
 
-def _with_costs(where: Where, companion: PodSet, largest: PodSet) -> Where:
-    """A node costs the room that the largest set loses there; of equal ones those it can use come first."""
+def _with_costs(where: Where, companion: PodSet, largest: PodSet, apart: bool) -> Where:
+    """A node costs the room that the largest set loses there; of equal ones those it can use come first, or last."""
     layout = where.trial.layout
     room = where.room(largest)
     after = np.minimum(where.trial.room_beside(largest.takes, companion.takes), room)
     if set(companion.ports) & set(largest.ports):
         after = np.zeros_like(room)
     lost = _lost(layout, room, after, largest)
-    return replace(where, cost=lost * 2 + (after == 0))
+    return replace(where, cost=lost * 2 + ((after == 0) != apart))
 
 
 def _lost(layout: Layout, room: Amounts, after: Amounts, pods: PodSet) -> Amounts:
