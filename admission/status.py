@@ -344,7 +344,7 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
     if "conditions" in wanted.fields:
         return after
     old = {one.get("type"): one for one in before.get("conditions") or ()}
-    kept = [_condition(one, old.get(one.type), now) for one in wanted.conditions]
+    kept = [_condition(one, old.get(one.type), now, shared=wanted.shared) for one in wanted.conditions]
     conditions = [one for one in kept if one is not None]
     ours = {one.type for one in wanted.conditions}
     others = [one for name, one in old.items() if name not in ours]
@@ -353,13 +353,15 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
     return after
 
 
-def _condition(wanted: Condition, before: Mapping[str, Any] | None, now: int) -> Mapping[str, Any] | None:
+def _condition(
+    wanted: Condition, before: Mapping[str, Any] | None, now: int, *, shared: bool
+) -> Mapping[str, Any] | None:
     if before is None and wanted.quiet:
         return None
     same = before is not None and before.get("status") == wanted.status
     if before is not None and same and before.get("reason", "") == wanted.reason:
         return before
-    return _without_blanks(
+    after = _without_blanks(
         {
             "type": wanted.type,
             "status": wanted.status,
@@ -368,6 +370,9 @@ def _condition(wanted: Condition, before: Mapping[str, Any] | None, now: int) ->
             "lastTransitionTime": rfc3339(now),
         }
     )
+    if shared and before is not None and before.get("message"):
+        after["message"] = wanted.message  # merged field by field: what is not named stays
+    return after
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:

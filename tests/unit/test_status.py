@@ -251,6 +251,15 @@ def test_an_admitted_pod_that_is_stuck_says_so_until_it_is_not() -> None:
     assert conditions(admitted_condition(group(admitted=True)), stuck)[told["type"]]["reason"] == "Admitted"
 
 
+def test_an_admitted_job_does_not_keep_the_sentence_that_told_why_it_waited() -> None:
+    """Its conditions are merged field by field, so the sentence goes only if that is written."""
+    waiting = settled(admitted_condition(group(reason=LIMIT)), {}, 0)
+    (told,) = settled(admitted_condition(group(admitted=True)), waiting, 1000)["conditions"]
+    assert (told["reason"], told["message"]) == ("Admitted", "")
+    read_again = {"conditions": [{name: value for name, value in told.items() if value}]}
+    assert settled(admitted_condition(group(admitted=True)), read_again, 2000) == read_again
+
+
 def test_fields_of_a_group_that_are_not_acted_on_are_a_condition() -> None:
     told = conditions(pod_group_status(group(unsupported=("spec.subGroupPolicy",))))["UnsupportedField"]
     assert told["message"] == "accepted, but not acted on: spec.subGroupPolicy"
