@@ -17,7 +17,7 @@ from admission.telling import Telling, Told, counts
 from admission.world import World
 from queues.displacement import Displacement
 from queues.quota import ROOT, Account, QueueTree
-from queues.sql import bygone, views
+from queues.sql import bygone, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.usage import Usage
@@ -307,4 +307,4 @@ async def recall(database: Database, world: World) -> None:
     """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
     asked = frozenset(world.holdings.unasked)
     async with database.transaction() as tx:
-        world.learn_closed(asked, await views.closed_among(tx, asked))
+        world.learn_closed(asked, await loading.closed_among(tx, asked))

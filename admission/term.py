@@ -34,7 +34,8 @@ from admission.sight import Patience
 from admission.statuses import Statuses
 from admission.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
-from queues.sql import views
+from queues.sql import loading
+from queues.sql.answers import WorldRows
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
 from queues.workload import WorkloadKey
@@ -91,11 +92,11 @@ class Lead:
             await self.informers.all_synced()
             tasks.create_task(self._turns(rows, tasks), name="turns")
 
-    async def _rows(self) -> views.WorldRows:
+    async def _rows(self) -> WorldRows:
         async with self._means.database.snapshot() as tx:
-            return await views.load_world(tx)
+            return await loading.load_world(tx)
 
-    async def _turns(self, rows: views.WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
+    async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
         means, guard = self._means, self._mandate.guard
         world = self.world = World(ledger_rows(rows), means.patience)
         self.informers.drain()
@@ -221,7 +222,7 @@ class Lead:
                 await self.informers.pressing.wait()
 
 
-def ledger_rows(rows: views.WorldRows) -> LedgerRows:
+def ledger_rows(rows: WorldRows) -> LedgerRows:
     """What Postgres remembers, in the world's terms."""
     outcomes: dict[WorkloadKey, Outcomes] = {}
     states = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}

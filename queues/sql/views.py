@@ -1,294 +1,50 @@
-"""SELECT only: the world at the start of a term, and what people ask."""
+"""SELECT only: what people ask. Whoever holds no lease may answer, too."""
 
-from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, or_, select
+from sqlalchemy import Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.displacement import Displacement
 from queues.quota import ROOT, Account
-from queues.recreation import Recreation
-from queues.resources import Resources, is_device
+from queues.resources import is_device
 from queues.sql.answers import (
     AccountLine,
-    Backoff,
-    Balance,
     DecisionLine,
     Eviction,
     Explanation,
     PendingLine,
     QueueLine,
     StoredReason,
-    WorldRows,
 )
-from queues.sql.claims import open_claims
 from queues.sql.displacements import displacements
-from queues.sql.leadership import CONTROLLER
-from queues.sql.records import NodeLimit, Outcome
-from queues.sql.seats import SEAT_COLUMNS, from_columns
+from queues.sql.stored import REASON, key_of, key_or_none, read_admissions, reason_of, seconds_of
 from queues.sql.tables import (
     admissions,
     backoffs,
     capacity,
     decisions,
-    job_states,
-    leases,
-    node_limits,
-    nodes,
-    outcomes,
     queue_balances,
     queue_limits,
     queues,
     reasons,
-    recreations,
     workloads,
 )
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    QueueName,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import Admission, AdmissionState, QueueName, WorkloadKey
 
 __all__ = [
     "AccountLine",
-    "Backoff",
-    "Balance",
     "DecisionLine",
     "Eviction",
     "Explanation",
     "PendingLine",
     "QueueLine",
     "StoredReason",
-    "WorldRows",
     "explain",
-    "load_world",
     "pending",
     "queue_overview",
 ]
-
-
-async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:
-    """Everything open, to be read in one snapshot (``Database.snapshot``)."""
-    held, evictions = await _admissions(tx, admissions.c.state != "closed")
-    return WorldRows(
-        ledger_seq=await tx.scalar(select(leases.c.ledger_seq).where(leases.c.name == lease)) or 0,
-        admissions=held,
-        evictions=evictions,
-        arrivals={
-            _key(kind, uid): arrival
-            for kind, uid, arrival in await tx.execute(
-                select(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
-            )
-        },
-        outcomes=await _outcomes(tx),
-        backoffs={
-            _key(kind, uid): Backoff(
-                not_before=not_before, rollbacks=rollbacks, evictions=evictions, waiting_since=since
-            )
-            for kind, uid, not_before, rollbacks, evictions, since in await tx.execute(
-                select(
-                    backoffs.c.kind,
-                    backoffs.c.uid,
-                    backoffs.c.not_before,
-                    backoffs.c.rollbacks,
-                    backoffs.c.evictions,
-                    backoffs.c.waiting_since,
-                )
-            )
-        },
-        claims=await open_claims(tx),
-        job_states={
-            _key(kind, uid): state
-            for kind, uid, state in await tx.execute(
-                select(job_states.c.kind, job_states.c.uid, job_states.c.state)
-            )
-        },
-        reasons=await _reasons(tx),
-        balances=await _balances(tx),
-        queues={
-            name: (uid, generation)
-            for name, uid, generation in await tx.execute(
-                select(queues.c.name, queues.c.uid, queues.c.generation).where(queues.c.present)
-            )
-        },
-        node_limits=await _node_limits(tx),
-        recreations=await _recreations(tx),
-        displacements=await displacements(tx),
-    )
-
-
-async def _recreations(tx: AsyncConnection) -> tuple[Recreation, ...]:
-    columns = recreations.c
-    rows = await tx.execute(
-        select(
-            columns.pod_uid,
-            columns.kind,
-            columns.uid,
-            columns.namespace,
-            columns.name,
-            columns.queue,
-            columns.manifest,
-        ).order_by(columns.pod_uid)
-    )
-    return tuple(
-        Recreation(
-            pod_uid=row.pod_uid,
-            workload=_key(row.kind, row.uid),
-            namespace=row.namespace,
-            name=row.name,
-            queue=row.queue,
-            manifest=row.manifest,
-        )
-        for row in rows
-    )
-
-
-_REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
-
-
-async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, StoredReason]:
-    rows: Iterable[Row[Any]] = await tx.execute(select(reasons.c.kind, reasons.c.uid, *_REASON))
-    return {_key(row.kind, row.uid): _reason(row) for row in rows}
-
-
-def _reason(row: Row[Any]) -> StoredReason:
-    return StoredReason(code=row.code, message=row.message, facts=row.facts, since=_seconds(row.since))
-
-
-async def _admissions(
-    tx: AsyncConnection, which: ColumnElement[bool]
-) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
-    rows = await tx.execute(
-        select(
-            admissions.c.id,
-            admissions.c.kind,
-            admissions.c.uid,
-            admissions.c.namespace,
-            admissions.c.name,
-            admissions.c.queue,
-            admissions.c.priority,
-            admissions.c.generation,
-            admissions.c.username,
-            admissions.c.state,
-            admissions.c.started,
-            admissions.c.opened_at,
-            admissions.c.ended,
-            admissions.c.adopted_pods,
-            admissions.c.adopted_seats,
-            admissions.c.evicted_at,
-            admissions.c.cause_code,
-            admissions.c.cause_message,
-            admissions.c.beneficiary_kind,
-            admissions.c.beneficiary_uid,
-            *SEAT_COLUMNS,
-        )
-        .where(which)
-        .order_by(admissions.c.id)
-    )
-    found: list[Admission] = []
-    evictions: dict[AdmissionId, Eviction] = {}
-    for row in rows:
-        adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
-        found.append(
-            Admission(
-                id=row.id,
-                workload=_key(row.kind, row.uid),
-                namespace=row.namespace,
-                name=row.name,
-                queue=row.queue,
-                priority=row.priority,
-                seats=from_columns(
-                    row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes
-                ),
-                ended=frozenset(row.ended),
-                state=AdmissionState(row.state),
-                started=row.started,
-                adopted=adopted or None,
-                opened_at=_seconds(row.opened_at),
-                generation=row.generation,
-                user=row.username,
-            )
-        )
-        if row.evicted_at is not None:
-            evictions[row.id] = Eviction(
-                code=row.cause_code,
-                message=row.cause_message,
-                at=_seconds(row.evicted_at),
-                beneficiary=_key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-            )
-    return tuple(found), evictions
-
-
-async def _outcomes(tx: AsyncConnection) -> tuple[Outcome, ...]:
-    rows = await tx.execute(
-        select(
-            outcomes.c.kind,
-            outcomes.c.uid,
-            outcomes.c.pod_set,
-            outcomes.c.ordinal,
-            outcomes.c.pod_uid,
-            outcomes.c.phase,
-            outcomes.c.exit_code,
-            outcomes.c.version,
-        ).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
-    )
-    return tuple(
-        Outcome(
-            workload=_key(row.kind, row.uid),
-            pod_set=row.pod_set,
-            ordinal=row.ordinal,
-            pod_uid=row.pod_uid,
-            phase=row.phase,
-            exit_code=row.exit_code,
-            version=row.version,
-        )
-        for row in rows
-    )
-
-
-async def _balances(tx: AsyncConnection) -> dict[QueueName, dict[Account, Balance]]:
-    balance = queue_balances.c
-    found: dict[QueueName, dict[Account, Balance]] = {}
-    for queue, flavor, resource, own, used, counted in await tx.execute(
-        select(
-            balance.queue, balance.flavor, balance.resource, balance.own, balance.used, balance.counted
-        ).where(or_(balance.used != 0, balance.counted != 0))
-    ):
-        accounts = found.setdefault(queue, {})
-        accounts[Account(flavor, resource)] = Balance(own=own, used=used, counted=counted)
-    return found
-
-
-async def _node_limits(tx: AsyncConnection) -> dict[NodeName, NodeLimit]:
-    amounts: dict[NodeName, dict[str, int]] = {}
-    for node, resource, units in await tx.execute(
-        select(node_limits.c.node, node_limits.c.resource, node_limits.c.amount)
-    ):
-        amounts.setdefault(node, {})[resource] = units
-    rows = await tx.execute(select(nodes.c.name, nodes.c.flavor, nodes.c.usable))
-    return {
-        name: NodeLimit(limits=Resources(amounts.get(name, {})), flavor=flavor, usable=usable)
-        for name, flavor, usable in rows
-    }
-
-
-async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
-    """Those of the admissions that are closed, with their workload: their pods are leftovers.
-
-    An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
-    """
-    rows = await tx.execute(
-        select(admissions.c.id, admissions.c.kind, admissions.c.uid).where(
-            admissions.c.id.in_(sorted(ids)), admissions.c.state == "closed"
-        )
-    )
-    return {AdmissionId(row.id): _key(row.kind, row.uid) for row in rows}
 
 
 async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
@@ -420,13 +176,13 @@ def _workload_lines() -> Select[Any]:
         workloads.c.finished,
         _HOLDS.label("joins"),
         func.coalesce(backoffs.c.waiting_since, 0).label("waiting_since"),
-        *_REASON,
+        *REASON,
     ).select_from(workloads.outerjoin(reasons, _SAME_REASON).outerjoin(backoffs, _SAME_BACKOFF))
 
 
 def _line(row: Row[Any], gone: Mapping[WorkloadKey, Displacement]) -> PendingLine:
     return PendingLine(
-        key=_key(row.kind, row.uid),
+        key=key_of(row.kind, row.uid),
         namespace=row.namespace,
         name=row.name,
         queue=row.queue,
@@ -436,12 +192,12 @@ def _line(row: Row[Any], gone: Mapping[WorkloadKey, Displacement]) -> PendingLin
         minimum=row.minimum,
         pods=row.pods,
         asks=row.asks,
-        reason=_reason(row) if row.code is not None else None,
+        reason=reason_of(row) if row.code is not None else None,
         devices=row.devices,
         run_time=row.run_time,
         waiting_since=row.waiting_since,
         joins=row.joins,
-        displaced=gone.get(_key(row.kind, row.uid)),
+        displaced=gone.get(key_of(row.kind, row.uid)),
     )
 
 
@@ -470,7 +226,7 @@ async def _explanation(
     tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, Displacement]
 ) -> Explanation:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
-    held, evictions = await _admissions(tx, mine)
+    held, evictions = await read_admissions(tx, mine)
     state = _state(row, held)
     backoff = (
         await tx.execute(
@@ -518,25 +274,13 @@ async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLi
     )
     return tuple(
         DecisionLine(
-            at=_seconds(row.decided_at),
+            at=seconds_of(row.decided_at),
             kind=row.kind,
             code=row.code,
             message=row.message,
             admission=row.admission,
-            beneficiary=_key_or_none(row.beneficiary_kind, row.beneficiary_uid),
+            beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
             numbers=row.numbers,
         )
         for row in rows
     )
-
-
-def _key(kind: str, uid: str) -> WorkloadKey:
-    return WorkloadKey(WorkloadKind(kind), uid)
-
-
-def _key_or_none(kind: str | None, uid: str | None) -> WorkloadKey | None:
-    return None if kind is None or uid is None else _key(kind, uid)
-
-
-def _seconds(moment: datetime) -> int:
-    return int(moment.timestamp())

@@ -27,7 +27,7 @@ from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
-from queues.sql import leadership, views
+from queues.sql import leadership, loading
 from queues.sql.database import Database
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi, done
@@ -145,7 +145,7 @@ class Ring:
     async def loaded(self, facts: list[Change]) -> World:
         """The world as a new leader would build it from Postgres and these facts."""
         async with self.database.snapshot() as tx:
-            rows = await views.load_world(tx)
+            rows = await loading.load_world(tx)
         world = World(ledger_rows(rows), PATIENCE)
         world.begin(rows.queues, rows.node_limits, facts)
         await recall(self.database, world)
@@ -355,7 +355,7 @@ class Ring:
     async def balances_equal_seats(self) -> None:
         """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
         async with self.database.snapshot() as tx:
-            rows = await views.load_world(tx)
+            rows = await loading.load_world(tx)
             nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
             on_nodes = {(node, resource): used for node, resource, used in nodes}
             posted = await tx.execute(

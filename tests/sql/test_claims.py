@@ -1,7 +1,7 @@
 """Space that is promised is kept until the promise is; evictions for others are counted."""
 
 from admission.engine.plan import Claim
-from queues.sql import ledger, observed, views
+from queues.sql import answers, ledger, loading, observed
 from queues.sql.database import Database
 from queues.workload import AdmissionId
 from tests.sql.stage import NOW, Away, Stage, gang, key, queue
@@ -21,7 +21,7 @@ def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
 
 async def claims(muster: Database) -> dict[str, Claim]:
     async with muster.snapshot() as tx:
-        rows = (await views.load_world(tx)).claims
+        rows = (await loading.load_world(tx)).claims
     return {
         row.workload.uid: Claim(
             workload=row.workload,
@@ -63,7 +63,7 @@ async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster:
         away = [Away(admission=id_, beneficiary=key("j9")) for id_ in first]
         await ledger.evict(tx, entry, [*away, *(Away(admission=id_) for id_ in second)])
     async with muster.snapshot() as tx:
-        world = await views.load_world(tx)
+        world = await loading.load_world(tx)
     assert world.backoffs == {
-        key("j1"): views.Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)
+        key("j1"): answers.Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)
     }

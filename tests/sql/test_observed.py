@@ -6,8 +6,8 @@ from queues.quota import Account
 from queues.resources import Resources
 from queues.sql import observed
 from queues.sql.database import Database
+from queues.sql.loading import load_world
 from queues.sql.records import Arrival, Description, NodeLimit, Outcome
-from queues.sql.views import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, Stage, gang, gpus, key, queue
 

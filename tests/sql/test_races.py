@@ -11,7 +11,7 @@ from queues.sql.balances import open_books, store_books
 from queues.sql.books import Posting
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect, renew
-from queues.sql.views import load_world
+from queues.sql.loading import load_world
 from tests.sql.stage import NOW, Stage, gang, queue
 
 

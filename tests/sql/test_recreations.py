@@ -10,8 +10,8 @@ from queues.recreation import Recreation
 from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.loading import load_world
 from queues.sql.records import Arrival, Succession
-from queues.sql.views import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.sql.stage import Stage
 

@@ -3,7 +3,7 @@
 from sqlalchemy import text
 
 from queues.quota import ROOT, Account
-from queues.sql import ledger, observed, views
+from queues.sql import answers, ledger, loading, observed, views
 from queues.sql.database import Database
 from queues.sql.records import Description, NodeLimit
 from queues.workload import AdmissionState, FlavorName, QueueName
@@ -45,7 +45,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     stage.seq = entry.seq
 
     async with muster.snapshot() as tx:
-        world = await views.load_world(tx)
+        world = await loading.load_world(tx)
 
     assert world.ledger_seq == stage.seq
     first, second = world.admissions
@@ -62,15 +62,15 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
         adopted: views.Eviction(code="Preempted", message="for somebody else", at=NOW, beneficiary=key("j3"))
     }
     assert world.backoffs == {
-        key("j2"): views.Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
+        key("j2"): answers.Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
     }
     assert world.reasons == {
         key("j3"): views.StoredReason(code="NoFit", message="no room", facts={"free": {GPU: 2}}, since=NOW)
     }
     assert world.job_states == {key("j1"): {"phase": "Running", "version": 3}}
     assert sorted(world.arrivals, key=world.arrivals.__getitem__) == [key(f"j{n}") for n in (1, 2, 3, 4)]
-    assert world.balances[QueueName("a")] == {GPUS: views.Balance(own=6, used=6, counted=6)}
-    assert world.balances[ROOT] == {GPUS: views.Balance(own=0, used=6, counted=6)}
+    assert world.balances[QueueName("a")] == {GPUS: answers.Balance(own=6, used=6, counted=6)}
+    assert world.balances[ROOT] == {GPUS: answers.Balance(own=0, used=6, counted=6)}
     assert world.queues == {ROOT: ("", 0), QueueName("a"): ("uid-a", 1)}
 
 

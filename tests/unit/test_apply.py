@@ -18,7 +18,7 @@ from admission.world import World
 from queues.errors import Fenced
 from queues.quota import ROOT, Account, Limits
 from queues.resources import GPU, Resources
-from queues.sql import leadership, views
+from queues.sql import leadership, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.workload import NO_FLAVOR, Admission, NodeName, QueueName, Seat, WorkloadKey, WorkloadKind
@@ -57,7 +57,7 @@ class Ring:
     async def begin(self, *facts: Fact) -> None:
         """A world read from the database and these objects."""
         async with self.database.snapshot() as tx:
-            rows = await views.load_world(tx)
+            rows = await loading.load_world(tx)
         world = World(ledger_rows(rows), Patience())
         world.begin(rows.queues, rows.node_limits, [seen(fact) for fact in facts])
         self.cycle = Cycle(
@@ -84,7 +84,7 @@ class Ring:
 
     async def stored(self) -> list[Admission]:
         async with self.database.snapshot() as tx:
-            return list((await views.load_world(tx)).admissions)
+            return list((await loading.load_world(tx)).admissions)
 
     async def one(self, question: str) -> object:
         async with self.database.transaction() as tx:
