@@ -34,7 +34,7 @@ _TABLE: Final = frozenset(("levels", "nodes", "layout"))
 
 
 class NotASnapshot(MusterError):
-    """This is no saved turn: found {found}, expected schema {expected}. Save one with ``muster snapshot``."""
+    """This is no saved turn: found {found}, expected schema {expected}. Save one with `muster snapshot`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

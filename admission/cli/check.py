@@ -30,7 +30,7 @@ _ENDINGS: Final = (".yaml", ".yml", ".json")
     help="Form of the findings.",
 )
 def check(files: tuple[str, ...], output: str) -> int:
-    """Validate Volcano Jobs, PodGroups, Queues, Jobs, Pods, ResourceFlavors and Topologies without a cluster.
+    """Validate documents of Volcano (Jobs, PodGroups, Queues, HyperNodes), of Muster, Jobs and Pods without a cluster.
 
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input. All
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.

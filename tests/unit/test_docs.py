@@ -11,7 +11,7 @@ import pytest
 from admission.engine.reasons import Code
 from admission.engine.rights import Rule
 from admission.engine.typical import Shape
-from admission.kube.jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
+from admission.kube.job_pods import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
 from admission.kube.recreate import RECREATION_REFUSED
 from admission.kube.release import RELEASE_REFUSED
 from queues.spec import names
@@ -21,19 +21,13 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "tests/README.md"])
 #: Modules that give reasons as (code, message, …).
-GIVERS = (
-    *(
-        "portrait.py",
-        "wants.py",
-        "mishaps.py",
-        "unbooked.py",
-        "sight.py",
-        "world.py",
-        "compose.py",
-        "cycle.py",
-    ),
-    *("kube/translate.py", "kube/translate_jobs.py"),
-)
+GIVERS = sorted([*(ROOT / "admission").glob("*.py"), *(ROOT / "admission/kube").glob("*.py")])
+#: What begins a pair in these modules and is no reason: conditions, verbs, phases, truth values.
+NO_REASONS = {
+    *("Complete", "Failed", "Succeeded", "Expired"),
+    *("KILL", "WATCH", "Foreground", "Label", "Annotation"),
+    *("True", "False", "None"),
+}
 
 
 def first_column(page: str) -> list[str]:
@@ -77,7 +71,7 @@ def codes_given() -> Iterator[str]:
     """Codes of the engine, and constants that begin the tuples of reasons elsewhere."""
     yield from Code
     for module in GIVERS:
-        for node in ast.walk(ast.parse((ROOT / "admission" / module).read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Tuple) and len(node.elts) in (2, 3):
                 first, second = node.elts[:2]
                 told = isinstance(second, ast.JoinedStr | ast.Name | ast.Constant)
@@ -90,9 +84,8 @@ def codes_given() -> Iterator[str]:
 
 
 def test_the_reasons_that_are_listed_are_those_that_are_given() -> None:
-    not_reasons = {"Complete", "Failed"}  # conditions of a Job
     refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED, RECREATION_REFUSED}
-    given = {*codes_given(), *Rule, "InvalidSpec", *refused} - not_reasons
+    given = {*codes_given(), *Rule, "InvalidSpec", *refused} - NO_REASONS
     assert sorted(first_column("reference/reasons.md")) == sorted(given)
 
 
