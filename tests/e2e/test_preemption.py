@@ -1,5 +1,7 @@
 """Others go so that somebody can come in: he runs whole; they wait, are told why, and run again."""
 
+import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -34,6 +36,29 @@ def evicted(yard: Yard, name: str) -> list[tuple[str, str]]:
     ]
 
 
+def sentence(yard: Yard, name: str) -> str:
+    """Why a workload waits, as ``kubectl muster pending`` tells it."""
+    listed = json.loads(yard.stack.kubectl_muster("pending", "-n", yard.name, "-o", "json").stdout)
+    (found,) = [one["reason"]["message"] for one in listed["items"] if one["name"] == name]
+    return str(found)
+
+
+def check_that_everybody_tells_who_took_the_place(yard: Yard, kind: str, name: str, told: str) -> None:
+    """``told``: by which rule and for whom. List, story, object and event say it with the same sentence."""
+    message = sentence(yard, name)
+    assert re.fullmatch(rf".*; evicted at [0-9TZ:-]+ {re.escape(told)}", message), message
+    # Messages of objects are as old as their codes, so that numbers may be others.
+    ending = message.rpartition("; ")[2]
+    assert ending in yard.explain(name)
+    yard.wait(lambda: ending in yard.told(kind, name), f"{name} to tell it itself")
+
+    def events() -> list[str]:
+        found = yard.api.get(path("Event", yard.name))["items"]
+        return [each["note"] for each in found if each["regarding"]["name"] == name]
+
+    yard.wait(lambda: any(note.endswith(ending) for note in events()), f"an event of {name} to tell it")
+
+
 def in_queue(document: Document, queue: str) -> Document:
     if document["apiVersion"].startswith("batch.volcano"):
         document["spec"]["queue"] = queue
@@ -57,10 +82,18 @@ def test_a_more_urgent_gang_takes_the_place_of_the_least_urgent_and_both_run_in_
         assert [code for code, _ in evicted(yard, name)] == ["Preempted"]
         assert "urgent" in evicted(yard, name)[0][1]
         assert yard.wait_reason(name, "NoFit")
+    for kind, name in (("batch/v1 Job", "one"), ("Job", "two")):
+        check_that_everybody_tells_who_took_the_place(
+            yard, kind, name, f"(Preempted) for vcjob/{yard.name}/urgent"
+        )
 
     finish_all(yard, "urgent-")
     yard.wait_running("one-", 1, seconds=60)
     yard.wait_running("two-", 1, seconds=60)
+    yard.wait(
+        lambda: "evicted at" not in yard.told("batch/v1 Job", "one") + yard.told("Job", "two"),
+        "both to forget it",
+    )
     assert yard.books.ask("SELECT count(*) FROM claims") == [(0,)]
 
 
