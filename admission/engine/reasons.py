@@ -279,12 +279,15 @@ def behind(queue: QueueName, head: str) -> Reason:
     )
 
 
-def would_delay(head: str, at: int) -> Reason:
-    """It fits, but not without delaying somebody who waits longer. No time is named: it changes all the time."""
+def would_delay(head: str, at: int | None) -> Reason:
+    """It fits, but not without delaying somebody who waits longer. No time is named: it changes all the time.
+
+    ``at``: when he should be able to start; None: nobody knows.
+    """
     return Reason(
         code=Code.RESERVED,
         message=f"fits, but would still be there when {head}, which has waited longest, can start in its place",
-        facts={"for": head, "at": at},
+        facts={"for": head} if at is None else {"for": head, "at": at},
     )
 
 

@@ -3,6 +3,7 @@
 EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), for gangs on nodes: the place is where the gang could
 start soonest, as far as run times are declared. Where none are, a place counts as free as soon as it may be
 cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way.
+Where nobody clears anything, it is where those run who passed the gang (``admission.engine.passed``).
 When the place is free at last, smaller work that comes first in the order of the queue does not take it either.
 Derived anew in every turn, never stored.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admission.engine import gangs, reasons
+from admission.engine import gangs, passed, reasons
 from admission.engine.claims import per_node
 from admission.engine.gangs import Need
 from admission.engine.plan import Admit, Reason
@@ -48,8 +49,8 @@ class Reservation:
     """Where and when the longest-starved gang is to start."""
 
     candidate: Candidate
-    #: Seconds since the epoch at which its place is expected to be free, at the latest.
-    at: int
+    #: Seconds since the epoch at which its place is expected to be free, at the latest; None: nobody knows.
+    at: int | None
     #: From when on (seconds since the epoch) a place may be cleared for it; None: never.
     clears: int | None
     #: Its nodes …
@@ -57,18 +58,20 @@ class Reservation:
     #: … and (R, n) what of them, free now, nobody may hold at that time.
     withheld: Amounts
     #: The next second at which somebody should be gone: if he is not, all is reckoned anew. For ``Memo.until``.
-    until: int
+    until: int | None
 
     def is_delayed_by(self, candidate: Candidate, now: int, trial: Trial) -> bool:
         """Whether somebody who is admitted now would be in the way, and has no right to be."""
         mine, other = self.candidate.workload, candidate.workload
         if other.key == mine.key or other.priority > mine.priority:
             return False
-        run_time = run_time_class(other)
-        if run_time is not None and now + run_time <= self.at:
-            return False
-        if self.clears is not None and max(self.clears, _clearable(other, now, mine, trial.tree)) <= self.at:
-            return False
+        if self.at is not None:
+            run_time = run_time_class(other)
+            if run_time is not None and now + run_time <= self.at:
+                return False
+            cleared = _clearable(other, now, mine, trial.tree)
+            if self.clears is not None and max(self.clears, cleared) <= self.at:
+                return False
         usage = trial.usage
         owed = below_deserved(usage, other.queue, candidate.accounts)
         return not owed or below_deserved(usage, mine.queue, self.candidate.accounts)
@@ -91,8 +94,9 @@ class Backfill:
 
         ``classes``: the first candidate of every (queue, shape) and what it lacks. ``trial`` is as before.
         """
-        if not _matters(snapshot, classes):
-            return cls(snapshot)
+        known = _matters(snapshot, classes)
+        if not known:
+            classes = [each for each in classes if passed.waits_in_vain(*each, trial)]
         gangs_ = [each for each in classes if not each[0].joins and not each[1].beside]
         gangs_.sort(key=lambda each: waits_since(each[0].workload))
         freed = any(snapshot.ended.values())
@@ -105,7 +109,11 @@ class Backfill:
                     due = _due(snapshot, candidate, answer, trial, later)
                     trial = later
             elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
-                return cls(snapshot, _reserve(snapshot, candidate, need, trial, later), due)
+                place = _reserve(snapshot, candidate, need, trial, later) if known else None
+                if place is None and passed.waits_in_vain(candidate, need, trial):
+                    place = _of_those_who_passed(snapshot, candidate, need, trial)
+                if known or place is not None:
+                    return cls(snapshot, place, due)
         return cls(snapshot, due=due)
 
     @property
@@ -153,6 +161,14 @@ def _due(snapshot: Snapshot, candidate: Candidate, answer: Admit, trial: Trial, 
     columns, _ = per_node(answer.seats, trial)
     withheld = trial.free[:, columns] - later.free[:, columns]
     return Reservation(candidate, snapshot.now, None, columns, withheld, snapshot.now)
+
+
+def _of_those_who_passed(
+    snapshot: Snapshot, candidate: Candidate, need: Need, trial: Trial
+) -> Reservation | None:
+    since, _, _ = waits_since(candidate.workload)
+    found = passed.place(snapshot, candidate.workload, since, need, trial)
+    return None if found is None else Reservation(candidate, None, None, *found, None)
 
 
 def _matters(snapshot: Snapshot, classes: Iterable[tuple[Candidate, Need]]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from admission.engine import gangs, reasons
+from admission.engine import gangs, passed, reasons
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
 from admission.engine.memo import Desk
@@ -96,7 +96,8 @@ class Turn:
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
         """The place in the near future that others stay off."""
-        if not self.waiting.telling and not self.desk.telling:
+        tree, told = self.trial.tree, self.waiting.telling or self.desk.telling
+        if not told and not any(passed.nobody_makes_room(tree, queue) for queue in self.waiting.batches):
             return Backfill(snapshot)
         classes = [
             (batch.waits_longest(), batch.wants.need)
