@@ -1,4 +1,4 @@
-"""Ledger → cluster for Volcano Jobs: makes and removes their pods, and the objects those need.
+"""Ledger → cluster for Volcano Jobs: sees to it that their pods are made and removed, and what those need.
 
 Level-triggered: ``JobWork`` says what is missing now, and whatever fails is worked out again after a pause.
 """
@@ -6,52 +6,24 @@ Level-triggered: ``JobWork`` says what is missing now, and whatever fails is wor
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
-
-import msgspec
+from typing import Final
 
 from admission.engine.plan import Reason
-from admission.jobs.pods import PodMold
 from admission.jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.kube.alarms import Alarms, pause_after
 from admission.kube.client import Client
-from admission.kube.companions import Companions, NameTaken
+from admission.kube.companions import Companions
+from admission.kube.job_pods import JobPods, JobReport, all_of, pod_name
 from admission.kube.keys import KeyPairs
-from queues.errors import ApiError, Conflict, Fenced, InvalidDocument, NotFound, Refused
-from queues.spec import names
-from queues.spec.names import BATCH_VOLCANO
-from queues.workload import AdmissionId, WorkloadKey
+from queues.errors import Fenced
+from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
 #: What was done is not done again for so long, while the watch has not shown it yet.
 ECHO_SECONDS: Final = 30.0
-#: Pods of one Job that are being written at a time; the client bounds all Jobs together.
-AT_A_TIME: Final = 64
-
-#: Codes of reasons that are shown on the Job.
-POD_REFUSED: Final = "PodRefused"
-OBJECT_REFUSED: Final = "ObjectRefused"
-NAME_TAKEN: Final = "NameTaken"
-INVALID_SPEC: Final = "InvalidSpec"
-
-
-@dataclass(slots=True, kw_only=True)
-class JobReport:
-    """What became of one Job's work."""
-
-    workload: WorkloadKey
-    created: int = 0
-    #: Pods that were there already, made by an attempt whose answer was lost.
-    found: int = 0
-    deleted: int = 0
-    companions: int = 0
-    #: What the user must know; None: nothing.
-    problem: Reason | None = None
-    #: Something is left to do: it is tried again after a pause.
-    unfinished: bool = False
 
 
 class VolcanoJobs:
@@ -71,13 +43,12 @@ class VolcanoJobs:
         pause: Callable[[str], None] = lambda _: None,
         keys: KeyPairs | None = None,
     ) -> None:
-        self._client = client
-        self._guard = guard
         self._alarms: Alarms[WorkloadKey] = Alarms(again)
         self._report = report
         self._pause = pause
         self._keys = keys or KeyPairs()
         self._companions = Companions(client, guard, self._keys)
+        self._pods = JobPods(client, guard, self._companions, done=self._done, pause=pause)
         self._under_way: dict[WorkloadKey, asyncio.Task[JobReport]] = {}
         #: Jobs whose work changed while they were worked on.
         self._outdated: set[WorkloadKey] = set()
@@ -152,7 +123,7 @@ class VolcanoJobs:
         creates = () if paused else work.creates
         return _Due(
             creates=deque(
-                wanted for wanted in creates if not self._just_done(work, _name(work, wanted), now)
+                wanted for wanted in creates if not self._just_done(work, pod_name(work, wanted), now)
             ),
             deletes=tuple(
                 unwanted for unwanted in work.deletes if not self._just_done(work, unwanted.uid, now)
@@ -165,7 +136,7 @@ class VolcanoJobs:
         """What the work lacks, the watch has shown: if it is wanted later, then because it went away again."""
         echoes = self._echo.get(work.key.uid)
         if echoes:
-            silent = {_name(work, wanted) for wanted in work.creates}
+            silent = {pod_name(work, wanted) for wanted in work.creates}
             silent |= {unwanted.uid for unwanted in work.deletes}
             if work.remove:
                 silent.add(work.key.uid)
@@ -206,120 +177,14 @@ class VolcanoJobs:
 
     async def _work(self, work: JobWork, due: "_Due", report: JobReport) -> None:
         if due.remove:
-            await self._remove_job(work, report)
+            await self._pods.remove_job(work, report)
             return
-        await _all(self._delete(work, unwanted, report) for unwanted in due.deletes)
+        await all_of(self._pods.delete(work, unwanted, report) for unwanted in due.deletes)
         if due.creates:
-            await self._create_all(work, due.creates, report)
+            await self._pods.create(work, due.creates, report)
             self._pause("released")
 
-    # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _create_all(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
-        """Companions, then the pods; a task whose pods are refused does not stop the others."""
-        try:
-            report.companions += await self._companions.ensure(work.spec, work.companions)
-            molds = _molds(work, creates)
-        except NameTaken as error:
-            _blame(report, NAME_TAKEN, str(error))
-            return
-        except InvalidDocument as error:
-            _blame(report, INVALID_SPEC, str(error))
-            return
-        except ApiError as error:
-            self._failed(report, error, OBJECT_REFUSED)
-            return
-        hopeless: set[str] = set()
-
-        async def writer() -> None:
-            while creates:
-                wanted = creates.popleft()
-                if wanted.task not in hopeless:
-                    await self._create(work, wanted, molds[wanted.task, wanted.admission], report, hopeless)
-
-        with self._companions.waiting():
-            await _all(writer() for _ in range(min(AT_A_TIME, len(creates))))
-
-    async def _create(
-        self, work: JobWork, wanted: PodWanted, mold: PodMold, report: JobReport, hopeless: set[str]
-    ) -> None:
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods"
-        name = _name(work, wanted)
-        try:
-            body = mold.cast(wanted.index, wanted.node, wanted.devices)
-            await self._client.create(path, body, brief=True, guard=self._guard)
-            report.created += 1
-        except Conflict as error:
-            if error.facts.get("code") != "AlreadyExists":
-                self._failed(report, error)
-                return
-            if not await self._is_ours(work, wanted, report):
-                return
-            report.found += 1
-        except (Refused, NotFound) as error:
-            hopeless.add(wanted.task)
-            self._failed(report, error)
-            return
-        except ApiError as error:
-            self._failed(report, error)
-            return
-        self._done(work, name)
-        self._pause("one-released")
-
-    async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
-        """Whether the pod that has the name already is the one we wanted; a stray of ours is removed."""
-        name = _name(work, wanted)
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{name}"
-        report.unfinished = True
-        try:
-            meta = msgspec.json.decode(await self._client.get(path), type=_Pod).metadata
-        except ApiError:
-            return False
-        if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references):
-            _blame(
-                report, NAME_TAKEN, f"pod {name} exists and is not this Job's; delete it or rename the Job"
-            )
-            return False
-        if meta.annotations.get(names.ADMISSION_ID) == str(wanted.admission):
-            return meta.deletion_timestamp is None
-        if meta.deletion_timestamp is None and _admission(meta.annotations) not in work.stamps:
-            stray = PodUnwanted(name=name, uid=meta.uid, why="AdmissionClosed")
-            await self._delete(work, stray, report)
-        return False
-
-    # ── removing ────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{unwanted.name}"
-        if await self._gone(path, unwanted.uid, report):
-            report.deleted += 1
-            self._done(work, unwanted.uid)
-
-    async def _remove_job(self, work: JobWork, report: JobReport) -> None:
-        path = f"/apis/{BATCH_VOLCANO}/namespaces/{work.spec.namespace}/jobs/{work.spec.name}"
-        # Foreground, as Volcano does it: the Job is there until its pods are gone.
-        if await self._gone(path, work.key.uid, report, propagation="Foreground"):
-            self._done(work, work.key.uid)
-
-    async def _gone(
-        self, path: str, uid: str, report: JobReport, propagation: Literal["Foreground"] | None = None
-    ) -> bool:
-        try:
-            await self._client.delete(path, uid=uid, propagation=propagation, guard=self._guard)
-        except (NotFound, Conflict):
-            return False  # it is gone, or another one has its name
-        except ApiError as error:
-            self._failed(report, error)
-            return False
-        return True
-
     # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _failed(self, report: JobReport, error: ApiError, code: str = POD_REFUSED) -> None:
-        """A refusal is for the user to see; anything else passes."""
-        report.unfinished = True
-        if isinstance(error, Refused | NotFound):
-            _blame(report, code, str(error.facts.get("reason", error)))
 
     def _settle(self, work: JobWork, due: "_Due", report: JobReport) -> None:
         """Note a problem or its end, and see to it that what is left is tried again."""
@@ -359,52 +224,3 @@ class _Due:
     remove: bool
     #: Pods are left out because of an earlier failure.
     paused: bool
-
-
-class _Owner(msgspec.Struct):
-    uid: str = ""
-    controller: bool = False
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    annotations: dict[str, str] = {}
-    owner_references: list[_Owner] = []
-    deletion_timestamp: str | None = None
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-
-
-def _admission(annotations: dict[str, str]) -> AdmissionId | None:
-    text = annotations.get(names.ADMISSION_ID, "")
-    return AdmissionId(int(text)) if text.isdecimal() else None
-
-
-def _name(work: JobWork, wanted: PodWanted) -> str:
-    return work.spec.pod_name(wanted.task, wanted.index)
-
-
-def _molds(work: JobWork, creates: Iterable[PodWanted]) -> dict[tuple[str, AdmissionId], PodMold]:
-    """A mold per task and admission. Raises InvalidDocument."""
-    kinds = {(wanted.task, wanted.admission) for wanted in creates}
-    tasks = {task.name: task for task in work.spec.tasks}
-    return {
-        (task, admission): PodMold(work.spec, tasks[task], work.stamps[admission])
-        for task, admission in kinds
-    }
-
-
-def _blame(report: JobReport, code: str, message: str) -> None:
-    """The first problem is shown: the others are mostly the same."""
-    report.unfinished = True
-    if report.problem is None:
-        report.problem = Reason(code=code, message=message)
-
-
-async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run at the same time; the first to raise stops the others."""
-    async with asyncio.TaskGroup() as tasks:
-        for one in work:
-            tasks.create_task(one)

@@ -22,7 +22,8 @@ from admission.jobs.pods import PodRules
 from admission.jobs.work import JobWork, work_for
 from admission.kube.client import Client
 from admission.kube.dismissal import Dismissal
-from admission.kube.jobs import JobReport, VolcanoJobs
+from admission.kube.job_pods import JobReport
+from admission.kube.jobs import VolcanoJobs
 from admission.kube.objects import Pod
 from admission.kube.translate import pod_fact
 from deploy.local.cluster import LocalCluster
