@@ -12,16 +12,13 @@ from typing import Any
 from admission.endings import fewest_endings, holding, remaining
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Evict, Reason
+from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
-from queues.quota import ROOT, Account, Queue, QueueTree
-from queues.resources import NOTHING, Resources, show
-from queues.workload import NO_FLAVOR, Admission, AdmissionId, NodeName, QueueName, Workload
-
-#: So many names are told before "and N more".
-_NAMED = 3
+from admission.trying import Outcome, Trying, is_scarce, moved_nodes, with_limit
+from admission.words import amount, duration, many, names
+from queues.quota import ROOT, Account
+from queues.workload import NO_FLAVOR, AdmissionId, QueueName, Workload
 
 
 class Kind(StrEnum):
@@ -58,48 +55,13 @@ class Change:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Trying:
-    """The workload alone before the engine, in worlds that differ in one thing."""
-
-    world: Snapshot
-    workload: Workload
-    memo: Memo
-
-    def outcome(self, **other: Any) -> "_Outcome":
-        """What ``decide`` says with these fields of the snapshot instead."""
-        world = replace(self.world, **other)
-        plan, _ = decide(world, self.memo)
-        key = self.workload.key
-        return _Outcome(
-            goes_in=any(admit.workload == key for admit in plan.admits),
-            victims=tuple(evict for evict in plan.evicts if evict.beneficiary == key),
-            reason=plan.reasons.get(key),
-        )
-
-    def instead(self, **other: Any) -> "_Outcome":
-        """The same with other fields of the workload."""
-        workload = replace(self.workload, **other)
-        return self.outcome(pending={workload.key: workload})
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    goes_in: bool
-    victims: tuple[Evict, ...]
-    reason: Reason | None
-
-    def __bool__(self) -> bool:
-        return self.goes_in or bool(self.victims)
-
-
 def changes(world: Snapshot, workload: Workload, reason: Reason) -> list[Change]:
     """Changes that would let the workload in, each alone; the smallest first."""
     if (only := _by_hand(world, workload, reason)) is not None:
         return [only]
     alone = replace(world, pending={workload.key: workload})
     plan, memo = decide(alone, Memo())
-    trying = _Trying(alone, workload, memo)
+    trying = Trying(alone, workload, memo)
     now = trying.outcome()
     if now or workload.key in world.claims:
         return [_its_turn(trying, now)]
@@ -158,14 +120,14 @@ def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Change | No
             told = f"fewer of those who came earlier, or access.maxPending above {facts['limit']} in {queue}"
         case Code.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
-            told = f"{_many(missing, 'pod')} more, or a minimum of {facts['wanted']}"
+            told = f"{many(missing, 'pod')} more, or a minimum of {facts['wanted']}"
             return Change(kind=Kind.WORKLOAD, message=told, facts={"pods": missing})
         case _:
             return None
     return Change(kind=Kind.QUEUE, message=told, facts={"queue": queue})
 
 
-def _its_turn(trying: "_Trying", now: "_Outcome") -> Change:
+def _its_turn(trying: Trying, now: Outcome) -> Change:
     """Alone it would get on."""
     world, claim = trying.world, trying.world.claims.get(trying.workload.key)
     if claim is not None:
@@ -182,10 +144,10 @@ def _its_turn(trying: "_Trying", now: "_Outcome") -> Change:
     )
 
 
-def _time(trying: _Trying) -> Iterator[Change]:
+def _time(trying: Trying) -> Iterator[Change]:
     """It will have waited long enough for a place to be cleared."""
     workload, world = trying.workload, trying.world
-    after_seconds = _tree(trying).policy(workload.queue).clear_after
+    after_seconds = trying.tree.policy(workload.queue).clear_after
     since = workload.waiting_since or workload.created
     if after_seconds is None or not since:
         return
@@ -203,10 +165,10 @@ def _time(trying: _Trying) -> Iterator[Change]:
         )
 
 
-def _endings(trying: _Trying, refused: Reason) -> Iterator[Change]:
+def _endings(trying: Trying, refused: Reason) -> Iterator[Change]:
     """The fewest of those who run whose end would do."""
     world = trying.world
-    found = fewest_endings(world, trying.workload, _tree(trying), refused)
+    found = fewest_endings(world, trying.workload, trying.tree, refused)
     if found is None:
         return
     moved = [(world.admissions[each], -1) for each in found.admissions]
@@ -230,7 +192,7 @@ def _at_most(world: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
     return None if None in times else max(time for time in times if time is not None)
 
 
-def _less(trying: _Trying, refused: Reason) -> Iterator[Change]:
+def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
     """Asking for less: a level preferred, not required; or as many pods as fit."""
     workload = trying.workload
     required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
@@ -256,12 +218,12 @@ def _less(trying: _Trying, refused: Reason) -> Iterator[Change]:
         if trying.instead(pod_sets=fewer, minimum=fit).goes_in:
             yield Change(
                 kind=Kind.WORKLOAD,
-                message=f"{_many(fit, 'pod')} instead of {workload.minimum}",
+                message=f"{many(fit, 'pod')} instead of {workload.minimum}",
                 facts={"pods": fit, "minimum": workload.minimum},
             )
 
 
-def _priority(trying: _Trying) -> Iterator[Change]:
+def _priority(trying: Trying) -> Iterator[Change]:
     """The lowest priority at which somebody of its queue would be taken back for it."""
     workload, world = trying.workload, trying.world
     steps = sorted({each.priority for each in world.admissions.values() if each.queue == workload.queue})
@@ -277,9 +239,9 @@ def _priority(trying: _Trying) -> Iterator[Change]:
             return
 
 
-def _deserved(trying: _Trying) -> Iterator[Change]:
+def _deserved(trying: Trying) -> Iterator[Change]:
     """More deserved, by its queue or by those above as well, so that lent quota is got back for it."""
-    workload, tree = trying.workload, _tree(trying)
+    workload, tree = trying.workload, trying.tree
     usage = trying.memo.usage
     assert usage is not None
     queues = dict(trying.world.queues)
@@ -288,9 +250,9 @@ def _deserved(trying: _Trying) -> Iterator[Change]:
         for resource, units in workload.asks().items():
             account = Account(NO_FLAVOR, resource)
             lacking = usage.used(name, account) + units - tree.deserved(name, account)
-            if lacking > 0 and (name in queues) and _is_scarce(tree, account):
+            if lacking > 0 and (name in queues) and is_scarce(tree, account):
                 more.append((name, account, lacking))
-                queues[name] = _with_limit(
+                queues[name] = with_limit(
                     queues[name], "deserved", account, tree.deserved(name, account) + lacking
                 )
         if not more:
@@ -298,7 +260,7 @@ def _deserved(trying: _Trying) -> Iterator[Change]:
         outcome = trying.outcome(queues=queues)
         if outcome:
             told = " and ".join(
-                f"{_amount(account, units)} more deserved in {name}" for name, account, units in more
+                f"{amount(account, units)} more deserved in {name}" for name, account, units in more
             )
             yield Change(
                 kind=Kind.DESERVED,
@@ -311,12 +273,7 @@ def _deserved(trying: _Trying) -> Iterator[Change]:
             return
 
 
-def _is_scarce(tree: QueueTree, account: Account) -> bool:
-    """Whether somebody's share of it is written: what nobody counts keeps nobody out."""
-    return any(account in own for own in tree.own_deserved.values())
-
-
-def _capability(trying: _Trying, refused: Reason) -> Iterator[Change]:
+def _capability(trying: Trying, refused: Reason) -> Iterator[Change]:
     """Limits raised by what is too much, one after the other up to root."""
     queues = dict(trying.world.queues)
     raised: list[str] = []
@@ -327,8 +284,8 @@ def _capability(trying: _Trying, refused: Reason) -> Iterator[Change]:
             return
         name, over = QueueName(reason.facts["queue"]), reason.facts["over"]
         account = Account(reason.facts["flavor"], reason.facts["resource"])
-        queues[name] = _with_limit(queues[name], "capability", account, reason.facts["limit"] + over)
-        raised.append(f"{_amount(account, over)} more capability in {name}")
+        queues[name] = with_limit(queues[name], "capability", account, reason.facts["limit"] + over)
+        raised.append(f"{amount(account, over)} more capability in {name}")
         facts.append({"queue": name, "resource": account.resource, "flavor": account.flavor, "units": over})
         outcome = trying.outcome(queues=queues)
         if outcome:
@@ -338,41 +295,12 @@ def _capability(trying: _Trying, refused: Reason) -> Iterator[Change]:
         reason = outcome.reason
 
 
-def _with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
-    """The queue with another ``deserved`` or ``capability``."""
-    limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors[account.flavor]
-    if kind == "deserved":
-        limits = replace(limits, deserved={**limits.deserved, account.resource: units})
-    else:
-        limits = replace(limits, capability={**limits.capability, account.resource: units})
-    if account.flavor == NO_FLAVOR:
-        return replace(queue, limits=limits)
-    return replace(queue, flavors={**queue.flavors, account.flavor: limits})
-
-
-def moved_nodes(nodes: NodeTable, moved: Sequence[tuple[Admission, int]]) -> NodeTable:
-    """Nodes with the seats of some admissions put on (1) or taken off (-1)."""
-    deltas: dict[NodeName, Resources] = {}
-    for admission, sign in moved:
-        for seat in admission.holding():
-            deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes * sign
-    return nodes.with_used(deltas)
-
-
-# ── words ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _tree(trying: _Trying) -> QueueTree:
-    assert trying.memo.tree is not None
-    return trying.memo.tree
-
-
 def _holder(world: Snapshot, id_: AdmissionId) -> str:
     admission = world.admissions[id_]
     return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
 
-def _taken_back(trying: _Trying, outcome: _Outcome) -> str:
+def _taken_back(trying: Trying, outcome: Outcome) -> str:
     """Who would have to go, by queue: ``3 of tenant-b are taken back for it``."""
     if outcome.goes_in:
         return "it goes in"
@@ -385,31 +313,3 @@ def _taken_back(trying: _Trying, outcome: _Outcome) -> str:
         f"{count} of {'its own queue' if name == own else name}" for name, count in sorted(counts.items())
     ]
     return f"{' and '.join(told)} {'is' if len(outcome.victims) == 1 else 'are'} evicted for it"
-
-
-def _amount(account: Account, units: int) -> str:
-    flavor = f" of flavor {account.flavor}" if account.flavor != NO_FLAVOR else ""
-    return f"{show(account.resource, units)} {account.resource}{flavor}"
-
-
-def names(every: Sequence[str]) -> str:
-    """``a, b and 3 more``."""
-    more = len(every) - _NAMED
-    told = list(every[:_NAMED]) + ([f"{more} more"] if more > 0 else [])
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
-
-
-def duration(seconds: int) -> str:
-    """``40 min``, ``2 h 5 min``, ``3 d 4 h``: rounded up to what matters."""
-    if seconds < 60:
-        return f"{max(seconds, 0)} s"
-    minutes = -(-seconds // 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min")]
-    told = [f"{count} {unit}" for count, unit in parts if count]
-    return " ".join(told[:2])

@@ -6,12 +6,14 @@ Worked out when somebody asks, from a Snapshot and its Plan alone.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.changes import Change, changes, moved_nodes, names
+from admission.changes import Change, changes
 from admission.engine.memo import Desk
 from admission.engine.plan import Plan, Reason
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from admission.trying import moved_nodes
+from admission.words import names
 from queues.ordering import Line
 from queues.usage import Usage
 from queues.workload import Admission, AdmissionId, AdmissionState, Workload, WorkloadKey

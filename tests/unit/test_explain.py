@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from admission.changes import Kind, duration
+from admission.changes import Kind
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.explain import Explained, after, explain
 from admission.web.outlook import outlooks
+from admission.words import duration
 from queues.quota import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import (

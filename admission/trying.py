@@ -1,0 +1,87 @@
+"""One workload before the engine, in worlds that differ from the real one in one thing. Pure.
+
+What people are told would help has been tried here first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.plan import Evict, Reason
+from admission.engine.snapshot import Snapshot
+from admission.engine.topology import NodeTable
+from queues.quota import Account, Queue, QueueTree
+from queues.resources import NOTHING, Resources
+from queues.workload import NO_FLAVOR, Admission, NodeName, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """The workload alone before the engine, in worlds that differ in one thing."""
+
+    world: Snapshot
+    workload: Workload
+    memo: Memo
+
+    @property
+    def tree(self) -> QueueTree:
+        """The queues as they are."""
+        assert self.memo.tree is not None
+        return self.memo.tree
+
+    def outcome(self, **other: Any) -> "Outcome":
+        """What ``decide`` says with these fields of the snapshot instead."""
+        world = replace(self.world, **other)
+        plan, _ = decide(world, self.memo)
+        key = self.workload.key
+        return Outcome(
+            goes_in=any(admit.workload == key for admit in plan.admits),
+            victims=tuple(evict for evict in plan.evicts if evict.beneficiary == key),
+            reason=plan.reasons.get(key),
+        )
+
+    def instead(self, **other: Any) -> "Outcome":
+        """The same with other fields of the workload."""
+        workload = replace(self.workload, **other)
+        return self.outcome(pending={workload.key: workload})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the workload. True: it goes in, now or once its victims are gone."""
+
+    goes_in: bool
+    victims: tuple[Evict, ...]
+    #: Why it waits, if it does.
+    reason: Reason | None
+
+    def __bool__(self) -> bool:
+        return self.goes_in or bool(self.victims)
+
+
+def is_scarce(tree: QueueTree, account: Account) -> bool:
+    """Whether somebody's share of it is written: what nobody counts keeps nobody out."""
+    return any(account in own for own in tree.own_deserved.values())
+
+
+def with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
+    """The queue with another ``deserved`` or ``capability``."""
+    limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors[account.flavor]
+    if kind == "deserved":
+        limits = replace(limits, deserved={**limits.deserved, account.resource: units})
+    else:
+        limits = replace(limits, capability={**limits.capability, account.resource: units})
+    if account.flavor == NO_FLAVOR:
+        return replace(queue, limits=limits)
+    return replace(queue, flavors={**queue.flavors, account.flavor: limits})
+
+
+def moved_nodes(nodes: NodeTable, moved: Sequence[tuple[Admission, int]]) -> NodeTable:
+    """Nodes with the seats of some admissions put on (1) or taken off (-1)."""
+    deltas: dict[NodeName, Resources] = {}
+    for admission, sign in moved:
+        for seat in admission.holding():
+            deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes * sign
+    return nodes.with_used(deltas)
