@@ -7,7 +7,7 @@ are all of kind preemption. Prints a line per failure, and "N passed, N failed" 
 import sys
 from pathlib import Path
 
-from tests.vectors.cases import FOR_INFORMATION, KINDS, Case, kind_of, load
+from tests.vectors.cases import FOR_INFORMATION, KINDS, judge, kind_of, load
 
 
 def main(files: list[str]) -> int:
@@ -30,7 +30,7 @@ def main(files: list[str]) -> int:
             failed += 1
             continue
         for number, case in enumerate(cases, start=1):
-            wrong = _wrong(kind, case)
+            wrong = judge(kind, case)
             passed += wrong is None
             failed += wrong is not None
             if wrong is not None:
@@ -39,17 +39,9 @@ def main(files: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _wrong(kind: str, case: Case) -> str | None:
-    """What is wrong with a case on one line; a case that cannot be run is wrong."""
-    try:
-        wrong = KINDS[kind](case)
-    except Exception as error:  # the other cases are told as well
-        wrong = f"{type(error).__name__}: {error}"
-    return None if wrong is None else " ".join(wrong.split())
-
-
 def _name(case: object, number: int) -> str:
-    return str(case.get("case", f"case {number}")) if isinstance(case, dict) else f"case {number}"
+    name = case.get("case") if isinstance(case, dict) else None
+    return " ".join(str(name or f"case {number}").split())
 
 
 if __name__ == "__main__":

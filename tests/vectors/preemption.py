@@ -13,7 +13,7 @@ from admission.engine.search import Search
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
-from admission.engine.victims import herd, size_of
+from admission.engine.victims import Part, herd, size_of
 from queues.quota import Account, Limits, Queue, QueuePolicy, QueueTree
 from queues.resources import Resources
 from queues.usage import Usage, accounts, seats_by_flavor
@@ -59,7 +59,7 @@ def _broken(case: Case, victims: list[str]) -> str | None:
     """What is wrong with these victims by the plain rules: protected ones, or it does not fit without them."""
     rules = {each["name"]: each.get("preemption", {}) for each in case["queues"]}[case["queue"]]
     usage, asked = Usage(_tree(case)), _asked(case)[0]
-    for each in case["admitted"]:
+    for each in case.get("admitted", ()):
         if each["name"] not in victims:
             if not each.get("evicted"):
                 book = {
@@ -70,9 +70,13 @@ def _broken(case: Case, victims: list[str]) -> str | None:
             continue
         own = each["queue"] == case["queue"]
         policy = rules.get("withinClusterQueue" if own else "reclaimWithinCohort", "Never")
-        equal_too = policy == "LowerOrNewerEqualPriority" and each["priority"] == case["incoming"]["priority"]
+        equal_too = policy == "LowerOrNewerEqualPriority" and each.get("priority", 0) == case["incoming"].get(
+            "priority", 0
+        )
         if policy == "Never" or (
-            policy != "Any" and not equal_too and each["priority"] >= case["incoming"]["priority"]
+            policy != "Any"
+            and not equal_too
+            and each.get("priority", 0) >= case["incoming"].get("priority", 0)
         ):
             return f"{each['name']} is protected by {policy}"
     if victims and usage.refusal(quota_tree.named(case["queue"]), asked) is not None:
@@ -91,7 +95,7 @@ def chosen(case: Case) -> list[str]:
         if admission.state is AdmissionState.OPEN:
             usage.add(admission.queue, accounts(seats_by_flavor(admission.seats)))
     later = Trial.open(NodeTable.empty(), usage)
-    running = herd(snapshot, tree, {})
+    running = herd(snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()})
     found: list[tuple[tuple[int, int], list[str]]] = []
     for below in (Below.NEVER, Below.ANY):
         for by_share in _ways(case):
@@ -114,8 +118,13 @@ def chosen(case: Case) -> list[str]:
     return min(found, default=((0, 0), []))[1]
 
 
+def _part(admission: Admission) -> Part:
+    seats = admission.seats
+    return Part(admission, seats, accounts(seats_by_flavor(seats)), size_of(each.takes for each in seats))
+
+
 def _ways(case: Case) -> list[ByShare | None]:
-    if case["mode"] != "fair":
+    if case.get("mode") != "fair":
         return [None]
     strategies = case.get("strategies") or list(_BY_SHARE)
     allowed = {_BY_SHARE[each]: True for each in strategies}
@@ -130,7 +139,7 @@ def _tree(case: Case) -> QueueTree:
     known |= {f"{account.flavor}/{account.resource}" for account in _asked(case)[0] if account.flavor}
     for name, each in members.items():
         queues[name] = _with_zeros(queues[name], known)
-        queues[name] = _with_policy(queues[name], each, fair=case["mode"] == "fair")
+        queues[name] = _with_policy(queues[name], each, fair=case.get("mode") == "fair")
     tree = QueueTree.build(queues, None)
     assert not tree.problems, tree.problems
     return tree
@@ -195,11 +204,11 @@ def _incoming(case: Case) -> Workload:
 def _workload(written: dict[str, Any], queue: str, arrival: int) -> Workload:
     takes = Resources(written.get("requests", {}))
     return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, written["name"]),
+        key=WorkloadKey(WorkloadKind.JOB, written.get("name", "incoming")),
         namespace="vectors",
-        name=written["name"],
+        name=written.get("name", "incoming"),
         queue=QueueName(quota_tree.named(queue)),
-        priority=written["priority"],
+        priority=written.get("priority", 0),
         arrival=arrival,
         created=arrival,
         minimum=1,
@@ -210,8 +219,8 @@ def _workload(written: dict[str, Any], queue: str, arrival: int) -> Workload:
 def _snapshot(case: Case) -> Snapshot:
     holders: dict[WorkloadKey, Workload] = {}
     admissions: dict[AdmissionId, Admission] = {}
-    for number, written in enumerate(case["admitted"]):
-        reserved = _seconds(written["reserved_at"])
+    for number, written in enumerate(case.get("admitted", ())):
+        reserved = _seconds(written["reserved_at"]) if "reserved_at" in written else NOW
         workload = _workload(
             written, written["queue"], _seconds(written["created"]) if "created" in written else reserved
         )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.vectors import preemption
 from tests.vectors.__main__ import main
-from tests.vectors.cases import KINDS, kind_of, load
+from tests.vectors.cases import KINDS, judge, kind_of, load
 
 HERE = Path(__file__).parent
 ANY = {"reclaimWithinCohort": "Any"}
@@ -55,6 +55,7 @@ def test_no_placement_case_is_left_out_unnoticed() -> None:
         ("topology_placement.more.json", "topology_placement"),
         ("unseen-quota-tree-2.json", "quota_tree"),
         ("dominant_share.json", "dominant_share"),
+        ("Preemption 2.json", "preemption"),
         ("else.json", None),
     ],
 )
@@ -76,7 +77,7 @@ def test_the_command_counts_what_passed_and_tells_what_failed(
     assert [line.split(": ")[1] for line in told] == ["another answer", "no case at all"]
 
 
-@pytest.mark.parametrize("content", ["{", "{}", None])
+@pytest.mark.parametrize("content", ["{", "{}", pytest.param("[" * 100_000, id="deep"), None])
 def test_a_file_that_cannot_be_read_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
 ) -> None:
@@ -128,3 +129,47 @@ def test_the_strategies_by_share_differ_in_the_last_who_goes(strategies: list[st
     }
 
     assert sorted(preemption.chosen(case)) == goes
+
+
+def test_a_case_that_cannot_be_run_says_in_one_line_what_it_lacks() -> None:
+    whole = load(HERE / "preemption.json")[0]
+
+    assert judge("preemption", {**whole, "queues": None}) == "cannot be run: found no 'queues' in it"
+    assert judge("preemption", ["no case"]) == "found list, expected a case"
+    assert judge("topology_placement", {"pod_sets": []}) == (
+        "found pod sets [], expected at least one, each with a name of its own"
+    )
+    assert judge("quota_tree", {"queues": []}) == (
+        "found neither available nor potential, expected what each queue may use"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_that_are_new_null_or_in_another_order_change_nothing(kind: str) -> None:
+    for case in load(HERE / f"{kind}.json"):
+        odd = {"new": {"field": [1]}, **dict(reversed(case.items())), "case": None}
+        for listed in ("queues", "cohorts", "admitted", "nodes", "pods"):
+            if listed in odd:
+                odd[listed] = [{**each, "new": 1, "null": None} for each in reversed(odd[listed])]
+        assert judge(kind, odd) is None, case["case"]
+
+
+@pytest.mark.parametrize(
+    "slices",
+    [
+        {"required": "rack", "slice_level": "block", "slice_size": 2},
+        {
+            "required": "block",
+            "slice_layers": [{"topology": "host", "size": 4}, {"topology": "rack", "size": 2}],
+        },
+    ],
+)
+def test_slices_wider_than_the_level_of_their_pods_are_asked_by_mistake(slices: dict[str, Any]) -> None:
+    labels = {"block": "b", "rack": "r", "host": "h"}
+    case = {
+        "levels": ["block", "rack", "host"],
+        "nodes": [{"name": "h", "labels": labels, "allocatable": {"cpu": 4000, "pods": 10}}],
+        "pod_sets": [{"name": "main", "count": 4, "requests": {"cpu": 1000}, "want": None, **slices}],
+    }
+
+    assert judge("topology_placement", case) is None

@@ -1,5 +1,6 @@
 """topology_placement.json: nodes, running pods, pod sets → domains and counts, or null for "does not fit"."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from admission.engine.decide import decide
@@ -32,6 +33,20 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def difference(case: Case) -> str | None:
     """Where the case comes out otherwise than it wants; None: it does not."""
+    names = [pods["name"] for pods in case["pod_sets"]]
+    if not names or len(set(names)) < len(names):
+        return f"found pod sets {names}, expected at least one, each with a name of its own"
+    found = next(_misasked(case), None) or placed(case)
+    fits = all(pods["want"] is not None for pods in case["pod_sets"])
+    if isinstance(found, str):
+        return f"expected a place, found {found}" if fits else None
+    if not fits:
+        return f"expected none, found {', '.join(f'{seat.pod_set} on {seat.node}' for seat in found.seats)}"
+    return _constraints_broken(case, found) or _places_differ(case, found) or _preferences_missed(case, found)
+
+
+def placed(case: Case) -> Admit | str:
+    """Where the pods go, or why they do not."""
     workload = _workload(case)
     snapshot = Snapshot(
         now=0,
@@ -41,15 +56,20 @@ def difference(case: Case) -> str | None:
         admissions={},
     )
     plan, _ = decide(snapshot, Memo())
-    admit = plan.admits[0] if plan.admits else None
-    fits = all(pods["want"] is not None for pods in case["pod_sets"])
-    if (admit is not None) != fits:
-        return (
-            f"expected {'a place' if fits else 'none'}, found {admit or plan.reasons[workload.key].message}"
-        )
-    if admit is None:
-        return None
-    return _constraints_broken(case, admit) or _places_differ(case, admit) or _preferences_missed(case, admit)
+    return plan.admits[0] if plan.admits else plan.reasons[workload.key].message
+
+
+def _misasked(case: Case) -> Iterator[str]:
+    """Slices that Kueue takes for a mistake: Muster's parts may be wider than the level of their pod set."""
+    levels = case["levels"]
+    for pods in case["pod_sets"]:
+        own = pods.get("required") or pods.get("preferred") or levels[0]
+        keys = [own, *(level for _, level in _slices(pods))]
+        depths = [levels.index(key) for key in keys if key in levels]
+        if depths != sorted(depths):
+            yield f"slices of {pods['name']} at {keys[1:]}, which are wider than {own} or go outwards"
+        if any(size < 1 for size, _ in _slices(pods)):
+            yield f"slices of {pods['name']} without pods"
 
 
 def _constraints_broken(case: Case, admit: Admit) -> str | None:
@@ -68,7 +88,8 @@ def _constraints_broken(case: Case, admit: Admit) -> str | None:
             )
         for size, level in _slices(pods):
             for first in range(0, pods["count"], size):
-                used = {domain(seats[ordinal], level) for ordinal in range(first, first + size)}
+                members = range(first, min(first + size, pods["count"]))
+                used = {domain(seats[ordinal], level) for ordinal in members}
                 if len(used) > 1:
                     return f"slice of {pods['name']} from {first} on lies in {len(used)} domains of {level}"
     for name, used in groups.items():
@@ -81,9 +102,9 @@ def _preferences_missed(case: Case, admit: Admit) -> str | None:
     """Pods on nodes that they prefer count at least as much as in the wanted places."""
     table = _table(case)
     hosts = {node["labels"].get(HOST, node["name"]): node["name"] for node in case["nodes"]}
-    for pods in case["pod_sets"] if case["prefer_affinity"] else ():
+    for pods in case["pod_sets"] if case.get("prefer_affinity") else ():
         score = table.layout.score(_prefers(pods))
-        if score is None or pods["want_levels"] != [HOST]:
+        if score is None or _told_levels(case, pods) != [HOST]:
             continue
         position = table.layout.position
         found = sum(int(score[position[s.node]]) for s in admit.seats if s.pod_set == pods["name"])
@@ -94,6 +115,13 @@ def _preferences_missed(case: Case, admit: Admit) -> str | None:
         if found < wanted:
             return f"{pods['name']} scores {found} by preferred affinity, expected at least {wanted}"
     return None
+
+
+def _told_levels(case: Case, pods: dict[str, Any]) -> list[str]:
+    """The levels that wanted domains name: if that is not said, the innermost ones."""
+    depth = max((len(entry["domain"]) for entry in pods["want"]), default=1)
+    told: list[str] = pods.get("want_levels") or case["levels"][-depth:]
+    return told
 
 
 def _labels(case: Case) -> dict[str, dict[str, str]]:
@@ -118,7 +146,7 @@ def _places_differ(case: Case, admit: Admit) -> str | None:
         if len(nodes) != pods["count"]:
             return f"{len(nodes)} pods of {pods['name']} seated, expected {pods['count']}"
         wanted = [entry["domain"] for entry in pods["want"]]
-        named = pods["want_levels"]
+        named = _told_levels(case, pods)
         for depth, level in enumerate(levels):
             used = {tuple(labels[node].get(key) for key in levels[: depth + 1]) for node in nodes}
             if pods.get("required") == level and len(used) > 1:
@@ -148,7 +176,7 @@ def _workload(case: Case) -> Workload:
             preferred_topology=pods.get("preferred"),
             partitions=tuple(Partition(size=size, level=level) for size, level in _slices(pods)),
             together=pods.get("group"),
-            prefers=_prefers(pods) if case["prefer_affinity"] else (),
+            prefers=_prefers(pods) if case.get("prefer_affinity") else (),
         )
         for pods in case["pod_sets"]
     )
@@ -172,27 +200,33 @@ def _prefers(pods: dict[str, Any]) -> tuple[Preference, ...]:
 
 def _requirements(term: dict[str, Any]) -> tuple[Requirement, ...]:
     return tuple(
-        Requirement(each["key"], each["operator"], tuple(each.get("values", ())))
-        for each in term["matchExpressions"]
+        Requirement(each["key"], each["operator"], tuple(each.get("values", ())), field=field)
+        for kind, field in (("matchExpressions", False), ("matchFields", True))
+        for each in term.get(kind, ())
     )
 
 
 def _filter(pods: dict[str, Any], case: Case) -> NodeFilter:
-    selector = dict(case["node_labels"]) | dict(pods.get("node_selector", {}))
+    selector = dict(case.get("node_labels", {})) | dict(pods.get("node_selector", {}))
     terms = pods.get("node_affinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", ())
     # Only nodes that have all levels belong to the flavor that a case is about.
     inside = tuple(Requirement(level, "Exists") for level in case["levels"])
     return NodeFilter(
         selector=tuple(sorted(selector.items())),
         affinity=tuple((*inside, *_requirements(term)) for term in terms) if terms else (inside,),
-        tolerations=tuple(Toleration(**each) for each in pods.get("tolerations", ())),
+        tolerations=tuple(
+            Toleration(
+                **{name: each[name] for name in ("key", "operator", "value", "effect") if name in each}
+            )
+            for each in pods.get("tolerations", ())
+        ),
     )
 
 
 def _table(case: Case) -> NodeTable:
     used: dict[str, Resources] = {}
-    for pod in case["pods"]:
-        if pod["phase"] not in ("Succeeded", "Failed"):
+    for pod in case.get("pods", ()):
+        if pod.get("node") is not None and pod.get("phase") not in ("Succeeded", "Failed"):
             used[pod["node"]] = (
                 used.get(pod["node"], Resources()) + _resources(pod["requests"]) + Resources({"pods": 1})
             )
