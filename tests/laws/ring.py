@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from admission.careers import Careers
 from admission.compose import is_live
-from admission.cycle import Cycle, recall
+from admission.cycle import Cycle, look_back, recall
 from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.facts import Change, PodPhase
@@ -149,6 +149,7 @@ class Ring:
         world = World(ledger_rows(rows), PATIENCE)
         world.begin(rows.queues, rows.node_limits, facts)
         await recall(self.database, world)
+        await look_back(self.database, world, self.cluster.now)
         return world
 
     def _pass(self, point: str) -> None:
@@ -337,7 +338,7 @@ class Ring:
         fresh.refusals = deepcopy(kept.refusals)
         fresh.refresh(now)
         news = kept.news
-        mine, theirs = seen(kept), seen(fresh)
+        mine, theirs = seen(kept, now), seen(fresh, now)
         for part, value in theirs.items():
             assert mine[part] == value, (
                 f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
@@ -389,7 +390,7 @@ class Ring:
         assert self.world.admissions == {admission.id: admission for admission in rows.admissions}
 
 
-def seen(world: World) -> dict[str, Any]:
+def seen(world: World, now: int) -> dict[str, Any]:
     """Everything of a world that a decision, an order or a status may depend on."""
     nodes = {*world.stock.nodes, *(seat.node for a in world.admissions.values() for seat in a.holding())}
     table = world.stock.table()
@@ -403,6 +404,7 @@ def seen(world: World) -> dict[str, Any]:
         "outcomes": {key: value for key, value in world.outcomes.items() if value},
         "backoffs": world.backoffs,
         "setbacks": world.setbacks,
+        "displacements": world.displacements,
         "claims": world.claims,
         "holders": dict(world.showing.holders.freeze()),
         "budgets": world.budgets.all(),
@@ -425,6 +427,7 @@ def seen(world: World) -> dict[str, Any]:
         "room": {node: world.stock.room(node) for node in nodes},
         "limit": {node: world.stock.limit(node) for node in nodes},
         "table": {node: table[node] for node in world.stock.nodes},
+        "past_use": dict(world.retrospect.freeze(now).rows),
     }
 
 

@@ -145,8 +145,8 @@ class ToyCluster:
 
     def add_queue(self, name: str, capability: int | None = None, *, paused: bool = False) -> None:
         spec: Document = {} if capability is None else {"capability": {GPU: capability}}
-        if paused:
-            spec["policy"] = {"paused": True}
+        # Half a minute, so that old postings fall out of sight, and everybody's past counts.
+        spec["policy"] = {"usageHalfLife": "30s", **({"paused": True} if paused else {})}
         document = {
             "apiVersion": names.SCHEDULING_VOLCANO,
             "kind": "Queue",
@@ -157,7 +157,8 @@ class ToyCluster:
 
     def add_volcano_job(self, name: str, queue: str, replicas: int, minimum: int, gpus: int) -> str:
         task = {"name": "worker", "replicas": replicas, "template": {"spec": pod_spec(gpus)}}
-        uid = self.add("vcjobs", name, {"queue": queue, "minAvailable": minimum, "tasks": [task]})
+        spec = {"queue": queue, "minAvailable": minimum, "tasks": [task]}
+        uid = self.add("vcjobs", name, spec, annotations={names.USER: "ann"})
         document = self.objects["vcjobs"][uid]
         document |= {"apiVersion": names.BATCH_VOLCANO, "kind": "Job"}
         return uid
