@@ -10,6 +10,7 @@ from admission.engine.claims import per_node
 from admission.engine.gangs import Need
 from admission.engine.making import Failure, Turn
 from admission.engine.plan import Admit, Claim, Evict, Reason
+from admission.engine.prospects import starves_at
 from admission.engine.rights import Below, Rights, asks_of
 from admission.engine.roll import Chosen
 from admission.engine.search import Search, Taken, cheapest_first, domains, sites, take_gains
@@ -37,10 +38,9 @@ _SINGLES_TRIED = 8
 
 def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
     """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
-    clear_after = turn.trial.tree.policy(workload.queue).clear_after
-    if clear_after is None or sum(len(each) for each in need.least.values()) < 2:
+    due = starves_at(workload, need, turn.trial.tree)
+    if due is None:
         return False
-    due = (workload.waiting_since or workload.created) + clear_after
     if due > turn.snapshot.now:
         turn.room.no_later_than(due)
     return due <= turn.snapshot.now

@@ -2,8 +2,8 @@
 
 from admission.engine import claims, gangs, preemption, settlement
 from admission.engine.memo import Memo
-from admission.engine.parked import Prospects
 from admission.engine.plan import Plan
+from admission.engine.prospects import Prospects
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -43,8 +43,8 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
     again = gangs.taken_back(snapshot, turn.seated(), trial)
-    refused = turn.refused(Prospects(trial, desk.possessions.lowest))
-    room = preemption.make_room(snapshot, refused, held, trial, desk.parts)
+    prospects = Prospects(trial, desk.possessions.lowest)
+    room = preemption.make_room(snapshot, turn.refused(prospects), held, prospects, desk.parts)
 
     plan = Plan(
         now=snapshot.now,
@@ -58,7 +58,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         admits=tuple(turn.admits),
         reasons=turn.reasons(room.reasons),
     )
-    desk.parts, desk.unsettled = room.parts, moving
+    desk.unsettled = moving
     desk.touched = set(trial.usage.touched)
     untils = (waiting.until(), room.until, backfill.until, desk.until(), desk.parked.until())
     until = min((each for each in untils if each is not None), default=None)

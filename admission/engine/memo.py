@@ -17,14 +17,14 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict
-from admission.engine.victims import Part
+from admission.engine.victims import Part, Shapes
 from admission.engine.waiting import Batch, Waiting
 from queues.decay import Decay
 from queues.fairshare import Users
 from queues.ordering import Keys, by_user
 from queues.quota import Account, Queue, QueueTree
 from queues.rows import differing, same_rows
-from queues.usage import Usage, accounts, seats_by_flavor
+from queues.usage import Usage
 from queues.workload import Admission, AdmissionId, QueueName, WorkloadKey
 
 
@@ -53,15 +53,16 @@ class Desk:
     unsettled: set[WorkloadKey] = field(default_factory=set)
     #: Queues whose books changed in that turn.
     touched: set[QueueName] = field(default_factory=set)
-    #: Possible victims as ``make_room`` worked them out.
-    parts: Mapping[AdmissionId, Part] = field(default_factory=dict)
+    #: What each admission holds, as it would be if it went.
+    parts: dict[AdmissionId, Part] = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=Shapes)
     #: Scores of node states; it follows the free amounts that it is shown.
     gauge: Gauge | None = None
     #: So many holders of admissions say something that a reservation goes by.
     telling: int = 0
     #: What was used in the past; None: it does not count in any queue.
     decay: Decay | None = None
-    _charged: dict[AdmissionId, tuple[QueueName, str | None, dict[Account, int]]] = field(
+    _charged: dict[AdmissionId, tuple[QueueName, str | None, Mapping[Account, int]]] = field(
         default_factory=dict
     )
 
@@ -83,8 +84,11 @@ class Desk:
         for number in changed:
             was, now = old.get(number), snapshot.admissions.get(number)
             self.possessions.change(number, was, now)
-            keys.update(each.workload for each in (was, now) if each is not None)
-        self._post(posted, old, snapshot)
+            if was is not None:
+                keys.add(was.workload)
+            if now is not None:
+                keys.add(now.workload)
+        self._post(posted, snapshot)
         if self.decay is not None:
             self.keys.forget(self.decay.see(snapshot.past_use, snapshot.now))
         assert self.waiting is not None
@@ -120,27 +124,33 @@ class Desk:
         waits = self.waiting is not None and self.waiting.batches
         return self.decay.until() if self.decay is not None and waits else None
 
-    def _post(
-        self, numbers: Iterable[AdmissionId], old: Mapping[AdmissionId, Admission], snapshot: Snapshot
-    ) -> None:
+    def _post(self, numbers: Iterable[AdmissionId], snapshot: Snapshot) -> None:
         usage, tree = self.usage, self.tree
         assert usage is not None
         assert tree is not None
+        sums: dict[QueueName, dict[Account, int]] = {}
         for number in numbers:
             if (charged := self._charged.pop(number, None)) is not None:
                 queue, user, amounts = charged
-                usage.remove(queue, amounts)
+                _sum_up(sums.setdefault(queue, {}), amounts, -1)
                 if user is not None:
                     self.users.add(queue, user, amounts, times=-1)
             admission = snapshot.admissions.get(number)
-            if admission is not None:
-                queue, amounts = admission.queue, held_by(admission)
+            if admission is None:
+                self.parts.pop(number, None)
+            else:
+                part = self.parts.get(number)
+                if part is None or part.admission is not admission:
+                    part = self.parts[number] = self.shapes.part(admission)
+                queue, amounts = admission.queue, part.books
                 counts = queue in tree.paths and by_user(tree, queue)
                 user = self._user_of(admission, snapshot) if counts else None
-                usage.add(queue, amounts)
+                _sum_up(sums.setdefault(queue, {}), amounts, 1)
                 if user is not None:
                     self.users.add(queue, user, amounts)
                 self._charged[number] = (queue, user, amounts)
+        for queue, amounts in sums.items():
+            usage.add(queue, amounts)
 
     def _user_of(self, admission: Admission, snapshot: Snapshot) -> str:
         if admission.user:
@@ -217,9 +227,9 @@ def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
     return QueueTree.build(queues, nodes.capacity(), flavors)
 
 
-def held_by(admission: Admission) -> dict[Account, int]:
-    """What an admission is charged for now."""
-    return accounts(seats_by_flavor(admission.holding()))
+def _sum_up(sums: dict[Account, int], amounts: Mapping[Account, int], sign: int) -> None:
+    for account, units in amounts.items():
+        sums[account] = sums.get(account, 0) + sign * units
 
 
 def _same_capacity(before: NodeTable, after: NodeTable) -> bool:

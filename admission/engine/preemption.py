@@ -14,8 +14,8 @@ from admission.engine.claims import Held
 from admission.engine.gangs import Need
 from admission.engine.making import Failure, Room, Turn
 from admission.engine.plan import Reason
+from admission.engine.prospects import Prospects
 from admission.engine.snapshot import Snapshot
-from admission.engine.trial import Trial
 from admission.engine.victims import Part
 from queues.ordering import Candidate
 from queues.workload import AdmissionId
@@ -39,18 +39,18 @@ def make_room(
     snapshot: Snapshot,
     refused: Iterable[Refused],
     held: Held,
-    trial: Trial,
-    known: Mapping[AdmissionId, Part] | None = None,
+    prospects: Prospects,
+    parts: Mapping[AdmissionId, Part],
 ) -> Room:
     """Evictions and claims for refused classes, given in the order in which their heads were tried.
 
-    ``trial`` is the world after everything else of the turn, with the space of all claims held; it is as before
-    afterwards, but for claims that turn out to be of no use. ``known``: ``Room.parts`` of the turn before.
+    ``prospects`` are of the world after everything else of the turn, with the space of all claims held; it is as
+    before afterwards, but for claims that turn out to be of no use. ``parts``: what each admission holds.
     """
-    room = Room(parts=known or {})
+    room = Room()
     if not (snapshot.holders or held.keys):
         return room
-    turn = Turn(snapshot, held, trial, room)
+    turn = Turn(snapshot, held, prospects, room, parts)
     for each in refused:
         if each.need.complete or each.need.short or each.reason.code not in _FOR_LACK_OF_ROOM:
             continue
@@ -76,9 +76,10 @@ def _serve(turn: Turn, refused: Refused) -> None:
             turn.give_up(claim)
         if attempts is None:
             starved = starved_now(workload, refused.need, turn)
-            asked = turn.asked(workload, refused.need)
             failure = None if starved else plain_failure(turn, workload, refused.need)
-            if turn.hopeless(workload, asked, starved=starved) or (failure and turn.in_vain(failure)):
+            if failure is not None and turn.in_vain(failure):
+                break
+            if not starved and turn.prospects.hopeless(workload, refused.need) is not None:
                 break
             attempts = attempts_for(turn, workload, refused.need)
         if not any(attempt.serve(workload) for attempt in attempts):

@@ -43,6 +43,9 @@ class Possessions:
             self.evicting.add(number)
         if after is not None and len(after.ended) >= len(after.seats):
             self.hollow.add(number)
+        if before is None and after is not None and after.workload not in self._of:
+            self._of[after.workload] = (number,)
+            return
         for old in {each.workload for each in (before, after) if each is not None}:
             left = [each for each in self._of.get(old, ()) if each != number]
             if after is not None and after.workload == old:

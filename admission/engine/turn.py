@@ -13,9 +13,9 @@ from admission.engine import gangs, passed, reasons
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
 from admission.engine.memo import Desk
-from admission.engine.parked import Prospects
 from admission.engine.plan import Admit, Reason
 from admission.engine.preemption import Refused
+from admission.engine.prospects import Prospects
 from admission.engine.reservation import Backfill
 from admission.engine.screen import leaves
 from admission.engine.snapshot import Snapshot

@@ -27,6 +27,9 @@ from queues.workload import (
 #: than eight of one.
 _DISTURBANCE = 600 * 16_000
 
+#: So many shapes of seats are remembered.
+_SHAPES = 4096
+
 
 @dataclass(slots=True, eq=False)
 class Part:
@@ -37,7 +40,8 @@ class Part:
     books: Mapping[Account, int]
     #: Devices count 16 times a CPU: what is lost per second.
     size: int
-    #: Host ports of its seats.
+    #: Whose it is, and the host ports of its seats, once that was asked.
+    holder: Workload | None = None
     ports: tuple[OnNode, ...] = ()
 
 
@@ -72,28 +76,28 @@ class Herd:
     #: Disruptions that are left, by budget, and the budgets of a workload with its pods under each.
     allowed: list[int] = field(default_factory=list)
     budgets: dict[WorkloadKey, list[tuple[int, int]]] = field(default_factory=dict)
-    parts: dict[AdmissionId, Part] = field(default_factory=dict)
 
 
-def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part]) -> Herd:
-    """Everybody who may be evicted for others. ``known``: parts worked out in earlier turns."""
+def herd(snapshot: Snapshot, tree: QueueTree, parts_of: Mapping[AdmissionId, Part]) -> Herd:
+    """Everybody who may be evicted for others. ``parts_of``: every admission, as it is without the seats that end."""
     found = Herd()
-    groups: dict[WorkloadKey, list[Part]] = {}
+    groups: dict[WorkloadKey, tuple[Workload, list[Part]]] = {}
     leaving: dict[WorkloadKey, int] = {}
-    shapes = _Shapes()
-    for number, admission in snapshot.admissions.items():
-        if admission.workload not in snapshot.holders:
+    shapes, holders = Shapes(), snapshot.holders
+    for number, whole in parts_of.items():
+        admission = whole.admission
+        holder = holders.get(admission.workload)
+        if holder is None:
             continue
         if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
             leaving[admission.workload] = leaving.get(admission.workload, 0) + len(admission.seats)
             continue
-        part = known.get(number)
-        if part is None or part.admission is not admission or number in snapshot.ended:
-            part = shapes.part(admission, snapshot.ended.get(number, frozenset()))
-            part.ports = ports_of(snapshot.holders[admission.workload], part.seats)
-        found.parts[number] = part
+        ending = snapshot.ended.get(number)
+        part = whole if ending is None else shapes.part(admission, ending)
+        if part.holder is not holder:
+            part.holder, part.ports = holder, ports_of(holder, part.seats)
         if part.seats:
-            groups.setdefault(admission.workload, []).append(part)
+            groups.setdefault(admission.workload, (holder, []))[1].append(part)
     for place, budget in enumerate(snapshot.budgets):
         # Pods that are leaving already may not have been counted off yet.
         gone = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
@@ -101,8 +105,7 @@ def herd(snapshot: Snapshot, tree: QueueTree, known: Mapping[AdmissionId, Part])
         for key, pods in budget.pods.items():
             found.budgets.setdefault(key, []).append((place, pods))
     protected = _Protection(snapshot.now, tree)
-    for key, parts in groups.items():
-        workload = snapshot.holders[key]
+    for workload, parts in groups.values():
         queue = parts[0].admission.queue
         if queue not in tree.paths or protected.now(workload, queue, parts):
             continue
@@ -174,7 +177,7 @@ def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: in
     return Unit(workload, queue, parts, elastic, cost, size, pods, order)
 
 
-class _Shapes:
+class Shapes:
     """Books and sizes of seats, worked out once per shape: parts of one shape share them."""
 
     def __init__(self) -> None:
@@ -182,7 +185,7 @@ class _Shapes:
             tuple[tuple[FlavorName, Resources, int], ...], tuple[Mapping[Account, int], int]
         ] = {}
 
-    def part(self, admission: Admission, ending: frozenset[int]) -> Part:
+    def part(self, admission: Admission, ending: frozenset[int] = frozenset()) -> Part:
         """An admission without the seats that are over."""
         gone = admission.ended | ending
         seats = admission.seats
@@ -195,6 +198,8 @@ class _Shapes:
         known = self._known.get(shape)
         if known is None:
             size = sum(_size(takes) * count for _, takes, count in shape)
+            if len(self._known) >= _SHAPES:
+                self._known.clear()
             known = self._known[shape] = accounts(seats_by_flavor(seats)), max(1, size)
         return Part(admission, seats, *known)
 
