@@ -1,7 +1,6 @@
 """Objects → facts: batch/v1 Jobs, Volcano Jobs and PodGroups. Pure; what cannot be used says why."""
 
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -12,38 +11,20 @@ from admission.jobs.job import JobSpec, TaskSpec, read_job
 from admission.jobs.plugins import unsupported_plugins
 from admission.kube.conduct import conduct_of
 from admission.kube.fields import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
-from admission.kube.objects import (
-    Bare,
-    Job,
-    Metadata,
-    PodGroup,
-    PodTemplate,
-    VolcanoJob,
-)
-from admission.kube.placing import partitions_of_tasks, placed, placing_of, subgroups_of, tier_of
-from queues.errors import InvalidDocument, InvalidQuantity
-from queues.resources import Resources, in_bytes, scale, show
+from admission.kube.objects import Bare, Job, Metadata, PodGroup, VolcanoJob
+from admission.kube.placing import partitions_of_tasks, subgroups_of, tier_of
+from admission.kube.templates import Obstacle, directed_by, pod_set_of
+from queues.errors import InvalidDocument
 from queues.spec import names
 from queues.spec.defaults import queue_named
-from queues.spec.pod import node_filter_of, requests_of, topology_of
-from queues.workload import AdmissionId, NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
 _UNSAID: Final = ""
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
-_TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
-#: Bytes; larger templates are read anew at every version of their object rather than kept twice.
-_CACHED_TEMPLATE: Final = 8192
 #: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
 MOST_PODS: Final = 100_000
-_Obstacle = tuple[str, str] | None
-
-
-class _Annotated(msgspec.Struct, gc=False):
-    """A template's part that is read anew at every version: the rest is cached by its bytes."""
-
-    metadata: Metadata | None = None
 
 
 def job_fact(job: Job) -> WorkloadFact:
@@ -63,8 +44,8 @@ def job_fact(job: Job) -> WorkloadFact:
     else:
         count = _at_once(job, parallelism)
     gang, obstacle = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism)
-    pods, priority_class, problem = _pod_set(MAIN, count, bytes(spec.template), "spec.template")
-    directed = _directed(bytes(spec.template))
+    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
+    directed = directed_by(bytes(spec.template))
     if directed is not None:
         pods = replace(pods, nodes=one(without_pin(pods.nodes)))
     queue = (
@@ -127,7 +108,7 @@ def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
     except InvalidDocument as error:
         return replace(fact, obstacle=(INVALID_SPEC, str(error)))
     sets = [
-        _pod_set(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
+        pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
     ]
     minimums = _task_minimums(spec)
@@ -161,7 +142,7 @@ def pod_group_fact(group: PodGroup) -> WorkloadFact:
         for reference in meta.owner_references or ()
     )
     task_minimums = spec.min_task_member or {}
-    obstacle: _Obstacle = None
+    obstacle: Obstacle = None
     if minimum < 0:
         obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
     subgroups: tuple[SubGroup, ...] = ()
@@ -238,7 +219,7 @@ def _at_once(job: Job, parallelism: int) -> int:
     return min(parallelism, job.status.active or 0) if succeeded else parallelism
 
 
-def _gang(text: str | None, parallelism: int) -> tuple[int, _Obstacle]:
+def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle]:
     if text is None:
         return parallelism, None
     expected = f"a number from 1 to spec.parallelism ({parallelism})"
@@ -257,73 +238,13 @@ def _queue(written: str | None, meta: Metadata) -> QueueName | None:
     return QueueName(named) if said else None
 
 
-def _pod_set(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, _Obstacle]:
-    """The pod set of a template, the template's priority class, and what is wrong with it."""
-    read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
-    pods, priority_class, obstacle = read(name, template, where)
-    return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
-
-
-@lru_cache(maxsize=1024)
-def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, _Obstacle]:
-    empty = PodSet(name=name, count=0, takes=Resources())
-    try:
-        template = _TEMPLATE.decode(raw)
-        spec = template.spec
-        if spec is None or not spec.containers:
-            return empty, "", (INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one")
-        takes = requests_of(spec)
-        nodes = node_filter_of(spec)
-        annotations = template.metadata.annotations if template.metadata else None
-        placing = placing_of(spec, annotations)
-    except msgspec.DecodeError as error:
-        return empty, "", (INVALID_SPEC, f"{where}.{explained(error)}")
-    except InvalidQuantity as error:
-        return empty, "", (INVALID_SPEC, f"{where}.spec: {error}")
-    except InvalidDocument as error:
-        return empty, "", (INVALID_SPEC, f"{where}.{error}")
-    required, preferred = topology_of(annotations)
-    pods = PodSet(
-        name=name,
-        count=0,
-        takes=one(takes),
-        nodes=one(nodes),
-        required_topology=required,
-        preferred_topology=preferred,
-    )
-    return placed(pods, placing), spec.priority_class_name or "", _impossible(takes, where)
-
-
-def _impossible(takes: Resources, where: str) -> _Obstacle:
-    for resource, units in takes.items():
-        if units < 0:
-            message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
-            return INVALID_SPEC, message
-        # Devices are given whole; only cpu is divisible beyond its unit.
-        if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
-            message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
-            return INVALID_SPEC, message
-    return None
-
-
-def _directed(template: bytes) -> AdmissionId | None:
-    if names.ADMISSION_ID.encode() not in template:
-        return None
-    try:
-        meta = msgspec.json.decode(template, type=_Annotated).metadata
-    except msgspec.DecodeError:
-        return None
-    written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
-    return None if written is None else AdmissionId(written)
-
-
 def _task_minimums(spec: JobSpec) -> list[int]:
     """Volcano's gang plugin looks at task minimums only while the gang is at least their sum."""
     minimums = [max(task.minimum, 0) for task in spec.tasks]
     return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
 
 
-def _contradiction(spec: JobSpec) -> _Obstacle:
+def _contradiction(spec: JobSpec) -> Obstacle:
     """What Volcano's webhook would have refused about counts and names, if it has not."""
     if not spec.tasks:
         return INVALID_SPEC, "spec.tasks: found none, expected at least one"
