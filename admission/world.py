@@ -260,7 +260,7 @@ class World:
                 self.put_backoff(key, *backoff)
             if (setback := self.setbacks.get(before)) is not None:
                 self.put_setback(key, *setback)
-            if (displaced := self.displacements.pop(before, None)) is not None:
+            if (displaced := self.displacements.get(before)) is not None:
                 self.displacements[key] = displaced
         self._stale.update(arrivals)
 
