@@ -95,7 +95,7 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
 
 async def _free(client: Client, waiting: Waiting, tell: Tell) -> None:
     """Pods lose the gate and Jobs go on, if told so; finalizers go anyway, or their pods could not."""
-    freed = {"pods": 0, "jobs": 0}
+    freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
     quiet_since: float | None = None
@@ -117,7 +117,7 @@ async def _free(client: Client, waiting: Waiting, tell: Tell) -> None:
     await _tell_of_waiting(client, waiting, freed, tell)
 
 
-async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, int]) -> str:
+async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, set[str]]) -> str:
     """Patch all of them; why some could not be, "" if all could. The guard may be in force a moment longer."""
     slots = asyncio.Semaphore(_PARALLEL)
     reasons: list[str] = []
@@ -126,7 +126,7 @@ async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed:
         async with slots:
             try:
                 await client.patch(path, patch, kind="json")
-                freed[path.split("/")[-2]] += 1
+                freed[path.split("/")[-2]].add(path)
             except NotFound:
                 return
             except (Conflict, Refused) as error:
@@ -163,9 +163,11 @@ def _freed_job(job: Document) -> list[Document]:
     return steps
 
 
-async def _tell_of_waiting(client: Client, waiting: Waiting, freed: Mapping[str, int], tell: Tell) -> None:
+async def _tell_of_waiting(
+    client: Client, waiting: Waiting, freed: Mapping[str, set[str]], tell: Tell
+) -> None:
     if waiting is Waiting.FREE:
-        tell(f"freed {freed['pods']} pods and {freed['jobs']} Jobs that waited")
+        tell(f"freed {len(freed['pods'])} pods and {len(freed['jobs'])} Jobs that waited")
     else:
         tell(
             "What waits goes on waiting. To free a pod, remove its scheduling gate "

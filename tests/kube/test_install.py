@@ -211,6 +211,25 @@ async def test_uninstalling_frees_what_waits(client: Client) -> None:
     assert msgspec.json.decode(await client.get(f"{JOBS}/c"))["spec"]["suspend"] is False
 
 
+async def test_what_is_made_to_wait_again_and_again_is_freed_once(client: Client) -> None:
+    """A Muster that nobody stopped suspends a Job again as long as it can."""
+    await _removed(client)
+    await client.create(JOBS, batch_job("c", labels=QUEUED))
+    await client.patch(f"{JOBS}/c", {"spec": {"suspend": True}})
+    lines: list[str] = []
+    going = asyncio.create_task(uninstall(client, Removal(), lines.append))
+    for _ in range(3):
+        await becomes(lambda: _goes_on(client, going), within=60)
+        await client.patch(f"{JOBS}/c", {"spec": {"suspend": True}})
+    await going
+
+    assert [line for line in lines if line.startswith("freed ") and line.endswith("and 1 Jobs that waited")]
+
+
+async def _goes_on(client: Client, going: "asyncio.Task[None]") -> bool:
+    return going.done() or not msgspec.json.decode(await client.get(f"{JOBS}/c"))["spec"]["suspend"]
+
+
 async def test_uninstalling_waits_until_pods_without_an_owner_are_there_again(client: Client) -> None:
     """Muster has deleted such a pod, and makes it again as soon as its grace period is over."""
     lines: list[str] = []
