@@ -108,18 +108,7 @@ async def apply(
 
 
 def _opened(id_: AdmissionId, admit: Admit, now: int, users: Mapping[WorkloadKey, str]) -> Admission:
-    return Admission(
-        id=id_,
-        workload=admit.workload,
-        namespace=admit.namespace,
-        name=admit.name,
-        queue=admit.queue,
-        priority=admit.priority,
-        seats=admit.seats,
-        opened_at=now,
-        generation=admit.generation,
-        user=users.get(admit.workload, ""),
-    )
+    return replace(admit.opened(id_, now), user=users.get(admit.workload, ""))
 
 
 def _changed(

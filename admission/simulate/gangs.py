@@ -16,7 +16,9 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Claim, Evict, Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.typical import Demand
+from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
+from queues.past_use import half_lives
 from queues.quota import DEFAULT_POLICY, Queue
 from queues.resources import Resources
 from queues.rows import Register
@@ -86,6 +88,8 @@ class Simulation:
         self._claims: Register[WorkloadKey, Claim] = Register()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._demand = Demand()
+        self._retrospect = Retrospect()
+        self._retrospect.begin(half_lives(queues), {}, START)
         self._last_id = 0
         self._memo = Memo()
         #: (when, what, number), the smallest first.
@@ -161,6 +165,7 @@ class Simulation:
             holders=self._holders.freeze(),
             claims=self._claims.freeze(),
             typical=self._demand.typical(),
+            past_use=self._retrospect.freeze(START + now),
         )
         began = perf_counter()
         plan, self._memo = decide(snapshot, self._memo)
@@ -181,7 +186,7 @@ class Simulation:
         for free in plan.frees:
             admission = self._held(free.admission)
             self._admissions.pop(free.admission)
-            self._post(admission.seats, -1)
+            self._over(admission, now)
         for key in plan.dropped:
             self._claims.pop(key)
         for evict in plan.evicts:
@@ -203,9 +208,11 @@ class Simulation:
         self._last_id += 1
         id_ = AdmissionId(self._last_id)
         career = self._careers[admit.workload]
-        self._admissions.put(id_, replace(admit.opened(id_, START + now), started=True))
         workload = self._pending.get(admit.workload)
         assert workload is not None, f"{admit.workload} was admitted and did not wait"
+        admission = replace(admit.opened(id_, START + now), started=True, user=workload.user)
+        self._retrospect.post((admission,), {}, START + now)
+        self._admissions.put(id_, admission)
         self._pending.pop(admit.workload)
         self._holders.put(admit.workload, workload)
         self._post(admit.seats, 1)
@@ -219,7 +226,7 @@ class Simulation:
         workload = self._holders.get(admission.workload)
         assert workload is not None, f"{admission.workload} was evicted and held nothing"
         career = self._careers[admission.workload]
-        self._post(admission.seats, -1)
+        self._over(admission, now)
         self._close(admission, now)
         ran = START + now - admission.opened_at - (STARTUP if career.restarts else 0)
         checkpoint = self._case.checkpoint
@@ -261,6 +268,12 @@ class Simulation:
         tree = self._memo.tree
         after = tree.policy(queue).clear_after if tree is not None else DEFAULT_POLICY.clear_after
         return after if after is not None else 0
+
+    def _over(self, admission: Admission, now: int) -> None:
+        """It gives everything back."""
+        self._post(admission.seats, -1)
+        closed = replace(admission, ended=frozenset(range(len(admission.seats))))
+        self._retrospect.post((closed,), {admission.id: admission}, START + now)
 
     def _post(self, seats: tuple[Seat, ...], sign: int) -> None:
         for seat in seats:

@@ -12,7 +12,7 @@ from typing import Final
 
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.simulate.tables import Row, document, rows
-from queues.quota import Limits, Queue
+from queues.quota import Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
 from queues.workload import (
     EVERYWHERE,
@@ -94,10 +94,12 @@ def _rack_gpus(table: NodeTable) -> int:
 def _queue(row: Row) -> Queue:
     """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
     quota = row.offered("quota_gpus")
+    fades = row.whole("usage_half_life_s") if row.get("usage_half_life_s") else None
     return Queue(
         name=QueueName(row["tenant"]),
         weight=max(quota, 1),
         limits=Limits(deserved={GPU: quota * 1000}),
+        policy=QueuePolicy(usage_half_life=fades),
     )
 
 
@@ -131,6 +133,7 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
         minimum=members,
         pod_sets=(pods,),
         generation="1",
+        user=row.get("user", ""),
         checkpoint_interval=checkpoint,
     )
     return Job(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))

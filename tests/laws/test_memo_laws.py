@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
@@ -11,7 +13,8 @@ from admission.simulate.gangs import Simulation
 from tests.unit.test_simulate import busy, folder
 
 
-def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fades", ["", "3600"])
+def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path, fades: str) -> None:
     turns = 0
 
     def compare(snapshot: Snapshot, plan: Plan) -> None:
@@ -19,7 +22,9 @@ def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path) -> N
         turns += 1
         assert decide(snapshot, Memo())[0] == plan
 
-    case = trace.load(folder(tmp_path, *busy()))
+    made = folder(tmp_path, *busy())
+    (made / "queues.csv").write_text(f"tenant,quota_gpus,usage_half_life_s\na,16,{fades}\nb,16,{fades}\n")
+    case = trace.load(made)
     Simulation(case, rules.under(rules.DEFAULT, case.queues)).run(watch=compare)
 
     assert turns > 50

@@ -92,6 +92,17 @@ def test_durations_of_jobs_that_still_run_change_nothing_before(tmp_path: Path, 
     assert before(played(case)) == before(played(other))
 
 
+def test_who_used_much_before_comes_later_where_past_use_counts(tmp_path: Path) -> None:
+    case = folder(tmp_path, "past,a,0,9000,2,8", "next-a,a,8000,600,2,8", "next-b,b,8001,600,2,8", nodes=2)
+
+    def starts() -> dict[str, int]:
+        return {segment.job: segment.start for segment in played(load(case))}
+
+    assert starts() == {"past": 0, "next-a": 9000, "next-b": 9600}
+    (case / "queues.csv").write_text("tenant,quota_gpus,usage_half_life_s\na,16,36000\nb,16,36000\n")
+    assert starts() == {"past": 0, "next-b": 9000, "next-a": 9600}
+
+
 def test_the_order_in_which_queues_are_handed_in_does_not_matter(tmp_path: Path) -> None:
     case = load(folder(tmp_path, *busy()))
 
@@ -193,6 +204,20 @@ def test_a_cluster_too_small_is_shared_by_dominant_resource(
     assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path), "--out", str(out)]) == 0
     assert out.read_text() == "tenant,tasks,expected\na,8,8\nb,7,7\n"
     assert "at most 0 off" in capsys.readouterr().out
+
+
+def test_the_name_of_the_expected_division_tells_how_large_the_cluster_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
+    (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\nb,2,1,0,0,0,0\n")
+    (tmp_path / "drf_equal_0.25.csv").write_text("tenant,tasks_discrete\na,2\nb,1\n")
+
+    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 0
+
+    (tmp_path / "drf_equal_0.25.csv").rename(tmp_path / "drf_equal_half.csv")
+    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 1
+    assert "one file such as drf_equal_0.6.csv" in capsys.readouterr().err
 
 
 def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> None:
