@@ -40,8 +40,8 @@ def simulate(
     --case: gangs that arrive and end, each in its tenant's queue. Run times reach the engine only when a job
     ends. An evicted job loses what it did since its last checkpoint, and needs 60 seconds to come back.
 
-    --drf: one turn shares six tenths of what is asked out to queues of equal weight; exit code 1 if somebody
-    gets more than one task more or less than the recorded answer says.
+    --drf: one turn shares a part (drf_equal_PART.csv) of what is asked out to queues of equal weight; exit
+    code 1 if somebody gets more than one task more or less than the recorded answer says.
 
     --pods with --nodes: single pods come until 130 % of the GPUs are asked for, and stay; told is the part of
     the GPUs that is left.

@@ -1,11 +1,12 @@
 """Dominant resource fairness on recorded applications: who gets how many tasks of a cluster that is too small.
 
 A folder has ``drf_tenants.csv`` (tenant, tasks, and what one task takes of each resource) and
-``drf_equal_0.6.csv`` (tenant, tasks_discrete: what is expected). The cluster has six tenths of all that is
-asked, of each resource; every tenant is a queue of weight 1, every task a workload that waits in it. One turn
-of ``decide()`` shares the cluster out.
+``drf_equal_0.6.csv`` (tenant, tasks_discrete: what is expected). The cluster has the part of all that is asked,
+of each resource, that the name of that file tells; every tenant is a queue of weight 1, every task a workload
+that waits in it. One turn of ``decide()`` shares the cluster out.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,15 +19,16 @@ from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.simulate.tables import Row, rows
+from queues.errors import InvalidDocument
 from queues.quota import Queue
 from queues.resources import Resources, total
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
-#: What the cluster has of everything that is asked.
-PART: Final = Decimal("0.6")
 RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
 #: The tables have six decimals: millionths are exact.
 _EXACT: Final = 10**6
+#: The file of what is expected, by the part that the cluster has.
+_EXPECTED: Final = "drf_equal_{}.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,15 @@ class Application:
     takes: Resources
     #: Tasks it should get.
     expected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Applications, and how large the cluster is."""
+
+    applications: tuple[Application, ...]
+    #: What the cluster has of everything that is asked.
+    part: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +65,31 @@ class Division:
         return max((abs(self.given.get(app.name, 0) - app.expected) for app in self.applications), default=0)
 
 
-def load(folder: Path) -> tuple[Application, ...]:
-    """The applications in a folder. Raises InvalidDocument."""
-    expected = {row["tenant"]: row.whole("tasks_discrete") for row in rows(folder / "drf_equal_0.6.csv")}
-    return tuple(_application(row, expected) for row in rows(folder / "drf_tenants.csv"))
+def load(folder: Path) -> Problem:
+    """What a folder asks. Raises InvalidDocument."""
+    answer, part = _expected(folder)
+    expected = {row["tenant"]: row.whole("tasks_discrete") for row in rows(answer)}
+    applications = tuple(_application(row, expected) for row in rows(folder / "drf_tenants.csv"))
+    return Problem(applications=applications, part=part)
+
+
+def _expected(folder: Path) -> tuple[Path, Decimal]:
+    usual = folder / _EXPECTED.format("0.6")
+    files = [usual] if usual.exists() else sorted(folder.glob(_EXPECTED.format("*")))
+    parts = [_part(file) for file in files]
+    if len(files) != 1 or parts[0] is None:
+        raise InvalidDocument(
+            where=str(folder),
+            found=", ".join(file.name for file in files) or f"no {_EXPECTED.format('*')}",
+            expected=f"one file such as {_EXPECTED.format('0.6')}: what is expected of six tenths",
+        )
+    return files[0], parts[0]
+
+
+def _part(file: Path) -> Decimal | None:
+    head, _, tail = _EXPECTED.partition("{}")
+    text = file.name.removeprefix(head).removesuffix(tail)
+    return Decimal(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
 def _application(row: Row, expected: dict[str, int]) -> Application:
@@ -66,10 +98,11 @@ def _application(row: Row, expected: dict[str, int]) -> Application:
     return Application(name=name, tasks=row.whole("tasks"), takes=takes, expected=expected.get(name, 0))
 
 
-def share_out(applications: tuple[Application, ...]) -> Division:
+def share_out(problem: Problem) -> Division:
     """One turn with everything waiting on an empty cluster."""
+    applications = problem.applications
     asked = total(app.takes * app.tasks for app in applications)
-    capacity = Resources({name: int(units * PART) for name, units in asked.items()})
+    capacity = Resources({name: int(units * problem.part) for name, units in asked.items()})
     node = Node(name=NodeName("cluster"), allocatable=capacity)
     waiting = _waiting(applications)
     snapshot = Snapshot(
