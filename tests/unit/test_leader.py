@@ -168,6 +168,23 @@ async def test_terms_that_fail_at_once_do_not_follow_one_another_without_a_pause
         assert begun[3] - begun[0] >= 3 * QUICK.retry
 
 
+async def test_who_is_told_to_stop_just_as_the_term_fails_does_stop(postgres: Flaky) -> None:
+    begun: list[int] = []
+
+    async def fails(mandate: Mandate) -> None:
+        begun.append(mandate.term.number)
+        if len(begun) == 1:
+            task.cancel()
+        raise DatabaseError(reason="a constraint")
+
+    task = asyncio.create_task(Leadership(postgres, "me", QUICK).run(fails))  # type: ignore[arg-type]
+    try:
+        await eventually(lambda: task.done() or len(begun) > 1, "the end")
+        assert task.cancelled()
+    finally:
+        task.cancel()
+
+
 async def test_a_defect_ends_the_process_and_not_only_the_term(postgres: Flaky) -> None:
     async def breaks(mandate: Mandate) -> None:
         raise ZeroDivisionError
