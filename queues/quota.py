@@ -67,7 +67,7 @@ class QueuePolicy:
     min_run_time: int | None = None
     #: So often a workload of the queue is evicted for others at most; default 3.
     max_evictions: int | None = None
-    #: Seconds in which past use counts half; default: only present use counts.
+    #: Seconds in which past use counts half; default and 0: only present use counts.
     usage_half_life: int | None = None
     #: try-next | stop, before borrowing in a flavor; default try-next.
     before_borrowing: str | None = None
@@ -145,6 +145,8 @@ class QueueTree:
     idle: Mapping[QueueName, Mapping[Account, int]]
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
+    _orders: dict[QueueName, str] = field(default_factory=dict)
+    _ageing: dict[QueueName, int] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -241,12 +243,19 @@ class QueueTree:
 
     def order(self, queue: QueueName) -> str:
         """Order inside the queue, inherited."""
-        return next((each.order for each in self._upwards(queue) if each.order is not None), "priority")
+        known = self._orders.get(queue)
+        if known is None:
+            own = (each.order for each in self._upwards(queue) if each.order is not None)
+            known = self._orders[queue] = next(own, "priority")
+        return known
 
     def ageing_per_hour(self, queue: QueueName) -> int:
         """Points of priority a workload gains per hour of waiting, inherited."""
-        own = (each.ageing_per_hour for each in self._upwards(queue) if each.ageing_per_hour is not None)
-        return next(own, 0)
+        known = self._ageing.get(queue)
+        if known is None:
+            own = (each.ageing_per_hour for each in self._upwards(queue) if each.ageing_per_hour is not None)
+            known = self._ageing[queue] = next(own, 0)
+        return known
 
     def policy(self, queue: QueueName) -> QueuePolicy:
         """The policy that counts for a queue: each rule its own, else the nearest ancestor's, else the default."""
