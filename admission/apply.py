@@ -7,8 +7,9 @@ the next turn sees the truth.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from admission.engine.plan import Admit, Adopt, Claim, Evict, Plan, Reason
+from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
 from admission.jobs.lifecycle import JobTransition
+from queues.claim import Claim
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from admission.engine.plan import Claim, Reason
+from admission.engine.plan import Reason
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.jobs.lifecycle import JobState
+from queues.claim import Claim
 from queues.displacement import Displacement
 from queues.recreation import Recreation
 from queues.workload import Admission, QueueName, WorkloadKey

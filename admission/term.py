@@ -16,7 +16,7 @@ from typing import NoReturn
 from admission import rubbish
 from admission.careers import Careers
 from admission.cycle import Cycle, TurnReport
-from admission.engine.plan import Claim, Reason
+from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.lifecycle import JobState
 from admission.jobs.pods import PodRules
@@ -241,17 +241,7 @@ def ledger_rows(rows: WorldRows) -> LedgerRows:
         setbacks={
             key: (row.evictions, row.waiting_since) for key, row in rows.backoffs.items() if row.evictions
         },
-        claims={
-            row.workload: Claim(
-                workload=row.workload,
-                queue=row.queue,
-                generation=row.generation,
-                seats=row.seats,
-                victims=row.victims,
-                until=row.until,
-            )
-            for row in rows.claims
-        },
+        claims={claim.workload: claim for claim in rows.claims},
         jobs=states,
         reasons={
             key: Reason(code=row.code, message=row.message, facts=row.facts)

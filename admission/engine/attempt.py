@@ -9,7 +9,7 @@ from admission.engine import gangs, reasons
 from admission.engine.claims import per_node
 from admission.engine.gangs import Need
 from admission.engine.making import Failure, Turn
-from admission.engine.plan import Admit, Claim, Evict, Reason
+from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.prospects import starves_at
 from admission.engine.rights import Below, Rights, asks_of
 from admission.engine.roll import Chosen
@@ -17,6 +17,7 @@ from admission.engine.search import Search, Taken, cheapest_first, domains, site
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
 from admission.engine.victims import Unit, is_device
+from queues.claim import Claim
 from queues.quota import Account
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from admission.engine.plan import Claim
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, OnNode, Trial, ports_of
+from queues.claim import Claim
 from queues.quota import ROOT, Account, QueueTree
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, WorkloadKey

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.claims import Held
-from admission.engine.plan import Claim, Evict, Reason
+from admission.engine.plan import Evict, Reason
 from admission.engine.prospects import Prospects
 from admission.engine.roll import Roll
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Part, herd
+from queues.claim import Claim
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import AdmissionId, NodeFilter, QueueName, WorkloadKey

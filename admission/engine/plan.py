@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from queues.claim import Claim
 from queues.workload import Admission, AdmissionId, QueueName, Seat, WorkloadKey
 
 
@@ -79,25 +80,6 @@ class Evict:
     beneficiary: WorkloadKey | None = None
     #: The numbers it was decided on, JSON-able.
     facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Space promised to a beneficiary while victims drain (preemption, reclaim, clearing).
-
-    It holds amounts on nodes and in the books of the beneficiary's queue against everybody else; the
-    beneficiary itself is placed anew, with this space given back to it first.
-    """
-
-    workload: WorkloadKey
-    queue: QueueName
-    #: Generation of the workload it was promised to; another one drops it.
-    generation: str
-    seats: tuple[Seat, ...]
-    #: Admissions whose end makes the room.
-    victims: tuple[AdmissionId, ...]
-    #: Seconds since the epoch; dropped after this.
-    until: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

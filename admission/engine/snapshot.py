@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.plan import Claim
 from admission.engine.topology import NodeTable
 from admission.engine.typical import Typical
+from queues.claim import Claim
 from queues.past_use import NO_PAST, PastUse
 from queues.quota import Queue
 from queues.resources import Resources

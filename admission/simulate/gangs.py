@@ -13,11 +13,12 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Admit, Claim, Evict, Plan
+from admission.engine.plan import Admit, Evict, Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.typical import Demand
 from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
+from queues.claim import Claim
 from queues.past_use import half_lives
 from queues.quota import DEFAULT_POLICY, Queue
 from queues.resources import Resources

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from queues.claim import Claim
 from queues.displacement import Displacement
 from queues.quota import Account
 from queues.recreation import Recreation
 from queues.sql.records import NodeLimit, Outcome
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, WorkloadKey
+from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +34,6 @@ class Backoff:
     evictions: int = 0
     #: Seconds since the epoch, of the last of these; 0: there was none.
     waiting_since: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredClaim:
-    """Space that is promised while victims leave."""
-
-    workload: WorkloadKey
-    queue: QueueName
-    generation: str
-    seats: tuple[Seat, ...]
-    #: Admissions whose end makes the room.
-    victims: tuple[AdmissionId, ...]
-    #: Seconds since the epoch.
-    until: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +69,7 @@ class WorldRows:
     arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
     backoffs: Mapping[WorkloadKey, Backoff] = field(default_factory=dict)
-    claims: tuple[StoredClaim, ...] = ()
+    claims: tuple[Claim, ...] = ()
     job_states: Mapping[WorkloadKey, Mapping[str, Any]] = field(default_factory=dict)
     reasons: Mapping[WorkloadKey, StoredReason] = field(default_factory=dict)
     balances: Mapping[QueueName, Mapping[Account, Balance]] = field(default_factory=dict)

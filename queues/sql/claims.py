@@ -6,9 +6,9 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.answers import StoredClaim
+from queues.claim import Claim
 from queues.sql.given import INTEGERS, JSON, NUMBER, NUMBERS, SMALLS, TEXT, TEXTS, Given, GivenWide
-from queues.sql.handover import Claimed, Entry
+from queues.sql.handover import Entry
 from queues.sql.seats import from_columns, to_columns
 from queues.sql.tables import claims
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
@@ -36,7 +36,7 @@ _ENDING = Given(kind=TEXT, uid=TEXT)
 _DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
 
 
-async def claim(tx: AsyncConnection, entry: Entry, rows: Sequence[Claimed]) -> None:
+async def claim(tx: AsyncConnection, entry: Entry, rows: Sequence[Claim]) -> None:
     """Promise space; a later claim of the same beneficiary takes the place of the earlier."""
     new = [
         {
@@ -60,11 +60,11 @@ async def drop_claims(tx: AsyncConnection, entry: Entry, keys: Collection[Worklo
         await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))
 
 
-async def open_claims(tx: AsyncConnection) -> tuple[StoredClaim, ...]:
+async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
     """All of them, by beneficiary."""
     rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
     return tuple(
-        StoredClaim(
+        Claim(
             workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
             queue=QueueName(row.queue),
             generation=row.generation,

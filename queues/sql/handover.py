@@ -100,34 +100,6 @@ class TakenBack(Protocol):
         """For whom."""
 
 
-class Claimed(Protocol):
-    """Space that is promised (``admission.engine.plan.Claim``)."""
-
-    @property
-    def workload(self) -> WorkloadKey:
-        """To whom."""
-
-    @property
-    def queue(self) -> QueueName:
-        """Whose quota it counts in."""
-
-    @property
-    def generation(self) -> str:
-        """What was asked when it was promised."""
-
-    @property
-    def seats(self) -> tuple[Seat, ...]:
-        """The places."""
-
-    @property
-    def victims(self) -> tuple[AdmissionId, ...]:
-        """Admissions whose end makes the room."""
-
-    @property
-    def until(self) -> int:
-        """Seconds since the epoch."""
-
-
 class Because(Protocol):
     """Why a workload waits (``admission.engine.plan.Reason``)."""
 

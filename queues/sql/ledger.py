@@ -32,7 +32,6 @@ from queues.sql.given import (
 )
 from queues.sql.handover import (
     Because,
-    Claimed,
     Decision,
     Entry,
     Found,
@@ -51,7 +50,6 @@ from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadK
 
 __all__ = [
     "Because",
-    "Claimed",
     "Decision",
     "Entry",
     "Found",

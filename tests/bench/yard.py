@@ -6,9 +6,10 @@ from time import process_time
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Claim, Plan
+from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
+from queues.claim import Claim
 from queues.quota import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
 from queues.rows import Register

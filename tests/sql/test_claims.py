@@ -1,6 +1,6 @@
 """Space that is promised is kept until the promise is; evictions for others are counted."""
 
-from admission.engine.plan import Claim
+from queues.claim import Claim
 from queues.sql import answers, ledger, loading, observed
 from queues.sql.database import Database
 from queues.workload import AdmissionId
@@ -22,17 +22,7 @@ def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
 async def claims(muster: Database) -> dict[str, Claim]:
     async with muster.snapshot() as tx:
         rows = (await loading.load_world(tx)).claims
-    return {
-        row.workload.uid: Claim(
-            workload=row.workload,
-            queue=row.queue,
-            generation=row.generation,
-            seats=row.seats,
-            victims=row.victims,
-            until=row.until,
-        )
-        for row in rows
-    }
+    return {row.workload.uid: row for row in rows}
 
 
 async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster: Database) -> None:
