@@ -2,7 +2,8 @@
 
 The set with most pods decides about domains; the others are its companions. A companion goes first, pod by
 pod, to the node where it costs the larger set the least room (worked out exactly, parts and all): so one
-companion pod finds a place exactly if there is one. Where that fails the larger set is tried first.
+companion pod finds a place exactly if there is one. Where that fails the larger set is tried first. Of nodes
+that cost the same it goes to one that the larger set can use too, unless that set then lies in more domains.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
