@@ -88,14 +88,14 @@ class Backfill:
 
     @classmethod
     def around(
-        cls, snapshot: Snapshot, classes: Sequence[tuple[Candidate, Need]], trial: Trial
+        cls, snapshot: Snapshot, classes: Sequence[tuple[Candidate, Need]], trial: Trial, *, told: bool
     ) -> "Backfill":
         """Reserve for the longest-starved of these who lacks nothing but room, and for one before it who fits now.
 
         ``classes``: the first candidate of every (queue, shape) and what it lacks. ``trial`` is as before.
+        ``told``: whether anybody's end is known, or somebody in them could settle where he cannot be cleared.
         """
-        known = _matters(snapshot, classes)
-        if not known:
+        if not told:
             classes = [each for each in classes if passed.waits_in_vain(*each, trial)]
         gangs_ = [each for each in classes if not each[0].joins and not each[1].beside]
         gangs_.sort(key=lambda each: waits_since(each[0].workload))
@@ -109,10 +109,10 @@ class Backfill:
                     due = _due(snapshot, candidate, answer, trial, later)
                     trial = later
             elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
-                place = _reserve(snapshot, candidate, need, trial, later) if known else None
+                place = _reserve(snapshot, candidate, need, trial, later) if told else None
                 if place is None and passed.waits_in_vain(candidate, need, trial):
                     place = _of_those_who_passed(snapshot, candidate, need, trial)
-                if known or place is not None:
+                if told or place is not None:
                     return cls(snapshot, place, due)
         return cls(snapshot, due=due)
 
@@ -169,14 +169,6 @@ def _of_those_who_passed(
     since, _, _ = waits_since(candidate.workload)
     found = passed.place(snapshot, candidate.workload, since, need, trial)
     return None if found is None else Reservation(candidate, None, None, *found, None)
-
-
-def _matters(snapshot: Snapshot, classes: Iterable[tuple[Candidate, Need]]) -> bool:
-    """Whether anybody's end is known, or somebody could settle where he cannot be cleared."""
-    return any(
-        each.workload.run_time is not None or not each.workload.preemptable or each.workload.min_run_time
-        for each, _ in classes
-    ) or any(each.run_time is not None for each in snapshot.holders.values())
 
 
 def _reserve(

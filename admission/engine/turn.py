@@ -96,7 +96,7 @@ class Turn:
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
         """The place in the near future that others stay off."""
-        tree, told = self.trial.tree, self.waiting.telling or self.desk.telling
+        tree, told = self.trial.tree, bool(self.waiting.telling or self.desk.telling)
         if not told and not any(passed.nobody_makes_room(tree, queue) for queue in self.waiting.batches):
             return Backfill(snapshot)
         classes = [
@@ -105,7 +105,7 @@ class Turn:
             for batch in batches.values()
             if batch.never is None and batch.waits
         ]
-        return Backfill.around(snapshot, classes, self.trial)
+        return Backfill.around(snapshot, classes, self.trial, told=told)
 
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, off the place that is reserved."""

@@ -138,7 +138,7 @@ class Waiting:
         self._pods: dict[Hashable, Pods] = {}
         #: (second, workload) at which somebody may be tried again.
         self._timers: list[tuple[int, WorkloadKey]] = []
-        #: So many workloads say something that a reservation goes by.
+        #: So many in classes that may be tried say something that a reservation goes by.
         self.telling = 0
         self._crowds = Crowds(tree)
         self._singles_shared = False
@@ -271,7 +271,6 @@ class Waiting:
         batch = entry.batch = self._class_of(entry, trial)
         if batch.never is None:
             self._crowds.add(entry)
-            self.telling += tells(entry.candidate.workload)
         self._enter(entry, batch)
 
     def _class_of(self, entry: Entry, trial: Trial) -> Batch:
@@ -311,18 +310,19 @@ class Waiting:
         self._unsay(key)
         if entry.batch is not None and entry.batch.never is None:
             self._crowds.remove(entry)
-            self.telling -= tells(entry.candidate.workload)
 
     def _enter(self, entry: Entry, batch: Batch) -> None:
         known = batch.queue in self.tree.paths
         entry.rank = rank(self.tree, entry.candidate) if known else _nowhere(entry.candidate)
         batch.alike.add(entry.rank, entry.candidate)
+        self.telling += batch.never is None and tells(entry.candidate.workload)
         self._note(batch)
 
     def _leave(self, entry: Entry) -> None:
         assert entry.batch is not None
         assert entry.rank is not None
         entry.batch.alike.remove(entry.rank)
+        self.telling -= entry.batch.never is None and tells(entry.candidate.workload)
         entry.rank = None
         self._note(entry.batch)
 
