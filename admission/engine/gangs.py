@@ -6,6 +6,8 @@ Where a pod set is in parts, a part is a gang of its own: it joins whole.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from admission.engine import reasons
 from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
@@ -19,6 +21,9 @@ from queues.quota import Account
 from queues.resources import Resources, total
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, Admission, AdmissionState, NodeName, PodSet, Seat, Workload
+
+#: So many groups that found no place are moved to the front, each once.
+_MOVES = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,20 +156,30 @@ def _all(
     """Group after group as written, else the hardest first; a group that found no place then goes before all."""
     answer: list[Seat] | Reason = []
     mark = trial.mark()
-    for first in (list(groups), _hardest_first(groups, trial)) if len(groups) > 1 else (list(groups),):
-        order, before = first, set[int]()
+    for hardest in (False, True):
+        order = _hardest_first(groups, trial) if hardest else list(groups)
+        before = set[int]()
         while True:
             answer, stopped = _one_after_another(workload, order, trial, inside)
             if not isinstance(answer, Reason):
                 return sorted(answer, key=lambda each: (each.pod_set, each.ordinal))
             trial.undo(mark)
-            if stopped == 0 or id(order[stopped]) in before:
+            if len(groups) == 1 or not _enough_for_all(groups, trial, inside):
+                return answer
+            if stopped == 0 or id(order[stopped]) in before or len(before) == _MOVES:
                 break
             before.add(id(order[stopped]))
             order = [order[stopped], *order[:stopped], *order[stopped + 1 :]]
         if stopped == 0:
             break  # it has no place even alone
     return answer
+
+
+def _enough_for_all(groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None) -> bool:
+    """Whether as much is free as all ask together, wherever it is."""
+    asked = sum(trial.request(want.pods.takes) * len(want.ordinals) for wants in groups for want in wants)
+    free = np.maximum(trial.free, 0) * (trial.layout.usable if inside is None else inside)
+    return bool((free.sum(axis=1) >= asked).all())
 
 
 def _one_after_another(
