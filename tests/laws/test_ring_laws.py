@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from sqlalchemy import text
 
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
@@ -190,6 +191,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     )
     def turn(self, delivered: dict[str, int] | None, fault: tuple[str, type[BaseException] | None]) -> None:
         self.does(self.ring.turn(delivered, fault))
+        self.does(self.no_plan_was_rejected())
         self.does(self.ring.balances_equal_seats())
         self.does(self.ring.equals_reloaded())
 
@@ -275,6 +277,12 @@ class RingUnderFaults(RuleBasedStateMachine):
         world = self.ring.world
         assert world.recreations.stored == {}
         assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.backoffs == {}
+
+    async def no_plan_was_rejected(self) -> None:
+        """A plan that is applied to its own snapshot is never refused by the ledger, not even one gang of it."""
+        async with self.database.snapshot() as tx:
+            found = await tx.execute(text("SELECT code, message FROM decisions WHERE kind = 'reject'"))
+            assert found.all() == []
 
     def no_pod_without_admission(self) -> None:
         """Every live pod that was let go has a seat of an open admission, and no seat has two."""

@@ -78,13 +78,18 @@ def test_evicted_work_does_not_evict_back(snapshot: Snapshot) -> None:
     victims.comes_to_rest(snapshot)
 
 
+@worlds
+@given(full_worlds())
+def test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him(snapshot: Snapshot) -> None:
+    victims.no_ping_pong(snapshot)
+
+
 @settings(
     max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate]
 )
 @given(full_worlds(), st.integers())
-def test_a_thousand_turns_of_coming_and_going_evict_nobody_too_often_and_end_at_rest(
-    snapshot: Snapshot, seed: int
-) -> None:
+def test_no_ping_pong_in_a_thousand_turns_of_coming_and_going(snapshot: Snapshot, seed: int) -> None:
+    """Nobody goes too often, and when nothing comes and goes any more, all is at rest."""
     chance = Random(seed)
     snapshot = replace(snapshot, budgets=())
     memo, evictions, number = Memo(), 0, 1000

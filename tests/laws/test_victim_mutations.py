@@ -42,13 +42,20 @@ def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
     return rights.Rule.RECLAIMED if unit.queue != self.workload.queue else rights.Rule.PREEMPTED
 
 
+def _less_urgent(*given: Any, **how: Any) -> Any:
+    """Whoever runs counts as less urgent than he is, so equals take each other's place."""
+    unit = _unit(*given, **how)
+    elastic, cost, priority, newest, uid, number = unit.order
+    return replace(unit, order=(elastic, cost, priority - 1, newest, uid, number))
+
+
 def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) -> Any:
     held = _hold(replace(snapshot, claims={}), trial, tree, evicting)
     held._dropped |= set(snapshot.claims)
     return held
 
 
-_make_room, _hold = preemption.make_room, claims.hold
+_make_room, _hold, _unit = preemption.make_room, claims.hold, victims._unit
 
 BUGS: tuple[tuple[str, Any, str, Any, Law], ...] = (
     ("nobody is spared", search.Search, "spare", _greedy, laws.victim_sets_are_minimal),
@@ -62,6 +69,7 @@ BUGS: tuple[tuple[str, Any, str, Any, Law], ...] = (
     ("budgets are ignored", search.Search, "_budgets", _for_free, laws.budgets_hold),
     ("nothing protects", victims._Protection, "now", _unprotected, laws.nobody_protected_goes),
     ("everybody may take from everybody", rights.Rights, "rule", _anybody, laws.priority_protects),
+    ("equals take each other's place", victims, "_unit", _less_urgent, laws.no_ping_pong),
     ("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
 )
 

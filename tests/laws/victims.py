@@ -283,6 +283,25 @@ def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:
     raise AssertionError(f"still moving: {evictions}")
 
 
+def no_ping_pong(snapshot: Snapshot, turns: int = 60) -> None:
+    """Nobody goes for somebody who went for him, as long as nothing arrives or ends.
+
+    Not promised where newer work of equal priority goes for older: a place of the older may be cleared for the newer.
+    """
+    if any(each.policy.within_queue == "lower-or-newer-equal" for each in snapshot.queues.values()):
+        return
+    gone_for: set[tuple[WorkloadKey, WorkloadKey | None]] = set()
+    for turn in range(turns):
+        plan = plan_of(snapshot)
+        if not plan.changes_ledger():
+            return
+        for evict in plan.evicts:
+            victim = snapshot.admissions[evict.admission].workload
+            assert (evict.beneficiary, victim) not in gone_for, f"{victim} and {evict.beneficiary} in turns"
+            gone_for.add((victim, evict.beneficiary))
+        snapshot = replace(drained(apply(snapshot, plan)), now=snapshot.now + turn)
+
+
 def independent_of_order(snapshot: Snapshot, chance: Random) -> None:
     """The same world in another order loses the same victims."""
 
