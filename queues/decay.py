@@ -60,7 +60,7 @@ class Decay:
         held_by_user: Callable[[QueueName, str], Mapping[Account, int]],
     ) -> "Decay | None":
         """Of these queues; None: past use counts in none of them."""
-        if all(queue.policy.usage_half_life is None for queue in tree.queues.values()):
+        if not any(queue.policy.usage_half_life for queue in tree.queues.values()):
             return None
         return cls(tree, held, held_by_user)
 
@@ -83,7 +83,7 @@ class Decay:
 
     def half_life(self, queue: QueueName) -> int | None:
         """In which a queue's past counts half; None: it does not count."""
-        return self.tree.policy(queue).usage_half_life
+        return self.tree.policy(queue).usage_half_life or None
 
     def until(self) -> int | None:
         """The next second at which some average is another one, though nothing is posted; None: there is none."""

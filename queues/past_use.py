@@ -124,7 +124,7 @@ def oldest_block(now: int, half_life: int) -> int:
 
 def half_lives(queues: Mapping[QueueName, Queue]) -> dict[QueueName, frozenset[int]]:
     """By which half-lives the past of each queue fades: its own, and those of queues above. Without: absent."""
-    if all(queue.policy.usage_half_life is None for queue in queues.values()):
+    if not any(queue.policy.usage_half_life for queue in queues.values()):
         return {}
     tree = QueueTree.build(queues, None)
     own = {name: tree.policy(name).usage_half_life for name in tree.paths}

@@ -1,93 +1,122 @@
 """What was used in the past, from the postings: at the start of a term, and when half-lives are other ones."""
 
 from collections.abc import Mapping
+from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Integer,
-    Numeric,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    column,
-    func,
-    select,
-    true,
-)
+from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.past_use import SLOTS, Holder, oldest_block, weigh_slot
 from queues.quota import Account
-from queues.sql.given import MOMENT, moment
+from queues.sql.given import MOMENT, NUMBER, moment
 from queues.sql.tables import postings
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
-_ACCOUNT = "queue/"
-_QUEUES = bindparam("queues", type_=ARRAY(Text))
-_HALF_LIFE = bindparam("half_life", type_=BigInteger)
-_SINCE = bindparam("since", type_=MOMENT)
+#: Postings that one statement looks at: none takes so long that it would be given up.
+PAGE_ROWS = 10_000
+_LAST: Final = 2**63 - 1
+_ACCOUNT: Final = "queue/"
 
-_line = func.unnest(postings.c.flavors, postings.c.resources, postings.c.amounts).table_valued(
-    column("flavor", Text), column("resource", Text), column("amount", BigInteger)
-)
-_line = _line.render_derived(name="line")
+_half_life = bindparam("half_life", type_=NUMBER)
 _given = postings.c.kind == "free"
 _account = case((_given, postings.c.credit), else_=postings.c.debit)
-_second = cast(func.extract("epoch", postings.c.posted_at), BigInteger)
-_inside = (_second % _HALF_LIFE) * SLOTS
-_units = case((_given, -_line.c.amount), else_=_line.c.amount)
-#: Sums by slot, in the database: of a hundred thousand postings of a queue few rows remain.
-_SUMS = (
+#: The latest first: months that are too long ago are not even opened.
+_page = (
     select(
+        postings.c.id,
+        cast(func.extract("epoch", postings.c.posted_at), BigInteger).label("second"),
+        _given.label("given"),
         _account.label("account"),
         postings.c.username,
-        _line.c.flavor,
-        _line.c.resource,
-        # Of whole numbers above 0, so it rounds down.
-        _second.op("/")(_HALF_LIFE).label("block"),
-        cast(_inside.op("/")(_HALF_LIFE), Integer).label("slot"),
-        func.sum(_units).label("units"),
-        # Of bytes and seconds, which a bigint may not hold.
-        func.sum(cast(_units, Numeric) * (_inside % _HALF_LIFE)).label("lag"),
+        postings.c.flavors,
+        postings.c.resources,
+        postings.c.amounts,
     )
-    .select_from(postings)
-    .join(_line, true())
-    .where(and_(postings.c.posted_at >= _SINCE, _account == func.any(_QUEUES)))
-    .group_by("account", postings.c.username, _line.c.flavor, _line.c.resource, "block", "slot")
+    .where(
+        postings.c.id < bindparam("before", type_=NUMBER),
+        postings.c.posted_at >= bindparam("since", type_=MOMENT),
+        _account == func.any(bindparam("accounts", type_=ARRAY(Text))),
+    )
+    .order_by(postings.c.id.desc())
+    .limit(bindparam("rows", type_=NUMBER))
+    .subquery("page")
 )
+_inside = (_page.c.second % _half_life) * SLOTS
+_group = (
+    # Of whole numbers above 0, so it rounds down.
+    _page.c.second.op("/")(_half_life).label("block"),
+    _inside.op("/")(_half_life).label("slot"),
+    *(_page.c[name] for name in ("given", "account", "username", "flavors", "resources", "amounts")),
+)
+#: Work of one shape is alike: of the postings of a slot few rows remain.
+_SUMS = select(
+    func.min(func.min(_page.c.id)).over(),
+    func.sum(func.count()).over(),
+    func.count(),
+    cast(func.sum(_inside % _half_life), BigInteger),
+    *_group,
+).group_by(*_group)
+
+Read = dict[Holder, dict[Account, dict[int, int]]]
 
 
 async def past_use(
     tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
 ) -> dict[Holder, dict[Account, dict[int, int]]]:
     """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``Memories.begin``."""
-    rows: dict[Holder, dict[Account, dict[int, int]]] = {}
+    rows: Read = {}
     for half_life in sorted(frozenset[int]().union(*half_lives.values())):
-        accounts = [f"{_ACCOUNT}{queue}" for queue, every in half_lives.items() if half_life in every]
-        since = moment(max(0, oldest_block(now, half_life) * half_life))
-        given = {"queues": accounts, "half_life": half_life, "since": since}
-        for account, user, flavor, resource, block, slot, units, lag in await tx.execute(_SUMS, given):
-            holder = Holder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
-            weighs = weigh_slot(half_life, slot, int(units), int(lag))
-            for each in dict.fromkeys((NO_FLAVOR, FlavorName(flavor))):
-                blocks = rows.setdefault(holder, {}).setdefault(Account(each, resource), {})
-                blocks[block] = blocks.get(block, 0) + weighs
-    return _without_nothing(rows)
+        queues = [queue for queue, every in half_lives.items() if half_life in every]
+        await _read(tx, queues, half_life, now, rows)
+    return {holder: kept for holder, sums in rows.items() if (kept := _with_totals(sums))}
 
 
-def _without_nothing(
-    rows: dict[Holder, dict[Account, dict[int, int]]],
-) -> dict[Holder, dict[Account, dict[int, int]]]:
-    """Without sums that came out as 0, as ``Memories`` keeps them."""
-    kept = {
-        holder: {
-            account: left
-            for account, blocks in sums.items()
-            if (left := {block: units for block, units in blocks.items() if units})
-        }
-        for holder, sums in rows.items()
+async def _read(tx: AsyncConnection, queues: list[QueueName], half_life: int, now: int, rows: Read) -> None:
+    """By one half-life, page by page."""
+    given = {
+        "accounts": [f"{_ACCOUNT}{queue}" for queue in queues],
+        "since": moment(max(0, oldest_block(now, half_life) * half_life)),
+        "half_life": half_life,
+        "rows": PAGE_ROWS,
     }
-    return {holder: sums for holder, sums in kept.items() if sums}
+    before: int | None = _LAST
+    while before is not None:
+        first, found = 0, 0
+        for row in await tx.execute(_SUMS, {**given, "before": before}):
+            first, found, count, lag, block, slot, is_given, account, user, *amounts = row
+            holder = Holder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
+            weighs = weigh_slot(half_life, slot, count, lag)
+            _add(rows.setdefault(holder, {}), block, -weighs if is_given else weighs, *amounts)
+        before = first if found == PAGE_ROWS else None
+
+
+def _add(
+    sums: dict[Account, dict[int, int]],
+    block: int,
+    weighs: int,
+    flavors: list[FlavorName],
+    resources: list[str],
+    amounts: list[int],
+) -> None:
+    for flavor, resource, units in zip(flavors, resources, amounts, strict=True):
+        account = Account(flavor, resource)
+        blocks = sums.get(account)
+        if blocks is None:
+            blocks = sums[account] = {}
+        blocks[block] = blocks.get(block, 0) + units * weighs
+
+
+def _with_totals(sums: dict[Account, dict[int, int]]) -> dict[Account, dict[int, int]]:
+    """With the sums over all flavors, and without what came out as 0, as ``Memories`` keeps them."""
+    totals: dict[Account, dict[int, int]] = {}
+    for account, blocks in sums.items():
+        for each in dict.fromkeys((Account(NO_FLAVOR, account.resource), account)):
+            total = totals.setdefault(each, {})
+            for block, units in blocks.items():
+                total[block] = total.get(block, 0) + units
+    kept = {
+        account: {block: units for block, units in blocks.items() if units}
+        for account, blocks in totals.items()
+    }
+    return {account: blocks for account, blocks in kept.items() if blocks}

@@ -3,12 +3,13 @@
 import random
 from collections.abc import Mapping
 
+import pytest
 from sqlalchemy import text
 
 from queues.past_use import HORIZON, Holder, Memories
 from queues.quota import Account
 from queues.resources import Resources
-from queues.sql import ledger
+from queues.sql import bygone, ledger
 from queues.sql.bygone import past_use
 from queues.sql.database import Database
 from queues.sql.records import NodeLimit
@@ -77,7 +78,11 @@ async def stage_of(muster: Database, *names: str) -> Stage:
     return stage
 
 
-async def test_a_new_leader_reads_what_the_old_one_remembered(muster: Database) -> None:
+@pytest.mark.parametrize("page", [3, bygone.PAGE_ROWS])
+async def test_a_new_leader_reads_what_the_old_one_remembered(
+    muster: Database, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bygone, "PAGE_ROWS", page)
     chance = random.Random(7)
     names = [f"j{number}" for number in range(40)]
     fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}

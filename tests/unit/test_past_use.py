@@ -1,6 +1,7 @@
 """Past use fades by half in each half-life, to the last digit, and is the same however it was put together."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
@@ -160,12 +161,14 @@ def test_a_queue_is_remembered_by_its_own_half_life_and_by_those_above() -> None
         leaf: Queue(name=leaf, parent=parent, policy=QueuePolicy(usage_half_life=7)),
         other: Queue(name=other, parent=parent),
         A: Queue(name=A),
+        B: Queue(name=B, parent=parent, policy=QueuePolicy(usage_half_life=0)),
     }
 
     assert half_lives(tree) == {
         parent: frozenset({100}),
         leaf: frozenset({100, 7}),
         other: frozenset({100}),
+        B: frozenset({100}),
     }
     assert half_lives({A: Queue(name=A)}) == {}
     assert half_lives({ROOT: Queue(name=ROOT, policy=QueuePolicy(usage_half_life=5)), A: tree[A]}) == {
@@ -256,6 +259,14 @@ def test_under_round_robin_the_past_of_users_counts_too_and_elsewhere_users_do_n
 
     assert first("round-robin") == ["w2"]
     assert first("fifo") == first("strict-fifo") == ["w1"]
+
+
+def test_a_half_life_of_nothing_means_that_only_present_use_counts() -> None:
+    jobs = [job(1, A), job(2, B)]
+
+    assert admitted(turn(1, *jobs, past=PAST, under=queues(0))[0]) == ["w1"]
+    mixed = {**queues(), A: replace(queues()[A], policy=QueuePolicy(usage_half_life=0))}
+    assert admitted(turn(1, *jobs, past=PAST, under=mixed)[0]) == ["w1"]
 
 
 def test_a_plan_holds_until_the_slot_ends_if_somebody_waits_and_has_a_past() -> None:
