@@ -51,10 +51,10 @@ def sharing_incentive(snapshot: Snapshot, first: frozenset[QueueName]) -> None:
     begun = at_rest(replace(snapshot, pending=early))
     late = {key: each for key, each in snapshot.pending.items() if each.queue not in first}
     rest = at_rest(replace(begun, pending={**begun.pending, **late}))
-    holds_its_slice(rest)
+    _holds_its_slice(rest)
 
 
-def holds_its_slice(rest: Snapshot) -> None:
+def _holds_its_slice(rest: Snapshot) -> None:
     """No queue wants more and has less than its slice."""
     tree, has, wants = tree_of(rest), held(rest), wanted(rest)
     for queue in wants:
