@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from admission.engine.classes import Batch
 from admission.engine.fragmentation import Gauge
 from admission.engine.parked import Parked
 from admission.engine.plan import Plan
@@ -18,7 +19,7 @@ from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict
 from admission.engine.victims import Part, Shapes
-from admission.engine.waiting import Batch, Waiting
+from admission.engine.waiting import Waiting
 from queues.decay import Decay
 from queues.fairshare import Users
 from queues.ordering import Keys, by_user

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
+from admission.engine.classes import Batch
 from admission.engine.prospects import Prospects, starves_at
-from admission.engine.waiting import Batch
 from queues.resources import Resources
 from queues.workload import QueueName
 

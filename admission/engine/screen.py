@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from admission.engine import gangs, reasons
+from admission.engine.classes import Batch, Kind
 from admission.engine.flavors import quota_hit
 from admission.engine.plan import Admit, Reason
 from admission.engine.topology import Amounts, NodeTable
 from admission.engine.trial import Trial, ports_of
-from admission.engine.waiting import Batch, Kind, Waiting
+from admission.engine.waiting import Waiting
 from queues.quota import ROOT
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor

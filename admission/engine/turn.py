@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from admission.engine import gangs, passed, reasons
 from admission.engine.claims import Held
+from admission.engine.classes import Batch, Entry, Kind
 from admission.engine.gangs import Need
 from admission.engine.memo import Desk
 from admission.engine.plan import Admit, Reason
@@ -21,7 +22,7 @@ from admission.engine.screen import leaves
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
-from admission.engine.waiting import Batch, Entry, Kind, Waiting
+from admission.engine.waiting import Waiting
 from queues.fairshare import Users
 from queues.ordering import Keys, Line, among_users, counts_use
 from queues.quota import ROOT, Account

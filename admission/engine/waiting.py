@@ -5,120 +5,21 @@ A class (``Batch``) is what has one shape in one queue; classes that get one ans
 ``Waiting`` that is shown everything is the same as one that was shown every change.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from admission.engine import reasons
+from admission.engine.classes import Batch, Entry, Kind, Pods
+from admission.engine.crowds import Crowds
 from admission.engine.eligible import Wants, never, obstacle
 from admission.engine.plan import Reason
-from admission.engine.preemption import Refused
-from admission.engine.reservation import run_time_class, waits_since
+from admission.engine.reservation import run_time_class
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from admission.engine.verdicts import Verdict
 from queues.ordering import Alike, Candidate, Rank, by_user, rank
 from queues.quota import ROOT, QueueTree
-from queues.workload import NO_FLAVOR, FlavorName, QueueName, Workload, WorkloadKey
-
-
-@dataclass(slots=True, eq=False)
-class Pods:
-    """The pods of workloads that hold no seat. Equal ones are the same object."""
-
-    name: Hashable
-    wants: Wants
-    #: So many workloads ask for them.
-    asked: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Kind:
-    """Classes that get one answer from the nodes."""
-
-    name: Hashable
-    wants: Wants
-    #: One of them: all ask for the same pods.
-    workload: Workload
-    flavors: tuple[FlavorName, ...]
-    #: Classes whose queues let them in as things stand at the start of the turn.
-    open: dict["Batch", None] = field(default_factory=dict)
-    #: So many classes are of this kind.
-    classes: int = 0
-    #: Why not even one goes in at the start of the turn; None: it may.
-    reason: Reason | None = None
-    #: Whether that has to be worked out anew.
-    stale: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """A class: workloads of one shape in one queue, and why they wait."""
-
-    name: Hashable
-    alike: Alike
-    wants: Wants
-    kind: Kind
-    #: Why none of them will go in until queues or nodes are other ones.
-    never: Reason | None
-    #: Why the queue lets none of them in at the start of this turn.
-    limit: Reason | None = None
-    #: Whether that has to be worked out anew.
-    fresh: bool = True
-    #: The last answer, kept as long as it and the members stay the same.
-    verdict: Verdict | None = None
-    refused: Refused | None = None
-    #: Who of them has waited longest, once that was asked.
-    longest: Candidate | None = None
-
-    @property
-    def queue(self) -> QueueName:
-        """Where they wait."""
-        return self.alike.queue
-
-    @property
-    def waits(self) -> bool:
-        """Whether somebody was not admitted."""
-        return self.alike.taken < len(self.alike.candidates)
-
-    def waits_longest(self) -> Candidate:
-        """Who of them has waited longest."""
-        if self.longest is None:
-            self.longest = min(self.alike.candidates, key=lambda each: waits_since(each.workload))
-        return self.longest
-
-    def judge(self, reason: Reason) -> Verdict:
-        """This is why those of them wait who were not admitted."""
-        known = self.verdict
-        if known is None or known.reason is not reason:
-            members = tuple(self.alike.rest()) if known is None else known.members
-            known = self.verdict = Verdict(self.queue, reason, members)
-        return known
-
-    def refuse(self) -> Refused:
-        """The last answer, for those who could make room."""
-        verdict, known = self.verdict, self.refused
-        assert verdict is not None
-        if known is None or known.reason is not verdict.reason or known.members is not verdict.members:
-            known = Refused(members=verdict.members, need=self.wants.need, reason=verdict.reason)
-            self.refused = known
-        return known
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One workload that waits."""
-
-    candidate: Candidate
-    wants: Wants
-    #: None: it holds seats.
-    pods: Pods | None
-    #: None: it waits for a reason of its own.
-    batch: Batch | None = None
-    #: Its place in the class; None: it is left out for now.
-    rank: Rank | None = None
+from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 
 class Waiting:
@@ -343,88 +244,9 @@ class Waiting:
         self.changed[batch] = None
 
 
-class Crowds:
-    """Queues that consider only so many waiting workloads at a time, of all or of each user, by arrival.
-
-    Workloads whose gang is complete, or that hold seats, do not count.
-    """
-
-    def __init__(self, tree: QueueTree) -> None:
-        limited = {
-            name
-            for name, queue in tree.queues.items()
-            if queue.max_pending is not None or queue.max_pending_per_user is not None
-        }
-        self._tree = tree
-        #: Limited queues on the way up, by queue, nearest first.
-        self._above = {
-            name: tuple(each for each in path if each in limited) for name, path in tree.paths.items()
-        }
-        self._counted: dict[QueueName, dict[WorkloadKey, Entry]] = {name: {} for name in limited}
-        self._beyond: dict[QueueName, dict[WorkloadKey, Reason]] = {name: {} for name in limited}
-        self._touched: set[QueueName] = set()
-
-    def add(self, entry: Entry) -> None:
-        """Somebody who may be tried waits."""
-        for name in self._over(entry):
-            self._counted[name][entry.candidate.workload.key] = entry
-            self._touched.add(name)
-
-    def remove(self, entry: Entry) -> None:
-        """That one does not wait any more."""
-        for name in self._over(entry):
-            self._counted[name].pop(entry.candidate.workload.key, None)
-            self._beyond[name].pop(entry.candidate.workload.key, None)
-            self._touched.add(name)
-
-    def _over(self, entry: Entry) -> tuple[QueueName, ...]:
-        above = self._above.get(entry.candidate.workload.queue, ())
-        return () if not above or entry.candidate.joins or entry.wants.need.beside else above
-
-    def cut(self) -> list[tuple[Entry, Reason | None]]:
-        """Who is left out from now on, and why, or (None) left out no more."""
-        moved: dict[WorkloadKey, Entry] = {}
-        for name in self._touched:
-            before, after = self._beyond[name], self._out(name)
-            self._beyond[name] = after
-            for key in before.keys() ^ after.keys():
-                moved[key] = self._counted[name][key]
-            for key in after:  # sorted in anew meanwhile
-                if self._counted[name][key].rank is not None:
-                    moved[key] = self._counted[name][key]
-        self._touched.clear()
-        answers: list[tuple[Entry, Reason | None]] = []
-        for key, entry in moved.items():
-            above = self._above[entry.candidate.workload.queue]
-            reason = next((self._beyond[name][key] for name in above if key in self._beyond[name]), None)
-            if reason is not None or entry.rank is None:
-                answers.append((entry, reason))
-        return answers
-
-    def _out(self, name: QueueName) -> dict[WorkloadKey, Reason]:
-        queue, counted = self._tree.queues[name], self._counted[name]
-        limit, of_user = queue.max_pending, queue.max_pending_per_user
-        if of_user is None and limit is not None and len(counted) <= limit:
-            return {}
-        out: dict[WorkloadKey, Reason] = {}
-        users: Counter[str] = Counter()
-        waiting = sorted((each.candidate.workload for each in counted.values()), key=_by_arrival)
-        for place, workload in enumerate(waiting):
-            users[workload.user] += 1
-            if limit is not None and place >= limit:
-                out[workload.key] = reasons.pending_limit(queue=name, limit=limit)
-            elif of_user is not None and workload.user and users[workload.user] > of_user:
-                out[workload.key] = reasons.user_limit(queue=name, limit=of_user, user=workload.user)
-        return out
-
-
 def tells(workload: Workload) -> bool:
     """Whether its end is known, or it could settle where it cannot be cleared."""
     return workload.run_time is not None or not workload.preemptable or bool(workload.min_run_time)
-
-
-def _by_arrival(workload: Workload) -> tuple[int, WorkloadKey]:
-    return workload.arrival, workload.key
 
 
 def _entry(workload: Workload, wants: Wants, pods: Pods | None) -> Entry:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.engine import gangs, memo, seating, settlement, topology, trial, verdicts, waiting
+from admission.engine import classes, gangs, memo, seating, settlement, topology, trial, verdicts, waiting
 from admission.engine.plan import Admit
 from queues import ordering, quota, usage
 from tests.laws import laws
@@ -71,9 +71,9 @@ def _stale_answer(self: Any, snapshot: Any) -> Any:
     return self.plan
 
 
-def _old_books(self: Any, numbers: Any, old: Any, snapshot: Any) -> None:
+def _old_books(self: Any, numbers: Any, snapshot: Any) -> None:
     if self.snapshot is None:
-        _post(self, numbers, old, snapshot)
+        _post(self, numbers, snapshot)
 
 
 def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
@@ -100,7 +100,7 @@ MUTATIONS = (
     Mutation("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
     Mutation("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
     Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
-    Mutation("the like of a refused head vanish", waiting.Batch, "judge", _only_the_head,
+    Mutation("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
              laws.in_the_plan_or_one_reason),
     Mutation("required topology is a wish", seating, "place", _ignore_required, laws.required_topology_kept),
     Mutation("seated pods do not bind the others", seating, "_with_parts",
