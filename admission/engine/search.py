@@ -124,12 +124,16 @@ class Search:
         by_share = self.rights.by_share
         if by_share is None or not (by_share.final and by_share.initial):
             return self._in_turn(units)
-        self.rights.by_share = replace(by_share, initial=False)
-        enough = self._in_turn(units)
-        self.rights.by_share = by_share
-        return enough or self._one_of_each_queue(units)
+        for again in (False, True):
+            self.rights.by_share = replace(by_share, initial=False)
+            enough = self._in_turn(units, again=again)
+            self.rights.by_share = by_share
+            if enough or self._one_of_each_queue(units):
+                return True
+            self.put_all_back()
+        return False
 
-    def _in_turn(self, units: Sequence[Unit]) -> bool:
+    def _in_turn(self, units: Sequence[Unit], *, again: bool = True) -> bool:
         own, progress = self.rights.workload.queue, True
         while progress:
             progress, refused = False, dict[QueueName, Unit]()
@@ -139,10 +143,10 @@ class Search:
                 if not self.take(unit):
                     refused.setdefault(unit.queue, unit)
                     continue
-                progress = True
+                progress = again
                 if self.fits():
                     return True
-                if unit.queue == own and any(self.rights.rule(each) for each in refused.values()):
+                if again and unit.queue == own and any(self.rights.rule(each) for each in refused.values()):
                     break  # there is room in the own share now, so whoever comes first is asked again
         return False
 
