@@ -100,6 +100,8 @@ class Ring:
     #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
     succeeded: set[tuple[str, str]] = field(default_factory=set)
     _echo: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Workloads with an order that is not repeated yet: somebody looks again when that is over.
+    _held_back: set[WorkloadKey] = field(default_factory=set)
     _fault: tuple[str, type[BaseException] | None] = ("", None)
 
     @classmethod
@@ -179,7 +181,8 @@ class Ring:
             self._fault = ("", None)
         self._none_freed_too_early(open_before - self.world.admissions.keys())
         touched, self.world.touched = self.world.touched, set()
-        self.look_at(touched)
+        held_back, self._held_back = self._held_back, set()
+        self.look_at(touched | held_back)
 
     def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
@@ -199,6 +202,8 @@ class Ring:
                 mark = (order.uid, order.intent)
                 if self._echo.get(mark, 0) <= self.cluster.now:
                     self.under_way.setdefault(mark, (key, order))
+                else:
+                    self._held_back.add(key)
         for work in self.careers.work(self.world, sorted(keys), self.cluster.now):
             if work.creates or work.deletes:
                 self.works.setdefault(work.key, work)
