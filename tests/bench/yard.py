@@ -29,9 +29,9 @@ from queues.workload import (
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 NOW = 1_700_000_000
 RACK = 16
-#: What counts where nothing is said; and nobody evicted for anybody.
+#: What counts where nothing is said; and nobody evicted for anybody who does not starve.
 DEFAULT = QueuePolicy()
-NEVER = QueuePolicy(within_queue="never", reclaim="never", clear_after=10**9)
+KEEP = QueuePolicy(within_queue="never", reclaim="never")
 
 
 def node_table(count: int) -> NodeTable:
