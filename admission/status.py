@@ -1,7 +1,6 @@
 """What objects tell their owners: statuses, conditions and events as plain values. Pure.
 
-Builders make a ``StatusWanted`` from what is known; ``settled`` compares it with what an object says already, and
-``merge_patch`` is what has to be written.
+Builders make a ``StatusWanted`` from what is known; ``admission.settling`` compares it with what an object says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ from admission.engine.plan import Reason
 from admission.jobs.companions import Companion
 from admission.jobs.job import JobSpec
 from admission.jobs.lifecycle import Counts, JobState
+from admission.refs import ObjectRef, volcano_job
 from queues.resources import Resources, show
-from queues.spec.names import BATCH, BATCH_VOLCANO, CORE, SCHEDULING_VOLCANO
 
 #: Condition of batch/v1 Jobs and bare pods.
 ADMITTED: Final = "muster.dev/Admitted"
@@ -28,60 +27,6 @@ VOLCANOS_WORDS: Final = {"NotEnoughPods": "NotEnoughTasks"}
 UNSUPPORTED_FIELD: Final = "UnsupportedField"
 
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectRef:
-    """One object of the cluster."""
-
-    api_version: str
-    kind: str
-    plural: str
-    #: "" for cluster-scoped ones.
-    namespace: str = ""
-    name: str
-    uid: str
-
-    @property
-    def path(self) -> str:
-        """Where the API server serves it."""
-        root = "/api/" if "/" not in self.api_version else "/apis/"
-        within = f"/namespaces/{self.namespace}" if self.namespace else ""
-        return f"{root}{self.api_version}{within}/{self.plural}/{self.name}"
-
-
-def volcano_job(namespace: str, name: str, uid: str) -> ObjectRef:
-    """A Volcano Job."""
-    return ObjectRef(
-        api_version=BATCH_VOLCANO, kind="Job", plural="jobs", namespace=namespace, name=name, uid=uid
-    )
-
-
-def batch_job(namespace: str, name: str, uid: str) -> ObjectRef:
-    """A batch/v1 Job."""
-    return ObjectRef(api_version=BATCH, kind="Job", plural="jobs", namespace=namespace, name=name, uid=uid)
-
-
-def pod_group(namespace: str, name: str, uid: str) -> ObjectRef:
-    """A PodGroup."""
-    return ObjectRef(
-        api_version=SCHEDULING_VOLCANO,
-        kind="PodGroup",
-        plural="podgroups",
-        namespace=namespace,
-        name=name,
-        uid=uid,
-    )
-
-
-def bare_pod(namespace: str, name: str, uid: str) -> ObjectRef:
-    """A pod."""
-    return ObjectRef(api_version=CORE, kind="Pod", plural="pods", namespace=namespace, name=name, uid=uid)
-
-
-def queue_object(name: str, uid: str) -> ObjectRef:
-    """A Queue."""
-    return ObjectRef(api_version=SCHEDULING_VOLCANO, kind="Queue", plural="queues", name=name, uid=uid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +209,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
             }
         )
     fields: Document = {
-        "state": _without_blanks(
+        "state": without_blanks(
             {
                 "phase": state.phase.value,
                 "reason": why[0],
@@ -288,7 +233,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
     if state.finished_at and state.started_at:
         fields["runningDuration"] = go_duration(state.finished_at - state.started_at)
     ref = volcano_job(job.spec.namespace, job.spec.name, job.spec.uid)
-    return StatusWanted(ref=ref, fields=_without_blanks(fields), seen=job.seen)
+    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=job.seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +264,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
     )
     return StatusWanted(
         ref=queue.ref,
-        fields=_without_blanks(
+        fields=without_blanks(
             {
                 "state": state,
                 "allocated": {name: show(name, units) for name, units in sorted(queue.allocated.items())},
@@ -332,65 +277,6 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         ),
         conditions=(usable,),
     )
-
-
-def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Document:
-    """The status to have, given what the object says: conditions and reasons whose code stays are kept whole."""
-    after: Document = dict(wanted.fields)
-    if "state" in before and isinstance(after.get("state"), Mapping):
-        same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))
-        if same:
-            after["state"] = before["state"]
-    if "conditions" in wanted.fields:
-        return after
-    old = {one.get("type"): one for one in before.get("conditions") or ()}
-    kept = [_condition(one, old.get(one.type), now, shared=wanted.shared) for one in wanted.conditions]
-    conditions = [one for one in kept if one is not None]
-    ours = {one.type for one in wanted.conditions}
-    others = [one for name, one in old.items() if name not in ours]
-    if conditions or others:
-        after["conditions"] = conditions if wanted.shared else [*others, *conditions]
-    return after
-
-
-def _condition(
-    wanted: Condition, before: Mapping[str, Any] | None, now: int, *, shared: bool
-) -> Mapping[str, Any] | None:
-    if before is None and wanted.quiet:
-        return None
-    same = before is not None and before.get("status") == wanted.status
-    if before is not None and same and before.get("reason", "") == wanted.reason:
-        return before
-    after = _without_blanks(
-        {
-            "type": wanted.type,
-            "status": wanted.status,
-            "reason": wanted.reason,
-            "message": wanted.message,
-            "lastTransitionTime": rfc3339(now),
-        }
-    )
-    if shared and before is not None and before.get("message"):
-        after["message"] = wanted.message  # merged field by field: what is not named stays
-    return after
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
-    """The JSON merge patch (RFC 7386) that makes one document of the other; {} if they are equal."""
-    patch: Document = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            if inner := merge_patch(old, value):
-                patch[key] = inner
-        elif old != value:
-            patch[key] = value
-    return patch
-
-
-def only_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether two statuses tell the same but for counts."""
-    return all(before.get(key) == after.get(key) for key in ("phase", "state", "conditions"))
 
 
 def rfc3339(seconds: int) -> str:
@@ -407,5 +293,6 @@ def go_duration(seconds: int) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _without_blanks(fields: Mapping[str, Any]) -> Document:
+def without_blanks(fields: Mapping[str, Any]) -> Document:
+    """The fields that say anything."""
     return {key: value for key, value in fields.items() if value not in ("", {}, None)}

@@ -18,22 +18,17 @@ from admission.kube.client import Client
 from admission.kube.events import WAIT, Events
 from admission.kube.status import Status
 from admission.portrait import Portrait
+from admission.refs import ObjectRef, bare_pod, batch_job, pod_group, queue_object, volcano_job
 from admission.status import (
     JobStatusFacts,
     Note,
-    ObjectRef,
     QueueStatusFacts,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
-    bare_pod,
-    batch_job,
     job_status,
-    pod_group,
     pod_group_status,
-    queue_object,
     queue_status,
-    volcano_job,
 )
 from admission.world import World
 from queues.errors import InvalidDocument

@@ -15,16 +15,13 @@ from admission.kube.client import Client
 from admission.kube.events import Events
 from admission.kube.pace import BUSY_LOOK
 from admission.kube.status import COALESCE, Status
+from admission.refs import ObjectRef, bare_pod, batch_job, pod_group
 from admission.status import (
     JobStatusFacts,
     Note,
-    ObjectRef,
     WorkloadStatus,
     admitted_condition,
-    bare_pod,
-    batch_job,
     job_status,
-    pod_group,
     pod_group_status,
 )
 from queues.errors import Fenced

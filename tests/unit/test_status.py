@@ -8,6 +8,8 @@ from admission.jobs.lifecycle import JobState, JobView, Phase, advance
 from admission.jobs.work import companions_of
 from admission.kube.events import WAIT, Events, event
 from admission.kube.pace import StatusCounts
+from admission.refs import batch_job, pod_group, queue_object
+from admission.settling import merge_patch, only_numbers, settled
 from admission.status import (
     Condition,
     JobStatusFacts,
@@ -16,16 +18,10 @@ from admission.status import (
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
-    batch_job,
     go_duration,
     job_status,
-    merge_patch,
-    only_numbers,
-    pod_group,
     pod_group_status,
-    queue_object,
     queue_status,
-    settled,
 )
 from queues.resources import Resources
 from tests.unit.jobs_examples import UID, job, pod
