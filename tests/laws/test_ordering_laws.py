@@ -6,8 +6,10 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from queues.decay import Decay
 from queues.fairshare import Users
-from queues.ordering import Alike, Candidate, Keys, Line, rank
+from queues.ordering import Alike, Candidate, Keys, Line, by_user, rank
+from queues.past_use import Memories, half_lives, slot_ends, weight
 from queues.quota import ROOT, Account, QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
@@ -15,6 +17,8 @@ from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey,
 from tests.laws.strategies import GPU, NOW, trees
 
 ACCOUNT = Account(NO_FLAVOR, GPU)
+#: Seconds; a slot of it begins with ``NOW`` and takes whole seconds.
+HALF_LIFE = 6400
 ORDERS = ("priority", "fifo", "strict-fifo", "shortest", "round-robin")
 
 
@@ -38,7 +42,11 @@ def workloads(draw: st.DrawFn, number: int, leaves: list[QueueName]) -> Workload
 @st.composite
 def lines(draw: st.DrawFn) -> tuple[QueueTree, list[Candidate]]:
     queues = {
-        name: replace(queue, order=draw(st.sampled_from([None, *ORDERS])))
+        name: replace(
+            queue,
+            order=draw(st.sampled_from([None, *ORDERS])),
+            policy=replace(queue.policy, usage_half_life=draw(st.sampled_from([None, None, 0, HALF_LIFE]))),
+        )
         for name, queue in draw(trees()).items()
     }
     tree = QueueTree.build(queues, Resources({GPU: 16_000}))
@@ -52,11 +60,33 @@ def lines(draw: st.DrawFn) -> tuple[QueueTree, list[Candidate]]:
     ]
 
 
+#: (queue, user, GPUs taken or given back, when)
+Posted = tuple[QueueName, str, int, int]
+
+
+@st.composite
+def postings(draw: st.DrawFn, tree: QueueTree) -> list[Posted]:
+    """What was taken for a time, and given back."""
+    leaves = [name for name in tree.queues if tree.leaf(name)]
+    found: list[Posted] = []
+    for _ in range(draw(st.integers(0, 4)) if leaves else 0):
+        queue, user = draw(st.sampled_from(leaves)), draw(st.sampled_from(["ann", "bob"]))
+        units, since = draw(st.integers(1, 4)) * 1000, draw(st.integers(2, 5 * HALF_LIFE))
+        until = draw(st.integers(1, since))
+        found += [(queue, user, units, NOW - since), (queue, user, -units, NOW - until)]
+    return found
+
+
+def phi(moment: int) -> Fraction:
+    block, units = weight(moment, HALF_LIFE)
+    return Fraction(units) * Fraction(2) ** (block - NOW // HALF_LIFE)
+
+
 def classes_of(tree: QueueTree, candidates: list[Candidate]) -> list[Alike]:
     classes: dict[object, Alike] = {}
     for each in candidates:
         queue = each.workload.queue
-        user = each.workload.user if tree.order(queue) == "round-robin" else ""
+        user = each.workload.user if by_user(tree, queue) else ""
         alike = classes.setdefault((queue, each.shape, user), Alike(queue, each.shape, user))
         alike.add(rank(tree, each), each)
     return list(classes.values())
@@ -65,8 +95,13 @@ def classes_of(tree: QueueTree, candidates: list[Candidate]) -> list[Alike]:
 class Plain:
     """The plain form: a list, searched from the root down each time. Struck ones go when they come to the head."""
 
-    def __init__(self, usage: Usage, users: Users, waiting: list[Candidate]) -> None:
+    def __init__(
+        self, usage: Usage, users: Users, waiting: list[Candidate], posted: list[Posted], begun: Usage
+    ) -> None:
         self.usage, self.tree, self.users = usage, usage.tree, users
+        self.posted = posted
+        #: Books at the start of the turn.
+        self.begun, self.users_then = begun, users.copy()
         self.waiting = list(waiting)
         self.struck: set[object] = set()
 
@@ -76,7 +111,7 @@ class Plain:
         if not self.tree.leaf(queue):
             depth = len(self.tree.paths[queue])
             return list({self.tree.paths[each.workload.queue][-depth - 1]: None for each in below})
-        if self.tree.order(queue) == "round-robin":
+        if by_user(self.tree, queue):
             return list({(queue, each.workload.user): None for each in below})
         return []
 
@@ -104,7 +139,7 @@ class Plain:
 
     def drop(self, first: Candidate) -> list[Candidate]:
         queue = first.workload.queue
-        turns = self.tree.order(queue) == "round-robin"
+        turns = by_user(self.tree, queue)
         gone = [
             each
             for each in self.waiting
@@ -135,24 +170,39 @@ class Plain:
         waited = Fraction(NOW - workload.created, 3600)
         return workload.priority + self.tree.ageing_per_hour(workload.queue) * waited
 
+    def share(self, queue: QueueName, user: str | None) -> Fraction:
+        """Of a queue, or of a user in it: half of what is held now, and half of the average of the past."""
+        if user is None:
+            now, then = self.usage.used(queue, ACCOUNT), self.begun.used(queue, ACCOUNT)
+        else:
+            now = self.users.book(queue, user).get(ACCOUNT, 0)
+            then = self.users_then.book(queue, user).get(ACCOUNT, 0)
+        due, counted = self.tree.deserved(queue, ACCOUNT), Fraction(now)
+        if due and self.tree.policy(queue).usage_half_life:
+            past = sum(
+                units * phi(at)
+                for of, whose, units, at in self.posted
+                if queue in self.tree.paths[of] and user in (None, whose)
+            )
+            counted = (now + then - past / phi(slot_ends(NOW, HALF_LIFE))) / 2
+        return counted / due if due else Fraction(10**9 if now else 0)
+
     def key(self, lane: object) -> tuple[object, ...]:
         head = self.head_of(lane)
         if isinstance(lane, tuple):
             queue, user = lane
-            return self.users.share(self.tree, queue, user), head.joins, head.workload.arrival, user
+            share = self.share(queue, user)
+            if self.tree.order(queue) == "round-robin":
+                return share, head.joins, head.workload.arrival, user
+            joins, urgency, small, arrival = self.in_queue(head)
+            return joins, urgency, share, small, arrival, user
         queue = QueueName(str(lane))
         tree, usage = self.tree, self.usage
         used, deserved = usage.used(queue, ACCOUNT), tree.deserved(queue, ACCOUNT)
-        shares = [
-            Fraction(units, tree.deserved(queue, account))
-            if tree.deserved(queue, account)
-            else Fraction(10**9)
-            for account, units in usage.book(queue).items()
-        ]
         return (
             not used < tree.guarantee(queue, ACCOUNT),
             not used < deserved,
-            max(shares, default=Fraction(0)),
+            self.share(queue, None),
             -tree.queues[queue].priority,
             -self.points(head),
             head.workload.arrival,
@@ -167,8 +217,20 @@ def test_heads_come_in_the_order_of_the_plain_form(
 ) -> None:
     tree, waiting = made
     usage, users, keys = Usage(tree), Users(), Keys()
+    posted = data.draw(postings(tree))
+    decay = Decay.over(tree, usage.book, users.book)
+    memories = Memories()
+    memories.begin(half_lives(tree.queues), {}, NOW)
+    for queue, user, units, at in posted:
+        memories.post(queue, user, {ACCOUNT: units}, at)
     for _ in range(2):  # the second time with keys from the first
-        plain = Plain(usage, users, waiting)
+        begun = usage.copy()
+        plain = Plain(usage, users, waiting, posted, begun)
+        if decay is not None:
+            decay.held, decay.held_by_user = begun.book, users.copy().book
+            usage.past = users.past = decay
+            keys.forget(decay.see(memories.freeze(NOW), NOW))
+            keys.forget(tree.paths)
         line = Line(usage, classes_of(tree, waiting), NOW, users=users, keys=keys)
         while (alike := line.head()) is not None:
             head = alike.head()
