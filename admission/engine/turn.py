@@ -5,11 +5,12 @@ the others, a head that is refused by the queue answers for its class, one that 
 kind in all queues. In a strict queue whoever is refused first holds up all behind.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
-from admission.engine import gangs, passed, reasons
+from admission.engine import gangs, reasons
 from admission.engine.claims import Held
 from admission.engine.classes import Batch, Entry, Kind
 from admission.engine.gangs import Need
@@ -97,8 +98,8 @@ class Turn:
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
         """The place in the near future that others stay off."""
-        tree, told = self.trial.tree, bool(self.waiting.telling or self.desk.telling)
-        if not told and not any(passed.nobody_makes_room(tree, queue) for queue in self.waiting.batches):
+        told = bool(self.waiting.telling or self.desk.telling)
+        if not told and not self.waiting.in_vain:
             return Backfill(snapshot)
         classes = [
             (batch.waits_longest(), batch.wants.need)
@@ -183,8 +184,7 @@ class Turn:
         if better:
             overlap = sum(self.waiting.is_in_class(key) for key in better)
             singles = {**singles, **better}
-        classes: dict[Hashable, Verdict] = dict(verdicts.items())
-        return Verdicts(classes, singles, overlap)
+        return Verdicts(dict[Any, Verdict](verdicts), singles, overlap)
 
     def _judge(self) -> None:
         strict: set[QueueName] = set()

@@ -39,7 +39,7 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
         self.singles = singles
         self.overlap = overlap
         self._index: dict[WorkloadKey, Reason] | None = None
-        self._size = sum(len(each.members) for each in classes.values()) + len(singles) - overlap
+        self._size: int | None = None
 
     def _all(self) -> dict[WorkloadKey, Reason]:
         if self._index is None:
@@ -57,6 +57,9 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
         return iter(self._all())
 
     def __len__(self) -> int:
+        if self._size is None:
+            members = sum(len(each.members) for each in self.classes.values())
+            self._size = members + len(self.singles) - self.overlap
         return self._size
 
     def __repr__(self) -> str:

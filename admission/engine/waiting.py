@@ -12,6 +12,7 @@ from admission.engine import reasons
 from admission.engine.classes import Batch, Entry, Kind, Pods
 from admission.engine.crowds import Crowds
 from admission.engine.eligible import Wants, never, obstacle
+from admission.engine.passed import nobody_makes_room
 from admission.engine.plan import Reason
 from admission.engine.reservation import run_time_class
 from admission.engine.settlement import Seats
@@ -28,6 +29,8 @@ class Waiting:
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
         self.batches: dict[QueueName, dict[Hashable, Batch]] = {}
+        #: Of these queues, those whose gangs nobody makes room for.
+        self.in_vain: dict[QueueName, None] = {}
         self.kinds: dict[Hashable, Kind] = {}
         #: Reasons of workloads for themselves.
         self.singles: dict[WorkloadKey, Reason] = {}
@@ -126,6 +129,7 @@ class Waiting:
                 continue
             if not classes:
                 del self.batches[batch.queue]
+                self.in_vain.pop(batch.queue, None)
             kind.open.pop(batch, None)
             self.seated.pop(batch, None)
             kind.classes -= 1
@@ -178,7 +182,11 @@ class Waiting:
         workload = entry.candidate.workload
         known = workload.queue in self.tree.paths
         user = workload.user if known and by_user(self.tree, workload.queue) else ""
-        classes = self.batches.setdefault(workload.queue, {})
+        classes = self.batches.get(workload.queue)
+        if classes is None:
+            classes = self.batches[workload.queue] = {}
+            if nobody_makes_room(self.tree, workload.queue):
+                self.in_vain[workload.queue] = None
         name = (entry.candidate.shape, user)
         batch = classes.get(name)
         if batch is None:
