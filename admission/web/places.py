@@ -7,7 +7,7 @@ There places are what they would be for one user, and say so.
 from collections.abc import Iterable
 
 from queues.errors import InvalidDocument
-from queues.ordering import Rank, by_user, small_first, urgency
+from queues.ordering import Rank, by_user, counts_use, small_first, urgency
 from queues.precedence import PATIENCE
 from queues.quota import ROOT, Queue, QueueTree
 from queues.spec.names import SCHEDULING_VOLCANO
@@ -53,6 +53,8 @@ def counted_by(tree: QueueTree, queue: QueueName) -> str:
             counted = f"{first}, then {'small before large' if small_first(tree, queue) else 'arrival'}"
         case "shortest":
             counted = "declared run time with age"
+    if counts_use(tree, queue):
+        return f"{counted}; of equal priority users who used less go first"
     return f"{counted}; users take turns" if by_user(tree, queue) else counted
 
 

@@ -301,6 +301,7 @@ def test_it_is_told_what_places_are_counted_by() -> None:
         "fifo": {"order": "strict-fifo"},
         "shortest": {"order": "shortest"},
         "turns": {"order": "round-robin"},
+        "fading": {"usageHalfLife": "168h"},
     }
     tree = policies([line(name, policy=policy) for name, policy in policies_of.items()])
 
@@ -311,6 +312,7 @@ def test_it_is_told_what_places_are_counted_by() -> None:
         "arrival",
         "declared run time with age",
         "arrival; users take turns",
+        "priority, then small before large; of equal priority users who used less go first",
         "priority, then small before large",
     ]
 
