@@ -50,8 +50,13 @@ def share(usage: Usage, queue: QueueName) -> Share:
 
     Infinite if it uses what it deserves nothing of.
     """
-    past = None if usage.past is None else usage.past.of_queue(queue)
-    return _dominant(usage.tree, queue, usage.book(queue), past)
+    if usage.past is not None:
+        return _dominant(usage.tree, queue, usage.book(queue), usage.past.of_queue(queue))
+    tree, largest = usage.tree, NO_SHARE  # as below, for all clusters without a half-life
+    for account, used in usage.book(queue).items():
+        if used > 0:
+            largest = max(largest, Share(used, tree.deserved(queue, account)))
+    return largest
 
 
 def _dominant(tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: Past | None) -> Share:

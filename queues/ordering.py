@@ -289,7 +289,7 @@ class Line:
 
     def _lane(self, alike: Alike) -> _Lane:
         # Who did not say who asked comes last under round-robin, and is a user like others elsewhere.
-        if alike.user or counts_use(self._usage.tree, alike.queue):
+        if alike.user or (self._usage.past is not None and counts_use(self._usage.tree, alike.queue)):
             return alike.queue, alike.user
         return alike.queue
 
