@@ -69,7 +69,8 @@ class Leadership:
             self.mandate = mandate
             _log.info("elected", extra={"term": mandate.term.number})
             try:
-                await self._serve(mandate, lead)
+                # A task of its own: its groups cancel the task they are in, and do not always take that back.
+                await asyncio.create_task(self._serve(mandate, lead), name="term")
             except* (Fenced, DatabaseError) as errors:
                 _log.warning("term ended", extra={"term": mandate.term.number, "why": str(_first(errors))})
             finally:

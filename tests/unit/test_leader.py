@@ -156,6 +156,25 @@ async def test_a_term_that_must_start_afresh_is_followed_by_another(postgres: Fl
         assert terms[1] == terms[0] + 1
 
 
+async def test_a_term_whose_inner_task_fails_is_followed_by_another(postgres: Flaky) -> None:
+    terms: list[int] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        if len(terms) == 1:
+            raise DatabaseError(reason="a constraint")
+        await asyncio.Event().wait()
+
+    async def lead(mandate: Mandate) -> None:
+        terms.append(mandate.term.number)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work())
+
+    async with running(postgres, lead) as task:
+        await eventually(lambda: len(terms) == 2 or task.done(), "the next term")
+        assert not task.done()
+
+
 async def test_terms_that_fail_at_once_do_not_follow_one_another_without_a_pause(postgres: Flaky) -> None:
     begun: list[float] = []
 
