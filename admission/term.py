@@ -38,6 +38,7 @@ from queues.sql import loading
 from queues.sql.answers import WorldRows
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
+from queues.sql.tables import PARTITIONED
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -169,8 +170,9 @@ class Lead:
         while True:
             today = datetime.fromtimestamp(time(), UTC).date()
             try:
-                async with self._means.database.transaction() as tx:
-                    await ensure_partitions(tx, today)
+                for table in PARTITIONED:
+                    async with self._means.database.transaction() as tx:
+                        await ensure_partitions(tx, table, today)
             except DatabaseError as error:
                 _log.warning("partitions not made", extra={"why": str(error)})
             await asyncio.sleep(PARTITIONS_EVERY)

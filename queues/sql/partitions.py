@@ -12,21 +12,21 @@ from queues.sql.tables import PARTITIONED
 LOCK = 0x6D6F6E746873
 
 
-async def ensure_partitions(tx: AsyncConnection, today: date, *, months: int = 2) -> list[str]:
-    """Make the parts of this month and the ones after it; returns those that were missing.
+async def ensure_partitions(tx: AsyncConnection, table: str, today: date, *, months: int = 2) -> list[str]:
+    """Make a table's parts of this month and the ones after it; returns those that were missing.
 
-    For the start of a term and once a day. What the DEFAULT part took meanwhile is moved.
+    For the start of a term and once a day, one table to a transaction: whoever writes into several of them can
+    then wait for this one, and never the other way round too. What the DEFAULT part took meanwhile is moved.
     """
     await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     there = await _parts(tx)
-    made = []
-    for first, following in _months(today, months):
-        for table, column in PARTITIONED.items():
-            part = _name(table, first)
-            if part not in there:
-                await _make(tx, table, column, part, first, following)
-                made.append(part)
-    return made
+    missing = [each for each in _months(today, months) if _name(table, each[0]) not in there]
+    if missing:
+        # A row that was on its way into the DEFAULT part would be refused there as soon as its month has a part.
+        await tx.execute(text(f'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'))
+    for first, following in missing:
+        await _make(tx, table, PARTITIONED[table], _name(table, first), first, following)
+    return [_name(table, first) for first, _ in missing]
 
 
 async def drop_partitions(tx: AsyncConnection, before: date) -> list[str]:
