@@ -101,7 +101,7 @@ def test_queues_and_pending_tell_use_and_places(yard: Yard, whole_stack: Stack) 
     yard.wait_running("runs-", 2)
     yard.add(volcano_job(yard, "first", 1, 4))
     yard.wait_reason("first", "QueueLimit")
-    yard.add(volcano_job(yard, "second", 1, 3))
+    yard.add(volcano_job(yard, "second", 1, 4))
     yard.wait_reason("second", "QueueLimit")
 
     [row] = [row for row in lines(whole_stack.kubectl_muster("queues").stdout) if queue in " ".join(row)]
