@@ -194,9 +194,12 @@ class Rights:
 
     def _may_clear(self, unit: Unit, priority: int) -> bool:
         # Only single pods of smaller size go, and those never have a place cleared: no two can do it in turns.
-        return (
-            self.starved and unit.pods == 1 and priority <= self.workload.priority and unit.size < self.size
-        )
+        if not self.starved or unit.pods > 1 or priority > self.workload.priority or unit.size >= self.size:
+            return False
+        # An older one of equal priority could preempt the gang as newer, and so on in turns.
+        equal = unit.queue == self.workload.queue and priority == self.workload.priority
+        policy = self.usage.tree.policy(self.workload.queue).within_queue if equal else None
+        return policy != "lower-or-newer-equal"
 
     def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
         mine, theirs = meeting.mine[-1], meeting.theirs[-1]

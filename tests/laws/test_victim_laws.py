@@ -10,7 +10,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Queue
+from queues.quota import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,
@@ -82,6 +82,53 @@ def test_evicted_work_does_not_evict_back(snapshot: Snapshot) -> None:
 @given(full_worlds())
 def test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him(snapshot: Snapshot) -> None:
     victims.no_ping_pong(snapshot)
+
+
+def test_no_ping_pong_of_a_starved_gang_and_an_older_equal() -> None:
+    """The gang may have a place cleared; the older pod could preempt it afterwards, as newer."""
+    node = NodeName("n0")
+    queue = Queue(name=QueueName("q"), policy=QueuePolicy(within_queue="lower-or-newer-equal"))
+
+    def wants(number: int, pods: int) -> Workload:
+        takes = Resources({GPU: 2000, "pods": 1})
+        return Workload(
+            key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+            namespace="team",
+            name=f"w{number}",
+            queue=queue.name,
+            priority=9,
+            arrival=number,
+            created=victims.NOW - 100_000,
+            minimum=pods,
+            generation="1",
+            pod_sets=(PodSet(name="main", count=pods, takes=takes),),
+        )
+
+    older, gang = wants(1, 1), wants(2, 2)
+    admission = Admission(
+        id=AdmissionId(1),
+        workload=older.key,
+        namespace="team",
+        name=older.name,
+        queue=queue.name,
+        priority=9,
+        seats=(Seat(pod_set="main", ordinal=0, node=node, takes=older.pod_sets[0].takes),),
+        opened_at=victims.NOW - 50_000,
+        generation="1",
+        started=True,
+    )
+    snapshot = Snapshot(
+        now=victims.NOW,
+        queues={queue.name: queue},
+        nodes=victims.table([node], {admission.id: admission}),
+        pending={gang.key: gang},
+        admissions={admission.id: admission},
+        holders={older.key: older},
+    )
+    victims.no_ping_pong(snapshot)
+    clears = QueuePolicy(within_queue="lower-priority")
+    snapshot = replace(snapshot, queues={queue.name: replace(queue, policy=clears)})
+    assert victims.plan_of(snapshot).evicts  # else nothing would be said above
 
 
 @settings(

@@ -71,7 +71,7 @@ def full_worlds(draw: st.DrawFn) -> Snapshot:
     return Snapshot(
         now=NOW,
         queues=queues,
-        nodes=_table(names, admissions),
+        nodes=table(names, admissions),
         pending={each.key: each for each in pending},
         admissions=admissions,
         holders=holders,
@@ -136,7 +136,8 @@ def _gpus(workload: Workload) -> int:
     return workload.pod_sets[0].takes[GPU] // 1000
 
 
-def _table(names: list[NodeName], admissions: dict[AdmissionId, Admission]) -> NodeTable:
+def table(names: list[NodeName], admissions: dict[AdmissionId, Admission]) -> NodeTable:
+    """Nodes of four GPUs, two to a rack, with what these admissions use of them."""
     used: dict[NodeName, list[Resources]] = {}
     for admission in admissions.values():
         for seat in admission.seats:
@@ -284,12 +285,7 @@ def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:
 
 
 def no_ping_pong(snapshot: Snapshot, turns: int = 60) -> None:
-    """Nobody goes for somebody who went for him, as long as nothing arrives or ends.
-
-    Not promised where newer work of equal priority goes for older: a place of the older may be cleared for the newer.
-    """
-    if any(each.policy.within_queue == "lower-or-newer-equal" for each in snapshot.queues.values()):
-        return
+    """Nobody goes for somebody who went for him, as long as nothing arrives or ends."""
     gone_for: set[tuple[WorkloadKey, WorkloadKey | None]] = set()
     for turn in range(turns):
         plan = plan_of(snapshot)
