@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 TESTED := not containers and not long
 # Paths or options for pytest, e.g. make test ARGS='tests/unit -k quota'.
 ARGS ?=
-# Test processes, one more than two cores: end-to-end tests mostly wait. Tests that share a control plane stay in one.
+# Test processes, each with its own control plane when it needs one; one more than two cores, for they mostly wait.
 JOBS ?= 3
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.
 KEEP ?=
@@ -49,10 +49,10 @@ run: kubernetes ## A local control plane, until Ctrl-C
 	@$(BIN)/python -m deploy.local up
 
 test: checks kubernetes ## Lint, types, import contracts and all tests that are not opt-in
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "$(TESTED)" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 2 -m "$(TESTED)" $(ARGS)
 
 test-all: checks kubernetes ## The same, with the tests that take minutes or need a container engine
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 2 $(ARGS)
 
 checks: lint types contracts
 

@@ -1,18 +1,15 @@
-"""How the tests share two processors: those that use one control plane stay together, and begin first."""
+"""How the tests share a few processors: the slowest begin first."""
 
 import pytest
 
-#: Folders whose tests share a control plane of their own; the slowest first.
-TOGETHER = ("e2e", "kube")
+#: Folders whose tests start control planes and then mostly wait; the slowest first.
+FIRST = ("e2e", "kube")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def folder(item: pytest.Item) -> str:
-        return item.nodeid.split("/")[1]
+    def place(item: pytest.Item) -> int:
+        folder = item.nodeid.split("/")[1]
+        return FIRST.index(folder) if folder in FIRST else len(FIRST)
 
-    for item in items:
-        # Tests with a control plane of their own say which one.
-        if folder(item) in TOGETHER and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(folder(item)))
-    items.sort(key=lambda item: TOGETHER.index(folder(item)) if folder(item) in TOGETHER else len(TOGETHER))
+    items.sort(key=place)

@@ -18,8 +18,6 @@ from tests.e2e.scene import (
 )
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("crash")
-
 #: So often the same Muster dies at the same point before one lives.
 DEATHS = 2
 

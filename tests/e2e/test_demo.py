@@ -18,9 +18,6 @@ from deploy.local.processes import StateDirectory
 from tests.documented import Exchange, exchanges
 from tests.waiting import until
 
-# One demo is started and looked at by all.
-pytestmark = pytest.mark.xdist_group("demo")
-
 ROOT = Path(__file__).parents[2]
 TUTORIAL = list(exchanges(ROOT / "docs/tutorial/first-gang.md"))
 #: Seconds within which everything must be gone.

@@ -18,8 +18,6 @@ from tests.e2e.scene import (
 from tests.e2e.yard import Yard, volcano_job
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("crash")
-
 #: The promise: nobody leads for at most a lease and one retry.
 PROMISED = LEASE_SECONDS + RETRY_SECONDS
 #: Seconds for the election itself and for looking at it, on a busy machine.

@@ -13,8 +13,6 @@ from tests.e2e.gangs import finish_all
 from tests.e2e.scene import Scene, balances_are_sums_of_open_seats, own_scene
 from tests.e2e.yard import Document, Yard, bare_pod, condition, finish, grouped, pinned_to, pod, pod_group
 
-pytestmark = pytest.mark.xdist_group("recreation")
-
 #: What the API server fills in, or merges into what it was given.
 RICH: Document = {
     "priorityClassName": "calm",
