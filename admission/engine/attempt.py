@@ -12,7 +12,7 @@ from admission.engine.making import Failure, Turn
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.prospects import starves_at
 from admission.engine.rights import Below, Rights, asks_of
-from admission.engine.roll import Chosen
+from admission.engine.roll import Chosen, within
 from admission.engine.search import Search, Taken, cheapest_first, domains, sites, take_gains
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
@@ -169,6 +169,14 @@ class Attempt:
         most = roll.allowed(rights, below=last, larger=True)
         if not most.any() or not self._enough(most):
             return False
+        if single or self._enough_by_shares(most, rights, last):
+            return self._by_ways(search, single=single, long=long)
+        return False
+
+    def _by_ways(self, search: Search, *, single: bool, long: bool) -> bool:
+        """Victims for one, in one way after another."""
+        later, roll, rights = self.turn.later, self.turn.roll, search.rights
+        workload = rights.workload
         before: tuple[Below, Chosen] | None = None
         for rights.below, larger in _WAYS if long else _WAYS[:-1]:
             chosen = roll.allowed(rights, below=rights.below, larger=larger)
@@ -181,7 +189,7 @@ class Attempt:
                 self._line = iter(roll.singles(chosen, later, request, self.mask)), rights.below
                 if self._one_for_one(search):
                     return True
-            if self._choose(search, chosen):
+            if self._enough_by_shares(chosen, rights, rights.below) and self._choose(search, chosen):
                 search.spare(self._needed)
                 if self._promise(workload, search.taken):
                     return True
@@ -196,6 +204,30 @@ class Attempt:
             return int(room.sum()) >= self.count
         known = later.layout.chain(self.pods.required_topology)
         return known is not None and int(known[0][known[1]].sums(room).max(initial=0)) >= self.count
+
+    def _enough_by_shares(self, chosen: Chosen, rights: Rights, below: Below) -> bool:
+        """Whether enough may be free, on nodes and below limits, when no queue loses more than it may: a quick look."""
+        if rights.starved or rights.by_share is not None:
+            return True
+        later, takes, tree = self.turn.later, self.pods.takes, rights.usage.tree
+        path = tree.paths[rights.workload.queue]
+        for account, units in rights.asked.items():
+            if account.flavor != NO_FLAVOR or takes.get(account.resource) <= 0:
+                continue
+            freed = self.turn.roll.most_freed(chosen, rights, below, account)
+            row = np.flatnonzero(later.request(Resources({account.resource: 1})))
+            free = np.maximum(later.free[row], 0) * self.mask
+            short = takes[account.resource] * self.count - int(free.sum())
+            if short > 0 and short > sum(freed.values()):
+                return False
+            for name in path:
+                if tree.guarantees[name]:
+                    break  # less of what is asked arrives further up
+                limit = tree.capabilities[name].get(account)
+                short = 0 if limit is None else rights.usage.counted(name, account) + units - limit
+                if short > 0 and short > within(freed, name, tree):
+                    return False
+        return True
 
     def _one_for_one(self, search: Search) -> bool:
         """The quick way for a single pod: the next cheapest single victim whose node has room then.

@@ -3,7 +3,7 @@
 What is said here is said too generously rather than too strictly: ``Rights.rule`` has the last word on a unit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from admission.engine.rights import Below, Rights
 from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Unit
-from queues.quota import Account
+from queues.quota import Account, QueueTree
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName
 
@@ -29,6 +29,8 @@ class Roll:
         for queue, units in sorted(herd.of_queue.items()):
             self.of_queue[queue] = slice(len(self.units), len(self.units) + len(units))
             self.units += units
+        #: Where each queue begins.
+        self._begins = np.array([here.start for here in self.of_queue.values()], np.intp)
         every = self.units
         self.priority = np.array([unit.order[2] for unit in every], np.int64)
         self.arrival = np.array([unit.workload.arrival for unit in every], np.int64)
@@ -157,6 +159,54 @@ class Roll:
             known = self._amounts[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
         return known
 
+    def most_freed(
+        self, chosen: Chosen, rights: Rights, below: Below, account: Account
+    ) -> dict[QueueName, int]:
+        """So much of an account that is asked these units of each queue could free at most by preemption and reclaim.
+
+        However many of a queue may go, its share ends it: the last one finds it above still. And nobody of others
+        goes if nothing asked would be owned even if all these were gone.
+        """
+        every, usage, tree = tuple(rights.asked), rights.usage, rights.usage.tree
+        amounts = self._amounts_of(every)[:, every.index(account)] * chosen
+        sums = np.add.reduceat(amounts, self._begins).tolist() if len(amounts) else []
+        every_one = {queue: units for queue, units in zip(self.of_queue, sums, strict=False) if units}
+        freed, own = dict(every_one), rights.workload.queue
+        owned: dict[tuple[QueueName, ...], bool] = {}
+        for queue, units in every_one.items():
+            meeting = rights.meeting(queue) if queue != own else None
+            if meeting is None:
+                continue
+            if meeting.mine not in owned:
+                owned[meeting.mine] = self._ever_owned(meeting.mine, rights, account, every_one)
+            if not owned[meeting.mine]:
+                freed[queue] = 0
+            elif below is not Below.ANY:
+                excess = usage.counted(queue, account) - tree.deserved(queue, account)
+                # Who is above in something else may lose more of this.
+                if len(every) == 1 or not any(
+                    usage.counted(queue, each) > tree.deserved(queue, each)
+                    for each in every
+                    if each != account
+                ):
+                    freed[queue] = min(units, max(0, excess) * (1 if below is Below.NEVER else 2))
+        return freed
+
+    def _ever_owned(
+        self, mine: Sequence[QueueName], rights: Rights, account: Account, freed: Mapping[QueueName, int]
+    ) -> bool:
+        """Whether one of these may own what is asked of an account when so much less is used, by queue."""
+        usage, tree = rights.usage, rights.usage.tree
+        if tree.policy(rights.workload.queue).borrow_max_priority is not None:
+            return True
+        for name in mine:
+            if tree.guarantees[name]:
+                return True  # less of what is asked arrives further up
+            left = usage.counted(name, account) - within(freed, name, tree)
+            if left + rights.asked[account] <= tree.deserved(name, account):
+                return True
+        return False
+
     def could_hold(self, chosen: Chosen, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
         """(N,) pods of that request that fit if all of these units were gone."""
         free = trial.free.copy()
@@ -185,3 +235,8 @@ class Roll:
         """These units, in their order."""
         indices = np.flatnonzero(chosen)
         return [self.units[index] for index in indices[np.argsort(self.rank[indices])].tolist()]
+
+
+def within(freed: Mapping[QueueName, int], name: QueueName, tree: QueueTree) -> int:
+    """What is freed in a queue and everything under it."""
+    return sum(units for queue, units in freed.items() if name in tree.paths[queue])
