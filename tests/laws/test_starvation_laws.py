@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 
 from admission.engine import attempt, reservation
 from tests.laws import starvation
+from tests.laws.planted import is_broken
 from tests.laws.starvation import CLEARING, PEACE, Crowd, crowds
 
 lives = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,16 +55,4 @@ def test_a_planted_bug_starves_a_gang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(owner, attribute, wrong)
-    handle: Any = law.hypothesis  # type: ignore[attr-defined]
-    searched = given(**handle._given_kwargs)(handle.inner_test)
-    search = settings(
-        max_examples=100,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
-
-    with pytest.raises((AssertionError, ExceptionGroup)):
-        search(searched)()
+    is_broken(law, examples=100)
