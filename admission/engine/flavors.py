@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.charges import posted
 from admission.engine.plan import Reason
-from admission.engine.seating import Want, Where, posted
 from admission.engine.together import seat_together
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
+from admission.engine.wanted import Want, Where
 from queues.quota import ROOT, Account
 from queues.resources import total
 from queues.usage import LimitHit, accounts

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.charges import posted
+from admission.engine.domains import scattered as scattered_over
+from admission.engine.domains import unknown_level
 from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
-from admission.engine.seating import Want, Where, posted, unknown_level
-from admission.engine.seating import scattered as scattered_over
 from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
+from admission.engine.wanted import Want, Where
 from queues.quota import Account
 from queues.resources import Resources, total
 from queues.usage import accounts, seats_by_flavor

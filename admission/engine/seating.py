@@ -3,70 +3,16 @@
 What is placed is taken in the trial piece by piece; whoever calls takes it back if the rest does not fit.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-
-import numpy as np
+from collections.abc import Sequence
 
 from admission.engine import reasons
-from admission.engine.capacity import Capacity, Part
-from admission.engine.devices import taken
-from admission.engine.fragmentation import UNTOUCHED_BIT
-from admission.engine.placement import Ask, Place, place
+from admission.engine.at_once import seats_at_once
+from admission.engine.domains import chain_of, levels_of, near, scattered, unknown_level
+from admission.engine.no_place import no_domain
 from admission.engine.plan import Reason
-from admission.engine.topology import Amounts, Layout, Level, Mask
-from admission.engine.trial import Trial
-from admission.engine.typical import shape_of
-from queues.quota import Account
-from queues.resources import Resources
-from queues.usage import LimitHit, accounts, seats_by_flavor
-from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName, Seat
-
-Chain = tuple[Level, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Want:
-    """Ordinals of one pod set that need seats, and where its others sit."""
-
-    pods: PodSet
-    ordinals: Sequence[int]
-    held: Mapping[int, NodeName]
-    #: Where members of other pod sets that go together with this one sit.
-    beside: Sequence[NodeName] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Where:
-    """Nodes that may be used, for whose queue, in which trial."""
-
-    trial: Trial
-    queue: QueueName
-    #: (N,)
-    mask: Mask
-    #: Where equal names stand for equal masks in this trial: the name. None: it has none.
-    named: Hashable = None
-    #: (N,) what it costs to put a pod on a node; None: all cost the same.
-    cost: Amounts | None = None
-
-    def only(self, mask: Mask) -> "Where":
-        """Of these nodes those of the mask."""
-        return replace(self, mask=self.mask & mask, named=None)
-
-    def usable(self, pods: PodSet) -> Mask:
-        """(N,) those that the pods may use."""
-        mask = self.mask & self.trial.layout.allowed(pods.nodes)
-        return mask & self.trial.unported(pods.ports) if pods.ports else mask
-
-    def room(self, pods: PodSet) -> Amounts:
-        """(N,) how many of the pods each node takes."""
-        if pods.share is None:
-            room = self.trial.room(pods.takes, self.usable(pods))
-        else:
-            room = self.trial.room(pods.beside_devices(), self.usable(pods))
-            room = np.minimum(room, self.trial.room_of_share(pods.share))
-        return np.minimum(room, 1) if pods.ports else room
+from admission.engine.wanted import Want, Where
+from queues.usage import LimitHit
+from queues.workload import NO_FLAVOR, Partition, Seat
 
 
 def seats_for(where: Where, want: Want) -> list[Seat] | Reason:
@@ -86,58 +32,6 @@ def seats_for(where: Where, want: Want) -> list[Seat] | Reason:
         where = where.only(~layout.of_flavor(answer.account.flavor))
         if not where.usable(want.pods).any():
             return reasons.queue_limit(answer)
-
-
-def levels_of(pods: PodSet) -> list[str]:
-    """Label keys of the levels that the pods of one set ask for among themselves."""
-    own = pods.required_topology or pods.preferred_topology
-    return [*([own] if own else []), *(part.level for part in pods.partitions if part.level)]
-
-
-def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
-    """The first of these levels that no topology has; None: all are known."""
-    for key in keys:
-        if layout.chain(key) is None:
-            known = sorted({level.key for chain in layout.chains for level in chain})
-            return reasons.unknown_level(key, known)
-    return None
-
-
-def near(
-    layout: Layout, key: str, required: bool, capacity: Amounts, pods: int, beside: Sequence[NodeName]
-) -> Iterator[Mask | None]:
-    """Domains of a level to try, the best first: the one that others sit in, else the tightest that holds all.
-
-    If the level is only preferred, then the wider ones, at last None: anywhere. ``capacity``: pods per node.
-    """
-    found = layout.chain(key)
-    assert found is not None
-    chain, at = found
-    columns = [layout.position[node] for node in beside if node in layout.position]
-    for index in range(at, at - 1 if required else -1, -1):
-        level = chain[index]
-        if columns:
-            domain = int(level.of[columns[0]])
-            if domain >= 0 and (not required or all(level.of[column] == domain for column in columns)):
-                yield np.equal(level.of, domain)
-            continue
-        room = level.sums(capacity)
-        fitting = np.flatnonzero(room >= pods)
-        for domain in fitting[np.argsort(room[fitting], kind="stable")].tolist():
-            yield np.equal(level.of, domain)
-    if not required:
-        yield None
-
-
-def scattered(layout: Layout, key: str, beside: Sequence[NodeName]) -> Reason | None:
-    """Why nobody can join those who sit: they are not in one domain of the level. None: they are."""
-    found = layout.chain(key)
-    assert found is not None
-    level = found[0][found[1]]
-    domains = sorted({int(level.of[layout.position[node]]) for node in beside if node in layout.position})
-    if not domains or (len(domains) == 1 and domains[0] >= 0):
-        return None
-    return reasons.scattered(key, [level.domains[domain] for domain in domains if domain >= 0])
 
 
 def _seated(where: Where, want: Want) -> list[Seat] | Reason | LimitHit:
@@ -170,9 +64,9 @@ def _with_parts(where: Where, want: Want, partitions: Sequence[Partition]) -> li
     levels = [part.level for part in partitions]
     beside = [node for node in want.held.values() if node in layout.position]
     if not beside and (not partitions or _whole(want.ordinals, partitions[0].size)):
-        chain = _chain_of(layout, [key, *levels] if key else levels)
+        chain = chain_of(layout, [key, *levels] if key else levels)
         if chain is not None:
-            return _at_once(where, want, chain, key, partitions)
+            return seats_at_once(where, want, chain, key, partitions)
     if key is None:
         return _part_by_part(where, want, partitions)
     if required and (reason := scattered(layout, key, beside)) is not None:
@@ -186,9 +80,9 @@ def _with_parts(where: Where, want: Want, partitions: Sequence[Partition]) -> li
             return found
         where.trial.undo(mark)
         if required and isinstance(found, Reason):
-            found = _no_domain(inside if beside else where, pods, key, len(want.ordinals), partitions)
+            found = no_domain(inside if beside else where, pods, key, len(want.ordinals), partitions)
         answer = found
-    return answer if answer is not None else _no_domain(where, pods, key, len(want.ordinals), partitions)
+    return answer if answer is not None else no_domain(where, pods, key, len(want.ordinals), partitions)
 
 
 def _part_by_part(
@@ -198,9 +92,9 @@ def _part_by_part(
     pods, layout = want.pods, where.trial.layout
     own = pods.required_topology or pods.preferred_topology
     levels = [part.level for part in partitions]
-    chain = _chain_of(layout, [own, *levels] if own else levels) or _chain_of(layout, levels)
+    chain = chain_of(layout, [own, *levels] if own else levels) or chain_of(layout, levels)
     if not partitions:
-        return _at_once(where, want, chain, None, ())
+        return seats_at_once(where, want, chain, None, ())
     size, key = partitions[0].size, partitions[0].level
     parts: dict[int, list[int]] = {}
     for ordinal in want.ordinals:
@@ -217,7 +111,7 @@ def _part_by_part(
             return answer
         seats += answer
     if whole:
-        answer = _at_once(where, Want(pods, whole, {}), chain, None, partitions)
+        answer = seats_at_once(where, Want(pods, whole, {}), chain, None, partitions)
         if not isinstance(answer, list):
             return answer
         seats += answer
@@ -245,133 +139,7 @@ def _broken_part(
         answer = found
     if isinstance(answer, LimitHit):
         return answer
-    return _no_domain(inside if beside else where, want.pods, key, len(want.ordinals), ())
-
-
-def _at_once(
-    where: Where, want: Want, chain: Chain | None, key: str | None, partitions: Sequence[Partition]
-) -> list[Seat] | Reason | LimitHit:
-    """All in one search. ``key``: the level of the pod set, if that is not kept already."""
-    trial, pods = where.trial, want.pods
-    layout = trial.layout
-    levels = chain or layout.chains[0]
-    indices = {level.key: index for index, level in reversed(list(enumerate(levels)))}
-    at = indices[key] if key else len(levels) - 1
-    required = key is not None and pods.required_topology is not None
-    known: list[Capacity] = []
-    if where.named is not None and not pods.ports and pods.share is None:
-        named = (where.named, pods.nodes)
-        known.append(trial.capacity(pods.takes, levels, where.usable(pods), named))
-    # A part around the level that holds all of them keeps itself.
-    parts = tuple(
-        Part(part.size, indices[part.level])
-        for part in partitions
-        if part.size > 1 and not (required and indices[part.level] < at)
-    )
-    around = [indices[part.level] for part in partitions if part.size > 1]
-    outside = [index for index in around if (levels[index].of < 0).any()]
-    if outside:  # a node in no domain of the level holds no part
-        where, known = where.only(np.logical_and.reduce([levels[index].of >= 0 for index in outside])), []
-    measured = _measured(where, want, levels)
-    ask = Ask(
-        pods=len(want.ordinals),
-        room=known[0].room if known else where.room(pods),
-        chain=levels,
-        at=at,
-        required=required,
-        spread=trial.tree.placement(where.queue) == "spread",
-        balanced=pods.balanced and key is not None,
-        parts=parts,
-        score=layout.score(pods.prefers),
-        cost=where.cost if measured is None else measured[0],
-        measured=measured is not None,
-        known=known,
-    )
-    found = place(ask)
-    if found is None:
-        return _refusal(where, pods, ask, partitions)
-    if pods.share is not None:
-        free = None if measured is None or pods.share.devices > 1 else measured[1][found.columns[0]]
-        return _on_devices(where, want, found, pods.share, free if free is None else int(free))
-    charged = _charged(layout, found, pods)
-    hit = trial.usage.refusal(where.queue, charged)
-    if hit is not None:
-        return hit
-    if pods.ports:
-        trial.take(found.columns, found.counts, pods.takes, where.queue, charged, pods.ports)
-    else:
-        trial.take(found.columns, found.counts, pods.takes, where.queue, charged)
-    return [
-        Seat(
-            pod_set=pods.name,
-            ordinal=ordinal,
-            node=layout.names[column],
-            flavor=layout.flavors[column],
-            takes=pods.takes,
-        )
-        for ordinal, column in zip(want.ordinals, found.each(), strict=True)
-    ]
-
-
-def _measured(where: Where, want: Want, chain: Chain) -> tuple[Amounts, Amounts] | None:
-    """For a single pod that may go anywhere: (N,) what each node costs, and what is free of the best device there.
-
-    A node in a domain that is empty costs more than any other. None: packing alone decides.
-    """
-    trial, pods = where.trial, want.pods
-    if trial.gauge is None or where.cost is not None or len(want.ordinals) > 1:
-        return None
-    shape = shape_of(pods)
-    if shape is None or trial.tree.placement(where.queue) == "spread":
-        return None
-    cost, free = trial.gauge.costs(shape, trial.free)
-    if len(chain) > 1:
-        cost = cost + (trial.gauge.untouched(chain[-2], trial.free).astype(np.int64) << UNTOUCHED_BIT)
-    return cost, free
-
-
-def _on_devices(
-    where: Where, want: Want, found: Place, share: DeviceShare, free: int | None = None
-) -> list[Seat] | LimitHit:
-    """Seats on devices of these nodes. ``free``: on one that has so many thousandths free."""
-    trial, pods, layout = where.trial, want.pods, where.trial.layout
-    devices = trial.devices[share.resource]
-    part = devices.part(share)
-    columns = found.columns.tolist()
-    left = trial.free[:, found.columns].copy()
-    before = left.copy()
-    seats: list[Seat] = []
-    ordinals = iter(want.ordinals)
-    for index, (column, count) in enumerate(zip(columns, found.counts.tolist(), strict=True)):
-        for _ in range(count):
-            picked = devices.pick(left[:, index], int(part[column]), share.devices, free)
-            takes = taken(pods.takes, share, int(part[column]), picked)
-            left[:, index] -= trial.request(takes)
-            seats.append(
-                Seat(
-                    pod_set=pods.name,
-                    ordinal=next(ordinals),
-                    node=layout.names[column],
-                    flavor=layout.flavors[column],
-                    takes=takes,
-                )
-            )
-    charged = accounts(seats_by_flavor(seats))
-    hit = trial.usage.refusal(where.queue, charged)
-    if hit is not None:
-        return hit
-    trial.take(
-        found.columns, found.counts, pods.takes, where.queue, charged, pods.ports, exactly=before - left
-    )
-    return seats
-
-
-def _chain_of(layout: Layout, keys: Sequence[str]) -> Chain | None:
-    """The first topology that has all these levels."""
-    for chain in layout.chains:
-        if {level.key for level in chain}.issuperset(keys):
-            return chain
-    return None
+    return no_domain(inside if beside else where, want.pods, key, len(want.ordinals), ())
 
 
 def _whole(ordinals: Sequence[int], size: int) -> bool:
@@ -382,80 +150,3 @@ def _whole(ordinals: Sequence[int], size: int) -> bool:
     for ordinal in ordinals:
         counts[ordinal // size] = counts.get(ordinal // size, 0) + 1
     return all(count == size for count in counts.values())
-
-
-@lru_cache(maxsize=8192)
-def posted(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
-    """The accounts that so many pods of one shape in one flavor are posted to."""
-    return accounts({flavor: takes * count})
-
-
-def _charged(layout: Layout, found: Place, pods: PodSet) -> Mapping[Account, int]:
-    counts: dict[FlavorName, int] = {}
-    for column, number in zip(found.columns.tolist(), found.counts.tolist(), strict=True):
-        flavor = layout.flavors[column]
-        counts[flavor] = counts.get(flavor, 0) + number
-    if len(counts) == 1:
-        return posted(pods.takes, *next(iter(counts.items())))
-    return accounts({flavor: pods.takes * number for flavor, number in counts.items()})
-
-
-def _no_domain(where: Where, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]) -> Reason:
-    found = where.trial.layout.chain(key)
-    assert found is not None
-    chain, at = found
-    return _refusal(where, pods, Ask(count, where.room(pods), chain, at, required=True), partitions)
-
-
-def _refusal(where: Where, pods: PodSet, ask: Ask, partitions: Sequence[Partition]) -> Reason:
-    """Why there is no place: no room at all, none in one domain of a level, or not for whole parts."""
-    level = ask.chain[ask.at]
-    plain = Capacity(ask.chain, ask.room)
-    if ask.parts:
-        holds = plain.at(ask.at).max(initial=0) if ask.required else plain.total()
-        if holds >= ask.pods:
-            part = partitions[0]
-            rooms = ask.capacity.at(ask.at) if ask.required else [ask.capacity.total()]
-            return reasons.parts_no_fit(
-                level=part.level,
-                size=part.size,
-                parts=ask.pods // part.size,
-                fit=max(int(room) for room in rooms) // part.size,
-                takes=pods.takes,
-                inside=level.key if ask.required else None,
-            )
-    if ask.required:
-        rooms = plain.at(ask.at)
-        best = int(rooms.argmax()) if len(rooms) else None
-        return reasons.topology_no_fit(
-            level=level.key,
-            pods=ask.pods,
-            takes=pods.takes,
-            fit=0 if best is None else int(rooms[best]),
-            domain=None if best is None else level.domains[best],
-            domains=len(level.domains),
-        )
-    return _no_fit(where, pods, ask)
-
-
-def _no_fit(where: Where, pods: PodSet, ask: Ask) -> Reason:
-    layout = where.trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
-    usable = layout.usable
-    rest = usable & chosen & tolerated
-    free = where.trial.unported(pods.ports)
-    excluded = {
-        "not usable": ~usable,
-        "not chosen by nodeSelector or affinity": usable & ~chosen,
-        "with taints that are not tolerated": usable & chosen & ~tolerated,
-        "of other flavors": rest & ~where.mask,
-        "with the host port taken": rest & where.mask & ~free,
-        "without room": rest & where.mask & free & (ask.room == 0),
-    }
-    return reasons.no_fit(
-        pods=ask.pods,
-        takes=pods.takes,
-        fit=int(ask.room.sum()),
-        nodes=len(where.trial.table),
-        excluded={why: int(np.count_nonzero(nodes)) for why, nodes in excluded.items()},
-    )

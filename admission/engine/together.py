@@ -13,9 +13,11 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.capacity import Part, losses
+from admission.engine.domains import levels_of, near, scattered, unknown_level
 from admission.engine.plan import Reason
-from admission.engine.seating import Want, Where, levels_of, near, scattered, seats_for, unknown_level
+from admission.engine.seating import seats_for
 from admission.engine.topology import HOST, Amounts, Layout, Mask
+from admission.engine.wanted import Want, Where
 from queues.workload import NodeName, PodSet, Seat
 
 #: Companion pods that are placed one by one; more of them are placed at once.

@@ -5,7 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.engine import classes, gangs, memo, seating, settlement, topology, trial, verdicts, waiting
+from admission.engine import (
+    at_once,
+    classes,
+    gangs,
+    memo,
+    seating,
+    settlement,
+    topology,
+    trial,
+    verdicts,
+    waiting,
+    wanted,
+)
 from admission.engine.plan import Admit
 from queues import ordering, quota, usage
 from tests.laws import laws
@@ -81,7 +93,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _together = seating.place, gangs._together
+_place, _together = at_once.place, gangs._together
 _need, _admit = gangs.need, gangs.admit
 
 MUTATIONS = (
@@ -102,7 +114,7 @@ MUTATIONS = (
     Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
     Mutation("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
              laws.in_the_plan_or_one_reason),
-    Mutation("required topology is a wish", seating, "place", _ignore_required, laws.required_topology_kept),
+    Mutation("required topology is a wish", at_once, "place", _ignore_required, laws.required_topology_kept),
     Mutation("seated pods do not bind the others", seating, "_with_parts",
              lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
              laws.required_topology_kept),
@@ -113,7 +125,7 @@ MUTATIONS = (
     Mutation("the level around all is forgotten", gangs, "_within",
              lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
              laws.sets_together),
-    Mutation("ports are shared", seating.Where, "room",
+    Mutation("ports are shared", wanted.Where, "room",
              lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), laws.ports_alone),
     Mutation("selectors and taints are ignored", topology.Layout, "allowed",
              lambda self, nodes: self.usable, laws.only_allowed_nodes),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine import placement, seating, together, trial
+from admission.engine import at_once, placement, together, trial
 from admission.engine.capacity import Capacity
 from admission.engine.placement import Place
 from tests.laws import test_placement_laws as laws
@@ -23,13 +23,13 @@ def _shuffled(ask: Any, found: Place) -> Place:
 
 
 BUGS = [
-    ("parts are not kept together", seating, "place", lambda ask: _place(replace(ask, parts=())),
+    ("parts are not kept together", at_once, "place", lambda ask: _place(replace(ask, parts=())),
      laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("only the outermost part counts", seating, "place", lambda ask: _place(replace(ask, parts=ask.parts[:1])),
+    ("only the outermost part counts", at_once, "place", lambda ask: _place(replace(ask, parts=ask.parts[:1])),
      laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
     ("room is not rounded to whole parts", Capacity, "at", lambda self, index: self.chain[index].sums(self.room),
      laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("the required level is a wish", seating, "place", lambda ask: _place(replace(ask, required=False)),
+    ("the required level is a wish", at_once, "place", lambda ask: _place(replace(ask, required=False)),
      laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
     ("a leader goes anywhere", together, "_with_costs", lambda where, *_: where,
      laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
@@ -38,16 +38,16 @@ BUGS = [
     ("pod sets need not be together", together, "in_one_domain",
      lambda where, wants, key, required: together._in_turn(where, wants),
      laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
-    ("preferences are forgotten", seating, "place", lambda ask: _place(replace(ask, score=None)),
+    ("preferences are forgotten", at_once, "place", lambda ask: _place(replace(ask, score=None)),
      laws.test_as_many_pods_as_possible_are_on_nodes_that_they_prefer),
-    ("the preferred level is forgotten", seating, "place", lambda ask: _place(replace(ask, at=0)),
+    ("the preferred level is forgotten", at_once, "place", lambda ask: _place(replace(ask, at=0)),
      laws.test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all),
     ("taken ports are free", trial.Trial, "unported",
      lambda self, ports: np.ones(len(self.table), np.bool_),
      laws.test_a_host_port_is_given_once_per_node),
     ("a port is one of all addresses", trial, "_collide", lambda ip, other: ip == other,
      laws.test_a_host_port_is_given_once_per_node),
-    ("balance is forgotten", seating, "place", lambda ask: _place(replace(ask, balanced=False)),
+    ("balance is forgotten", at_once, "place", lambda ask: _place(replace(ask, balanced=False)),
      laws.test_balanced_pods_are_even_over_the_fewest_racks),
     ("ranks are shuffled", placement, "_sorted", _shuffled,
      laws.test_neighbours_by_rank_are_neighbours_in_the_topology),
