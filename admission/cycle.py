@@ -47,6 +47,7 @@ class TurnReport:
     pending: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     nodes_usable: int = 0
     #: Seconds from the creation of each gang's object to the commit of its admission.
     admitted_after: Sequence[float] = ()
@@ -71,6 +72,8 @@ class Amounts:
     tree: QueueTree | None = None
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
+    #: Decayed averages, of queues in which past use counts.
+    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
 
     def after(self, memo: Memo) -> "Amounts":
         """The amounts of a later decision."""
@@ -85,7 +88,13 @@ class Amounts:
                 for account in tree.capabilities[ROOT]
             }
         used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
-        return Amounts(usage=usage, tree=tree, used=used, deserved=deserved)
+        past_use = {
+            (name, account): units
+            for name in tree.paths
+            if usage.past is not None and (past := usage.past.of_queue(name)) is not None
+            for account, units in past.averages().items()
+        }
+        return Amounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
 
 
 class Cycle:
@@ -279,6 +288,7 @@ class Cycle:
             pending=counts(plan.reasons, snapshot.pending),
             used=self._amounts.used,
             deserved=self._amounts.deserved,
+            past_use=self._amounts.past_use,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
         )

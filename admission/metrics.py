@@ -79,6 +79,11 @@ class TurnReading(Protocol):
         ...
 
     @property
+    def past_use(self) -> Mapping[tuple[QueueName, Account], int]:
+        """Decayed averages of use, of queues in which past use counts, in the same units."""
+        ...
+
+    @property
     def nodes_usable(self) -> int: ...  # noqa: D102
     @property
     def admitted_after(self) -> Sequence[float]:
@@ -180,6 +185,11 @@ class Metrics:
                 "muster_queue_deserved",
                 "What a queue deserves, in units of the resource.",
                 self._last.deserved,
+            )
+            yield from _amounts(
+                "muster_queue_past_use",
+                "Decayed average of the use of a queue's subtree, in units of the resource.",
+                self._last.past_use,
             )
             yield GaugeMetricFamily(
                 "muster_nodes_usable", "Nodes that admissions may use.", value=self._last.nodes_usable

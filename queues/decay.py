@@ -28,6 +28,16 @@ class Past(NamedTuple):
         """
         return (held + self.held.get(account, 0)) * self.scale - self.sums.get(account, 0)
 
+    def average(self, account: Account) -> int:
+        """The decayed average, rounded to the nearest unit: for people, decisions take ``twice``."""
+        doubled = 2 * (self.held.get(account, 0) * self.scale - self.sums.get(account, 0)) + self.scale
+        return doubled // (2 * self.scale)
+
+    def averages(self) -> dict[Account, int]:
+        """The average of all that was ever posted, in whole units; what has faded away is left out."""
+        told = {account: self.average(account) for account in dict.fromkeys((*self.held, *self.sums))}
+        return {account: units for account, units in told.items() if units}
+
 
 _Whose = QueueName | tuple[QueueName, str]
 

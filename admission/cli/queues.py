@@ -7,11 +7,11 @@ import click
 
 from admission.cli.options import document, output, route
 from admission.cli.reading import Route, ask
-from admission.cli.table import Cell, branches, table
+from admission.cli.table import Cell, branches, rounded, short_duration, table
 
 _GPU: Final = "nvidia.com/gpu"
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-_NUMBERS: Final = "USED GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
+_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
 
 Queue = Mapping[str, Any]
 
@@ -26,7 +26,8 @@ Queue = Mapping[str, Any]
 def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers: bool, route: Route) -> int:
     """Show the tree of queues: what each uses, deserves and may use, and how many wait.
 
-    Numbers are those of the whole subtree. With names: only these queues and what is below them.
+    Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
+    of PAST-USE. With names: only these queues and what is below them.
     """
     body = ask(route, "/api/v1/queues")
     chosen = below(body["items"], names)
@@ -41,6 +42,8 @@ def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers
             click.echo("There are no queues yet. `muster install` creates root and default.", err=True)
             return 0
         told = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
+        if any(_is_unread(queue) for queue in chosen):
+            click.echo("Past use is still being read from the ledger; ask again.", err=True)
     click.echo(told, nl=False)
     return 0
 
@@ -59,7 +62,10 @@ def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
 
 
 def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool) -> str:
-    """One line a queue (wide: one for each of its accounts), children drawn below their parents."""
+    """One line a queue (wide: one for each of its accounts), children drawn below their parents.
+
+    Past use is shown if it counts in any of them.
+    """
     stems = branches({queue["name"]: queue["parent"] for queue in queues})
     chosen = resource or _usual_resource(queues)
     columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
@@ -67,14 +73,20 @@ def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, he
     if wide:
         columns[3:4] = ["FLAVOR", "USED", "GUARANTEE"]
         columns.append("CHANGED-BY")
+    fading = any(_half_life(queue) for queue in queues)
+    if fading:
+        after = columns.index("USED") + 1
+        columns[after:after] = ["PAST-USE", "HALF-LIFE"] if wide else ["PAST-USE"]
     for queue in queues:
         name = stems[queue["name"]] + queue["name"]
         if wide:
-            rows += _wide(queue, name, resource)
+            rows += _wide(queue, name, resource, fading)
         else:
             account = _sum(queue, chosen)
+            past = [_past(queue, account)] if fading else []
+            used, *others = _numbers(account)
             rows.append(
-                [name, queue["state"], chosen, *_numbers(account), *_workloads(queue), queue["message"]]
+                [name, queue["state"], chosen, used, *past, *others, *_workloads(queue), queue["message"]]
             )
     if any(row[-1] for row in rows):
         columns.append("MESSAGE")
@@ -83,11 +95,12 @@ def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, he
     return table(columns, rows, headers=headers, right=_NUMBERS)
 
 
-def _wide(queue: Queue, name: str, resource: str | None) -> list[list[Cell]]:
+def _wide(queue: Queue, name: str, resource: str | None, fading: bool) -> list[list[Cell]]:
     lines = [line for line in queue["accounts"] if resource in (None, line["resource"])] or [{}]
     rows: list[list[Cell]] = []
     for index, line in enumerate(lines):
         first = index == 0
+        past = [_past(queue, line), _half_life(queue) if first else ""] if fading else []
         rows.append(
             [
                 name if first else "",
@@ -95,6 +108,7 @@ def _wide(queue: Queue, name: str, resource: str | None) -> list[list[Cell]]:
                 line.get("resource"),
                 line.get("flavor") or None,
                 line.get("used", "0"),
+                *past,
                 _unless_zero(line.get("guarantee")),
                 *_numbers(line)[1:],
                 *(_workloads(queue) if first else ("", "")),
@@ -105,8 +119,29 @@ def _wide(queue: Queue, name: str, resource: str | None) -> list[list[Cell]]:
     return rows
 
 
+def _half_life(queue: Queue) -> str | None:
+    seconds = queue.get("usageHalfLifeSeconds")
+    return None if seconds is None else short_duration(seconds)
+
+
+def _past(queue: Queue, account: Mapping[str, Any]) -> str | None:
+    """The decayed average; None: the past does not count here, or is not known yet."""
+    if not queue.get("usageHalfLifeSeconds"):
+        return None
+    return rounded(account["resource"], account.get("pastUse")) if account else "0"
+
+
+def _is_unread(queue: Queue) -> bool:
+    return bool(queue.get("usageHalfLifeSeconds")) and any(
+        account.get("pastUse") is None for account in queue["accounts"]
+    )
+
+
 def _numbers(account: Mapping[str, Any]) -> list[Cell]:
-    share = account.get("share")
+    """``shareWithPast`` is what counts where there is one."""
+    share = account.get("shareWithPast")
+    if share is None:
+        share = account.get("share")
     return [
         account.get("used", "0"),
         account.get("deserved"),

@@ -101,5 +101,27 @@ def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
     )
 
 
+def rounded(resource: str, text: str | None) -> str | None:
+    """An average as people read it, three digits of it: ``3219m`` GPUs → ``3.22``, 12345678901 bytes → ``11.5Gi``."""
+    from queues.resources import amount, in_bytes, scale
+
+    if text is None:
+        return None
+    units = amount(resource, text)
+    if not in_bytes(resource):
+        return _three_digits(units / scale(resource))
+    size, suffix = next(((2**power, suffix) for power, suffix in _BINARY if abs(units) >= 2**power), (1, ""))
+    return f"{_three_digits(units / size)}{suffix}"
+
+
+_BINARY: Final = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
+
+
+def _three_digits(number: float) -> str:
+    decimals = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
+    text = f"{number:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
 def _devices_first(item: tuple[str, str]) -> tuple[bool, str]:
     return "/" not in item[0], item[0]

@@ -32,6 +32,10 @@ class Account(Body, frozen=True, kw_only=True):
     capability: str | None
     #: used ÷ deserved; null: no deserved amount is written.
     share: float | None
+    #: The decayed average of ``used``; null: the queue has no half-life, or its past is not read yet.
+    past_use: str | None = None
+    #: Half of ``used`` and half of ``pastUse`` ÷ deserved; null where one of them is.
+    share_with_past: float | None = None
 
 
 class Queue(Body, frozen=True, kw_only=True):
@@ -52,6 +56,10 @@ class Queue(Body, frozen=True, kw_only=True):
     pending: int
     admitted: int
     accounts: tuple[Account, ...]
+    #: After how many seconds past use counts half, its own or inherited; null: only present use counts.
+    usage_half_life_seconds: int | None = None
+    #: The largest ``shareWithPast`` over its accounts: what its siblings are compared with; null: there is none.
+    share_with_past: float | None = None
 
 
 class QueueList(Body, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Answers from Postgres, so that any replica can give them."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -7,19 +8,24 @@ from difflib import get_close_matches
 from typing import Final
 
 from admission.web import bodies
+from admission.web.past import QueuePast, past_counts, pasts
 from admission.web.places import counted_by, policies, rank
 from admission.web.reading import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.wording import facts_for_people, moment, quantities, ranges
 from queues.displacement import Displacement
+from queues.past_use import half_lives
 from queues.quota import QueueTree
 from queues.resources import total
 from queues.sql import views
+from queues.sql.bygone import Gathering
 from queues.sql.database import Database, Transaction
 from queues.workload import Admission, AdmissionId, QueueName, Seat
 
 #: How many of those before a workload are told.
 AHEAD: Final = 10
+#: For reading what was used in the past, before an answer goes without it; the next one goes on from there.
+_PAST_SECONDS: Final = 4.0
 
 
 class SqlReader:
@@ -28,12 +34,27 @@ class SqlReader:
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
+        self._gathering = Gathering()
+        self._looking_back = asyncio.Lock()
 
     async def queues(self) -> bodies.QueueList:
         """All queues, parents first."""
         async with self._database.snapshot() as tx:
             lines = await views.queue_overview(tx)
-        return bodies.QueueList(now=moment(self._clock()), items=tree(lines))
+        past: dict[QueueName, QueuePast] = {}
+        if past_counts(lines):
+            lines, past = await self._with_past()
+        return bodies.QueueList(now=moment(self._clock()), items=tree(lines, past))
+
+    async def _with_past(self) -> tuple[tuple[views.QueueLine, ...], dict[QueueName, QueuePast]]:
+        """The queues, and what they used in the past, as of one moment."""
+        late = time.monotonic() + _PAST_SECONDS
+        async with self._looking_back, self._database.snapshot() as tx:
+            now, lines = int(self._clock()), await views.queue_overview(tx)
+            ways = policies(lines)
+            fading = half_lives(ways.queues)
+            past = await self._gathering.past_use(tx, fading, now, enough=lambda: time.monotonic() > late)
+        return lines, pasts(ways, lines, past, now)
 
     async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
         """Who waits. Raises UnknownName for a queue that does not exist."""
@@ -62,7 +83,10 @@ class SqlReader:
                 queue: in_line(await views.pending(tx, queue), ways)
                 for queue in {one.workload.queue for one in found if one.state == "pending"}
             }
-        now, queues = moment(self._clock()), tree(overview)
+        past: dict[QueueName, QueuePast] = {}
+        if past_counts(overview):
+            overview, past = await self._with_past()
+        now, queues = moment(self._clock()), tree(overview, past)
         stories = [
             explanation(
                 one, queues, lines.get(one.workload.queue, ()), now, counted_by(ways, one.workload.queue)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from admission.web import bodies
+from admission.web.past import QueuePast, account_of
 from admission.web.reading import UnknownName
 from queues.quota import ROOT
 from queues.resources import show
@@ -15,8 +16,11 @@ from queues.workload import QueueName
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
 
 
-def tree(lines: Iterable[views.QueueLine]) -> tuple[bodies.Queue, ...]:
+def tree(
+    lines: Iterable[views.QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
+) -> tuple[bodies.Queue, ...]:
     """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
+    pasts = pasts or {}
     by_name = {line.name: line for line in lines}
     children: dict[QueueName | None, list[QueueName]] = defaultdict(list)
     for name in sorted(by_name):
@@ -37,7 +41,7 @@ def tree(lines: Iterable[views.QueueLine]) -> tuple[bodies.Queue, ...]:
         parent = by_name[name].parent
         if parent in counts and not by_name[name].broken:
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
-    return tuple(_queue(by_name[name], paused.get(name), *counts[name]) for name in order)
+    return tuple(_queue(by_name[name], paused.get(name), *counts[name], pasts.get(name)) for name in order)
 
 
 def _walk(
@@ -50,7 +54,9 @@ def _walk(
         stack.extend(reversed(children.get(name, [])))
 
 
-def _queue(line: views.QueueLine, paused_at: QueueName | None, pending: int, admitted: int) -> bodies.Queue:
+def _queue(
+    line: views.QueueLine, paused_at: QueueName | None, pending: int, admitted: int, past: QueuePast | None
+) -> bodies.Queue:
     state, message = "open", ""
     if line.broken:
         state, message = "broken", _BROKEN
@@ -59,9 +65,11 @@ def _queue(line: views.QueueLine, paused_at: QueueName | None, pending: int, adm
     elif paused_at is not None:
         state, message = "paused", "" if paused_at == line.name else f"by way of {paused_at}"
     accounts = tuple(
-        _account(account) for account in sorted(line.accounts, key=lambda a: (a.flavor, a.resource))
+        _account(account, past)
+        for account in sorted(_ever_used(line.accounts, past), key=lambda a: (a.flavor, a.resource))
     )
     shares = [account.share for account in accounts if account.share is not None]
+    with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
     return bodies.Queue(
         name=line.name,
         parent=line.parent,
@@ -72,13 +80,27 @@ def _queue(line: views.QueueLine, paused_at: QueueName | None, pending: int, adm
         pending=pending,
         admitted=admitted,
         accounts=accounts,
+        usage_half_life_seconds=None if past is None else past.half_life,
+        share_with_past=max(with_past, default=None),
     )
 
 
-def _account(line: views.AccountLine) -> bodies.Account:
+def _ever_used(lines: Iterable[views.AccountLine], past: QueuePast | None) -> list[views.AccountLine]:
+    """The accounts, and those of which nothing is left but the past."""
+    told = {account_of(line): line for line in lines}
+    for account in (past.averages or {}) if past is not None else {}:
+        told.setdefault(account, views.AccountLine(flavor=account.flavor, resource=account.resource))
+    return list(told.values())
+
+
+def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.Account:
     def told(units: int | None) -> str | None:
         return None if units is None else show(line.resource, units)
 
+    average = None
+    if past is not None and past.averages is not None:
+        average = past.averages.get(account_of(line), 0)
+    weighed = None if average is None or not line.deserved else (line.used + average) / (2 * line.deserved)
     return bodies.Account(
         flavor=line.flavor,
         resource=line.resource,
@@ -88,6 +110,8 @@ def _account(line: views.AccountLine) -> bodies.Account:
         deserved=told(line.deserved),
         capability=told(line.capability),
         share=round(line.used / line.deserved, 4) if line.deserved else None,
+        past_use=told(average),
+        share_with_past=None if weighed is None else round(weighed, 4),
     )
 
 

@@ -1,13 +1,13 @@
 """What was used in the past, from the postings: at the start of a term, and when half-lives are other ones."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.past_use import SLOTS, Holder, oldest_block, weigh_slot
+from queues.past_use import NO_PAST, SLOTS, Holder, PastUse, oldest_block, weigh_slot
 from queues.quota import Account
 from queues.sql.given import MOMENT, NUMBER, moment
 from queues.sql.tables import postings
@@ -34,6 +34,7 @@ _page = (
         postings.c.amounts,
     )
     .where(
+        postings.c.id > bindparam("after", type_=NUMBER),
         postings.c.id < bindparam("before", type_=NUMBER),
         postings.c.posted_at >= bindparam("since", type_=MOMENT),
         _account == func.any(bindparam("accounts", type_=ARRAY(Text))),
@@ -58,6 +59,8 @@ _SUMS = select(
     *_group,
 ).group_by(*_group)
 
+_NEWEST: Final = select(func.max(postings.c.id))
+
 Read = dict[Holder, dict[Account, dict[int, int]]]
 
 
@@ -67,28 +70,117 @@ async def past_use(
     """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``Memories.begin``."""
     rows: Read = {}
     for half_life in sorted(frozenset[int]().union(*half_lives.values())):
-        queues = [queue for queue, every in half_lives.items() if half_life in every]
-        await _read(tx, queues, half_life, now, rows)
+        gap: Gap | None = Gap(0, _LAST)
+        while gap is not None:
+            gap = await _read(tx, half_lives, half_life, now, gap, rows)
     return {holder: kept for holder, sums in rows.items() if (kept := _with_totals(sums))}
 
 
-async def _read(tx: AsyncConnection, queues: list[QueueName], half_life: int, now: int, rows: Read) -> None:
-    """By one half-life, page by page."""
+class Gap(NamedTuple):
+    """Postings that are still to be read: those with ids between these two."""
+
+    after: int
+    before: int
+
+
+class Gathering:
+    """The past for people, on any replica: read once, then only what was posted since. Mutable.
+
+    What one question has no time for, the next ones read; they come one at a time. Postings get their ids one
+    transaction after the other (the ledger's fence), so all up to the newest that is seen are there.
+    """
+
+    def __init__(self) -> None:
+        self._begin({})
+
+    def _begin(self, half_lives: Mapping[QueueName, frozenset[int]]) -> None:
+        self._half_lives = half_lives
+        self._every = sorted(frozenset[int]().union(*half_lives.values()))
+        #: Of all users together.
+        self._rows: Read = {}
+        self._newest = 0
+        self._gaps: list[tuple[int, Gap]] = []
+        self._swept: dict[int, int] = {}
+
+    async def past_use(
+        self,
+        tx: AsyncConnection,
+        half_lives: Mapping[QueueName, frozenset[int]],
+        now: int,
+        *,
+        enough: Callable[[], bool],
+    ) -> PastUse | None:
+        """The past as ``tx`` sees it at ``now`` (seconds since the epoch), all users of a queue as one.
+
+        None: ``enough`` said so before all was read.
+        """
+        if half_lives != self._half_lives:
+            self._begin(half_lives)
+        if not half_lives:
+            return NO_PAST
+        newest = await tx.scalar(_NEWEST) or 0
+        if newest > self._newest:
+            self._gaps += [(half_life, Gap(self._newest, newest + 1)) for half_life in self._every]
+            self._newest = newest
+        while self._gaps:
+            if enough():
+                return None
+            half_life, gap = self._gaps[-1]
+            page: Read = {}
+            rest = await _read(tx, half_lives, half_life, now, gap, page)
+            self._gaps[-1:] = [] if rest is None else [(half_life, rest)]
+            self._take(page)
+        self._sweep(now)
+        rows = {holder: kept for holder, sums in self._rows.items() if (kept := _with_totals(sums))}
+        return PastUse(rows=rows)
+
+    def _take(self, page: Read) -> None:
+        for holder, sums in page.items():
+            mine = self._rows.setdefault(holder._replace(user=""), {})
+            for account, blocks in sums.items():
+                into = mine.setdefault(account, {})
+                for block, units in blocks.items():
+                    into[block] = into.get(block, 0) + units
+
+    def _sweep(self, now: int) -> None:
+        """Blocks that count no more, once in a half-life."""
+        for half_life in self._every:
+            oldest = oldest_block(now, half_life)
+            if self._swept.get(half_life, 0) >= oldest:
+                continue
+            self._swept[half_life] = oldest
+            for holder, sums in self._rows.items():
+                if holder.half_life == half_life:
+                    self._rows[holder] = {
+                        account: {block: units for block, units in blocks.items() if block >= oldest}
+                        for account, blocks in sums.items()
+                    }
+
+
+async def _read(
+    tx: AsyncConnection,
+    half_lives: Mapping[QueueName, frozenset[int]],
+    half_life: int,
+    now: int,
+    gap: Gap,
+    rows: Read,
+) -> Gap | None:
+    """The latest page of a gap, by one half-life, into ``rows``; what is left of the gap then."""
     given = {
-        "accounts": [f"{_ACCOUNT}{queue}" for queue in queues],
+        "accounts": [f"{_ACCOUNT}{queue}" for queue, every in half_lives.items() if half_life in every],
         "since": moment(max(0, oldest_block(now, half_life) * half_life)),
         "half_life": half_life,
         "rows": PAGE_ROWS,
+        "after": gap.after,
+        "before": gap.before,
     }
-    before: int | None = _LAST
-    while before is not None:
-        first, found = 0, 0
-        for row in await tx.execute(_SUMS, {**given, "before": before}):
-            first, found, count, lag, block, slot, is_given, account, user, *amounts = row
-            holder = Holder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
-            weighs = weigh_slot(half_life, slot, count, lag)
-            _add(rows.setdefault(holder, {}), block, -weighs if is_given else weighs, *amounts)
-        before = first if found == PAGE_ROWS else None
+    first, found = 0, 0
+    for row in await tx.execute(_SUMS, given):
+        first, found, count, lag, block, slot, is_given, account, user, *amounts = row
+        holder = Holder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
+        weighs = weigh_slot(half_life, slot, count, lag)
+        _add(rows.setdefault(holder, {}), block, -weighs if is_given else weighs, *amounts)
+    return Gap(gap.after, first) if found == PAGE_ROWS else None
 
 
 def _add(

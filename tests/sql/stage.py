@@ -110,11 +110,16 @@ def queue(
     parent: str | None = ROOT,
     *,
     guarantee: int = 0,
+    deserved: int | None = None,
     capability: int | None = None,
     flavor: str = NO_FLAVOR,
     broken: str | None = None,
 ) -> QueueVersion:
-    limits = Limits(guarantee=gpus(guarantee), capability={} if capability is None else {GPU: capability})
+    limits = Limits(
+        guarantee=gpus(guarantee),
+        deserved={} if deserved is None else {GPU: deserved},
+        capability={} if capability is None else {GPU: capability},
+    )
     return QueueVersion(
         name=QueueName(name),
         uid=f"uid-{name}",
@@ -167,12 +172,12 @@ class Stage:
         async with self.muster.transaction() as tx:
             return await observed.arrive(tx, self.term, rows)
 
-    async def enter(self, tx: AsyncConnection) -> ledger.Entry:
-        return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=NOW)
+    async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.Entry:
+        return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)
 
-    async def admit(self, *gangs: Gang) -> ledger.Verdict:
+    async def admit(self, *gangs: Gang, at: int = NOW) -> ledger.Verdict:
         async with self.muster.transaction() as tx:
-            entry = await self.enter(tx)
+            entry = await self.enter(tx, at)
             verdict = await ledger.admit(tx, entry, gangs)
         self.seq = entry.seq
         return verdict
@@ -184,9 +189,9 @@ class Stage:
         self.seq = entry.seq
         return ids
 
-    async def free(self, admission: AdmissionId, *seats: int) -> ledger.Freed:
+    async def free(self, admission: AdmissionId, *seats: int, at: int = NOW) -> ledger.Freed:
         async with self.muster.transaction() as tx:
-            entry = await self.enter(tx)
+            entry = await self.enter(tx, at)
             freed = await ledger.free(tx, entry, [Back(admission=admission, seats=frozenset(seats))])
         self.seq = entry.seq
         return freed

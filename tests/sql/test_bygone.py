@@ -1,12 +1,13 @@
 """What was used in the past is read from the postings, and is the same as having followed them one by one."""
 
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from sqlalchemy import text
 
-from queues.past_use import HORIZON, Holder, Memories
+from queues.past_use import HORIZON, NO_PAST, Holder, Memories, oldest_block
 from queues.quota import Account
 from queues.resources import Resources
 from queues.sql import bygone, ledger
@@ -107,6 +108,65 @@ async def test_a_new_leader_reads_what_the_old_one_remembered(
 
     assert {holder.half_life for holder in await followed.read(now)} == {HALF_LIFE, 3601}
     assert await followed.read(now + (HORIZON + 1) * HALF_LIFE) == {}
+
+
+async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_would_read(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bygone, "PAGE_ROWS", 3)
+    chance = random.Random(11)
+    names = [f"j{number}" for number in range(24)]
+    fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
+    stage = await stage_of(muster, *names)
+    followed, gathering = Followed(stage, fading, NOW), bygone.Gathering()
+    now, told = NOW, 0
+    for name in names:
+        now += chance.randrange(20_000)
+        into, user = chance.choice([A, B]), chance.choice(["ann", "bob", ""])
+        id_ = await followed.take(name, into, user, (seat({"cpu": chance.randrange(10**9)}),), now)
+        if chance.random() < 0.5:
+            await followed.give_back(id_, frozenset({0}), now + 1)
+        if chance.random() < 0.5:
+            continue
+        steps = chance.randrange(12)
+        async with stage.muster.snapshot() as tx:
+            past = await gathering.past_use(tx, fading, now, enough=stop_after(steps))
+        if past is None:
+            continue
+        told += 1
+        assert past.rows == of_all_users(await followed.read(now), now)
+    assert told > 1
+
+    async with stage.muster.snapshot() as tx:
+        assert await gathering.past_use(tx, {}, now, enough=lambda: True) is NO_PAST
+        again = await gathering.past_use(tx, {A: frozenset({60})}, now, enough=lambda: False)
+    assert again is not None
+    assert again.rows.keys() <= {Holder(A, "", 60)}
+
+
+def stop_after(pages: int) -> Callable[[], bool]:
+    turns = itertools.count()
+    return lambda: next(turns) >= pages
+
+
+def of_all_users(
+    rows: dict[Holder, dict[Account, dict[int, int]]], now: int
+) -> dict[Holder, dict[Account, dict[int, int]]]:
+    """Sums of all users together, where they are not 0 and not forgotten."""
+    together: dict[Holder, dict[Account, dict[int, int]]] = {}
+    for holder, sums in rows.items():
+        for account, blocks in sums.items():
+            into = together.setdefault(holder._replace(user=""), {}).setdefault(account, {})
+            for block, units in blocks.items():
+                if block >= oldest_block(now, holder.half_life):
+                    into[block] = into.get(block, 0) + units
+    return {
+        holder: {
+            account: {block: units for block, units in blocks.items() if units}
+            for account, blocks in sums.items()
+        }
+        for holder, sums in together.items()
+    }
 
 
 async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import insert
 from admission.web.reader import SqlReader
 from admission.web.reading import UnknownName
 from queues.quota import ROOT
+from queues.resources import amount
 from queues.sql import ledger, observed
 from queues.sql.database import Database
 from queues.sql.records import Description
@@ -78,6 +79,70 @@ async def test_queues_show_use_limits_and_who_waits(muster: Database) -> None:
     assert [(line.resource, line.used, line.capability) for line in a.accounts] == [(GPU, "6", "8")]
     (gpus_of_root,) = root.accounts
     assert (gpus_of_root.used, gpus_of_root.counted, gpus_of_root.capability) == ("6", "8", "16")
+
+
+DAY = 86_400
+
+
+async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> None:
+    fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
+    stage = await Stage.set(
+        muster,
+        [
+            queue(ROOT, None),
+            replace(queue("team", deserved=8000), document=fading),
+            replace(queue("leaf", "team"), document={"spec": {"parent": "team"}}),
+            queue("other", deserved=8000),
+        ],
+        {"n1": 16000},
+        ["ran", "runs", "later"],
+    )
+    away = SqlReader(muster, clock=lambda: NOW + DAY)
+    verdict = await stage.admit(
+        gang("ran", "leaf", "n1", takes=4000), gang("runs", "other", "n1", takes=4000)
+    )
+    before = {line.name: line for line in (await away.queues()).items}
+    await stage.free(verdict.accepted[0], 0, at=NOW + DAY)
+
+    told = {line.name: line for line in (await away.queues()).items}
+
+    assert {name: line.usage_half_life_seconds for name, line in told.items()} == {
+        "root": None,
+        "team": DAY,
+        "leaf": DAY,
+        "other": None,
+    }
+    (team,), (leaf,), (other,) = (told[name].accounts for name in ("team", "leaf", "other"))
+    # What is held for one half-life since nothing was makes half of it, give or take the slot that now lies in.
+    assert [line.used for line in (team, leaf)] == ["0", "0"]
+    assert 1900 <= amount(GPU, team.past_use or "") <= 2100
+    assert leaf.past_use == team.past_use
+    assert team.share_with_past == round(amount(GPU, team.past_use or "") / 16_000, 4)
+    assert (told["team"].share, told["team"].share_with_past) == (0.0, team.share_with_past)
+    assert (other.used, other.past_use, other.share_with_past) == ("4", None, None)
+    (still,) = before["team"].accounts
+    assert still.share_with_past == pytest.approx(0.375, abs=0.01)
+
+    await stage.admit(gang("later", "leaf", "n1", takes=8000), at=NOW + 2 * DAY)
+    months_later = SqlReader(muster, clock=lambda: NOW + 40 * DAY)
+    (team,) = {line.name: line for line in (await months_later.queues()).items}["team"].accounts
+    assert (team.used, team.past_use, team.share_with_past) == ("8", "8", 1.0)
+
+
+async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
+    stage = await Stage.set(
+        muster, [queue(ROOT, None), replace(queue("a"), document=fading)], {"n1": 16000}, ["runs"]
+    )
+    await stage.admit(gang("runs", "a", "n1", takes=4000))
+    monkeypatch.setattr("admission.web.reader._PAST_SECONDS", -1.0)
+
+    (_, a) = (await reader(muster).queues()).items
+
+    assert a.usage_half_life_seconds == DAY
+    assert [(line.used, line.past_use, line.share_with_past) for line in a.accounts] == [("4", None, None)]
 
 
 async def test_the_place_in_the_list_is_the_place_that_is_explained(muster: Database) -> None:

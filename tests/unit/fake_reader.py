@@ -22,6 +22,8 @@ def account(
     resource: str = GPU,
     guarantee: str = "0",
     counted: str | None = None,
+    past_use: str | None = None,
+    share_with_past: float | None = None,
 ) -> bodies.Account:
     share = round(int(used) / int(deserved), 4) if deserved and resource == GPU else None
     return bodies.Account(
@@ -33,6 +35,8 @@ def account(
         deserved=deserved,
         capability=capability,
         share=share,
+        past_use=past_use,
+        share_with_past=share_with_past,
     )
 
 
@@ -45,6 +49,7 @@ def queue(
     pending: int = 0,
     admitted: int = 0,
     by: str = "",
+    half_life: int | None = None,
 ) -> bodies.Queue:
     shares = [line.share for line in accounts if line.share is not None]
     return bodies.Queue(
@@ -57,6 +62,10 @@ def queue(
         pending=pending,
         admitted=admitted,
         accounts=accounts,
+        usage_half_life_seconds=half_life,
+        share_with_past=max(
+            (line.share_with_past for line in accounts if line.share_with_past is not None), default=None
+        ),
     )
 
 
@@ -99,6 +108,23 @@ LOST = queue(
 )
 
 QUEUES = (ROOT, TEAM_A, DEV, TRAIN, TEAM_B, LOST)
+
+
+#: The same with a past that counts in two queues, one of which was not read yet.
+FADING = (
+    ROOT,
+    queue(
+        "team-a",
+        "root",
+        account("32", "24", "32", past_use="21873m", share_with_past=1.1224),
+        account("64", None, "128", resource="cpu", past_use="1240"),
+        account("12Gi", None, None, resource="memory", past_use="12345678901"),
+        half_life=604_800,
+        admitted=3,
+    ),
+    queue("train", "team-a", account("0", "16", "32"), half_life=129_600),
+    TEAM_B,
+)
 
 
 def waiting(
@@ -288,10 +314,11 @@ class FakeReader:
 
     def __init__(self) -> None:
         self.down = False
+        self.tree: tuple[bodies.Queue, ...] = QUEUES
 
     async def queues(self) -> bodies.QueueList:
         self._up()
-        return bodies.QueueList(now=NOW, items=QUEUES)
+        return bodies.QueueList(now=NOW, items=self.tree)
 
     async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
         self._up()

@@ -14,7 +14,8 @@ from msgspec import structs, to_builtins
 from admission.cli.explain import story
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from tests.unit.fake_reader import GPU, STORY, FakeReader, account, queue, served
+from admission.cli.table import rounded
+from tests.unit.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,44 @@ async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) 
     expected = (GOLDEN / f"{golden.replace(',', '').replace(' ', '-')}.txt").read_text(encoding="utf-8")
     assert (said.code, said.err) == (0, "")
     assert expected == said.out
+
+
+@pytest.mark.parametrize("form", ["table", "wide"])
+async def test_past_use_is_shown_where_it_counts(ask: Asking, reader: FakeReader, form: str) -> None:
+    reader.tree = FADING
+
+    said = await ask("queues", "-o", form)
+
+    expected = (GOLDEN / f"queues-with-past-use-{form}.txt").read_text(encoding="utf-8")
+    assert said.err == "Past use is still being read from the ledger; ask again.\n"
+    assert expected == said.out
+
+
+async def test_past_use_is_always_in_the_json(ask: Asking, reader: FakeReader) -> None:
+    plain = json.loads((await ask("queues", "-o", "json")).out)["items"]
+    reader.tree = FADING
+    fading = json.loads((await ask("queues", "team-a", "-o", "json")).out)["items"]
+
+    assert {queue["usageHalfLifeSeconds"] for queue in plain} == {None}
+    assert [line["pastUse"] for line in fading[0]["accounts"]] == ["21873m", "1240", "12345678901"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "expected"),
+    [
+        (GPU, "3219m", "3.22"),
+        (GPU, "32", "32"),
+        (GPU, "21873m", "21.9"),
+        (GPU, "9999m", "10"),
+        (GPU, "0", "0"),
+        ("cpu", "1240400m", "1240"),
+        ("memory", "12345678901", "11.5Gi"),
+        ("memory", "900", "900"),
+        ("pods", "7", "7"),
+    ],
+)
+def test_averages_have_three_digits(resource: str, text: str, expected: str) -> None:
+    assert expected == rounded(resource, text)
 
 
 def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None:

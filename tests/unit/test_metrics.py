@@ -49,7 +49,12 @@ def test_decisions_add_up_over_turns() -> None:
 def test_amounts_are_in_devices_and_bytes() -> None:
     metrics = Metrics()
     metrics.observe(
-        report(used={(A, GPU): 12_000, (A, MEMORY): 2**30}, deserved={(A, GPU): 16_000}, nodes_usable=7)
+        report(
+            used={(A, GPU): 12_000, (A, MEMORY): 2**30},
+            deserved={(A, GPU): 16_000},
+            past_use={(A, GPU): 9_250},
+            nodes_usable=7,
+        )
     )
 
     found = samples(metrics)
@@ -57,6 +62,7 @@ def test_amounts_are_in_devices_and_bytes() -> None:
     assert found["muster_queue_used,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 12
     assert found["muster_queue_used,flavor=,queue=a,resource=memory"] == 2**30
     assert found["muster_queue_deserved,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 16
+    assert found["muster_queue_past_use,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 9.25
     assert found["muster_nodes_usable"] == 7
 
 
@@ -120,7 +126,8 @@ def test_every_metric_is_documented() -> None:
         requests=lambda: {("GET", "200"): 5},
         informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
     )
-    metrics.observe(report(pending={(A, "NoFit"): 3}, used={(A, GPU): 1}, deserved={(A, GPU): 1}))
+    amounts = {(A, GPU): 1}
+    metrics.observe(report(pending={(A, "NoFit"): 3}, used=amounts, deserved=amounts, past_use=amounts))
     metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
     page = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text(encoding="utf-8")
     families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}

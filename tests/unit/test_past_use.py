@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from admission.cycle import Amounts
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
@@ -259,6 +260,17 @@ def test_under_round_robin_the_past_of_users_counts_too_and_elsewhere_users_do_n
 
     assert first("round-robin") == ["w2"]
     assert first("fifo") == first("strict-fifo") == ["w1"]
+
+
+def test_metrics_show_the_averages_that_a_turn_went_by() -> None:
+    under = {A: queues()[A], B: replace(queues()[B], policy=QueuePolicy(usage_half_life=0))}
+
+    found = Amounts().after(turn(1, past=PAST, under=under)[1]).past_use
+
+    # 4 GPUs from 5/7 to 3/7 of a half-life ago, as at the end of this 64th of it.
+    assert found.keys() == {(A, GPUS)}
+    assert found[A, GPUS] == pytest.approx(4000 * (2 ** (-3 / 7) - 2 ** (-5 / 7)) / 2 ** (1 / 64), rel=0.001)
+    assert Amounts().after(turn(1, past=PAST, under=queues(None))[1]).past_use == {}
 
 
 def test_a_half_life_of_nothing_means_that_only_present_use_counts() -> None:

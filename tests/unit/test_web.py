@@ -48,6 +48,8 @@ async def test_queues_are_told_with_their_books(server: str) -> None:
         "deserved": "24",
         "capability": "32",
         "share": 1.3333,
+        "pastUse": None,
+        "shareWithPast": None,
     }
 
 
