@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from admission.engine.ask import Ask, Place
 from admission.engine.capacity import Capacity, Part
 from admission.engine.charges import charged_to
 from admission.engine.devices import taken
 from admission.engine.domains import Chain
 from admission.engine.fragmentation import UNTOUCHED_BIT
 from admission.engine.no_place import no_place
-from admission.engine.placement import Ask, Place, place
+from admission.engine.placement import place
 from admission.engine.plan import Reason
 from admission.engine.topology import Amounts
 from admission.engine.typical import shape_of

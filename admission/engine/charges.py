@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from admission.engine.placement import Place
+from admission.engine.ask import Place
 from admission.engine.topology import Layout
 from queues.quota import Account
 from queues.resources import Resources

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.ask import Ask
 from admission.engine.capacity import Capacity
-from admission.engine.placement import Ask
 from admission.engine.plan import Reason
 from admission.engine.wanted import Where
 from queues.workload import Partition, PodSet

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from admission.engine import at_once, placement, together, trial
+from admission.engine.ask import Place
 from admission.engine.capacity import Capacity
-from admission.engine.placement import Place
 from tests.laws import test_placement_laws as laws
 from tests.laws.planted import is_broken
 
-_place, _sorted, _narrowed = placement.place, placement._sorted, placement._narrowed
+_place, _sorted = placement.place, placement._sorted
 
 
 def _shuffled(ask: Any, found: Place) -> Place:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine.placement import Ask, place
+from admission.engine.ask import Ask
+from admission.engine.placement import place
 from admission.engine.topology import HOST, Node, NodeTable
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
