@@ -17,7 +17,8 @@ from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.trying import Outcome, Trying, is_scarce, moved_nodes, with_limit
 from admission.words import amount, duration, many, names
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName, Workload
 
 

@@ -14,11 +14,14 @@ from importlib.abc import InspectLoader
 from types import ModuleType
 
 from queues import (
+    account,
     decay,
     fairshare,
+    numbers,
     ordering,
     past_use,
     precedence,
+    queue,
     quota,
     resources,
     rows,
@@ -26,9 +29,24 @@ from queues import (
     weights,
     workload,
 )
-from queues.quota import DEFAULT_POLICY, Queue
+from queues.queue import DEFAULT_POLICY, Queue
 
-_DOMAIN = (decay, fairshare, ordering, past_use, precedence, quota, resources, rows, usage, weights, workload)
+_DOMAIN = (
+    account,
+    decay,
+    fairshare,
+    numbers,
+    ordering,
+    past_use,
+    precedence,
+    queue,
+    quota,
+    resources,
+    rows,
+    usage,
+    weights,
+    workload,
+)
 _DIGITS = 12
 
 

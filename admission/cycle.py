@@ -15,8 +15,10 @@ from admission.facts import Change
 from admission.jobs.lifecycle import JobTransition
 from admission.telling import Telling, Told, counts
 from admission.world import World
+from queues.account import Account
 from queues.displacement import Displacement
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.sql import bygone, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term

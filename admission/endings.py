@@ -11,7 +11,9 @@ from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts, Mask, NodeTable
-from queues.quota import ROOT, Account, QueueTree
+from queues.account import Account
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, PodSet, QueueName, Workload

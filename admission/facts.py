@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
     EVERYWHERE,

@@ -7,7 +7,7 @@ adds what the ledger posts for it. Both give the same, to the last digit (``queu
 from collections.abc import Iterable, Mapping
 
 from queues.past_use import Holder, Memories, PastUse, Sums, half_lives
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import Admission, AdmissionId, QueueName
 

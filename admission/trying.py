@@ -12,7 +12,9 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Evict, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
-from queues.quota import Account, Queue, QueueTree
+from queues.account import Account
+from queues.queue import Queue
+from queues.quota import QueueTree
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, Admission, NodeName, Workload
 

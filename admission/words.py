@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from queues.quota import Account
+from queues.account import Account
 from queues.resources import show
 from queues.workload import NO_FLAVOR
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queues.account import Account
 from queues.past_use import SLOTS, Holder, PastUse, Sums, oldest_block, slot_ends, slot_of, weigh_slot
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.rows import differing
 from queues.workload import QueueName
 

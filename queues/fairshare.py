@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from functools import total_ordering
 from typing import Final
 
+from queues.account import Account
 from queues.decay import Decay, Past
-from queues.quota import Account, QueueTree
+from queues.quota import QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName
 

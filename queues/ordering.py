@@ -23,9 +23,11 @@ from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from queues.account import Account
 from queues.fairshare import Share, Users, below_deserved, below_guarantee, share
 from queues.precedence import gives_way, precedence
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.usage import Usage
 from queues.workload import QueueName, Workload, WorkloadKey
 

@@ -15,7 +15,9 @@ from itertools import accumulate
 from math import isqrt
 from typing import Final, NamedTuple
 
-from queues.quota import ROOT, Account, Queue, QueueTree
+from queues.account import Account
+from queues.queue import ROOT, Queue
+from queues.quota import QueueTree
 from queues.rows import Register
 from queues.workload import FlavorName, QueueName
 

@@ -11,7 +11,7 @@ keep large gangs from ever finding a whole rack empty: there all go by arrival.
 from collections.abc import Iterator
 from typing import Final
 
-from queues.quota import QueuePolicy
+from queues.queue import QueuePolicy
 from queues.resources import CPU
 from queues.workload import PodSet, Workload
 

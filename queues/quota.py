@@ -9,116 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import NamedTuple
 
-from queues.errors import (
-    GuaranteesExceedParent,
-    LimitsOutOfOrder,
-    MusterError,
-    QueueCycle,
-    QuotaTreeError,
-    UnknownParent,
-)
-from queues.resources import NOTHING, Resources, show
+from queues.account import Account
+from queues.errors import MusterError, QueueCycle, QuotaTreeError, UnknownParent
+from queues.numbers import Numbers, ceiling_of, guaranteed, misordered, numbers_of
+from queues.queue import DEFAULT_POLICY, ROOT, Limits, Queue, QueuePolicy
+from queues.resources import Resources
 from queues.weights import Claimant, share_out
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
-ROOT = QueueName("root")
-
-
-class Account(NamedTuple):
-    """One line of the books. ``NO_FLAVOR`` sums over all flavors (the plain fields)."""
-
-    flavor: FlavorName
-    resource: str
-
-    def __str__(self) -> str:
-        return self.resource if self.flavor == NO_FLAVOR else f"{self.resource} in flavor {self.flavor}"
-
-    def show(self, units: int | None) -> str:
-        """An amount of this account as people write it."""
-        return "unset" if units is None else show(self.resource, units)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of one queue in one flavor, or (``NO_FLAVOR``) over all. Units of ``queues.resources``."""
-
-    guarantee: Resources = NOTHING
-    #: A resource that is absent has no deserved amount of its own: the weighted share counts.
-    deserved: Mapping[str, int] = field(default_factory=dict)
-    #: A resource that is absent is limited by the ancestors only.
-    capability: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePolicy:
-    """How a queue is served (``spec.policy``). None: inherited from the parent, at the top the default."""
-
-    #: never | lower-priority | lower-or-newer-equal; default lower-priority.
-    within_queue: str | None = None
-    #: never | lower-priority | any; default any.
-    reclaim: str | None = None
-    #: May preempt though it borrows, victims of at most this priority; default: it may not.
-    borrow_max_priority: int | None = None
-    #: Seconds after which space is cleared for a starved gang; default 3600.
-    clear_after: int | None = None
-    #: Seconds after its start in which a workload of the queue is protected; default 0.
-    min_run_time: int | None = None
-    #: So often a workload of the queue is evicted for others at most; default 3.
-    max_evictions: int | None = None
-    #: Seconds in which past use counts half; default and 0: only present use counts.
-    usage_half_life: int | None = None
-    #: try-next | stop, before borrowing in a flavor; default try-next.
-    before_borrowing: str | None = None
-    #: try-next | stop, before preempting in a flavor; default try-next.
-    before_preempting: str | None = None
-
-
-#: What counts where no queue of the path says anything (design §3).
-DEFAULT_POLICY = QueuePolicy(
-    within_queue="lower-priority",
-    reclaim="any",
-    clear_after=3600,
-    min_run_time=0,
-    max_evictions=3,
-    before_borrowing="try-next",
-    before_preempting="try-next",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """A queue as its administrator wrote it, in domain terms. Parent of every top-level queue is ``root``."""
-
-    name: QueueName
-    parent: QueueName | None = ROOT
-    weight: int = 1
-    priority: int = 0
-    reclaimable: bool = True
-    limits: Limits = Limits()
-    #: In the order in which flavors are tried.
-    flavors: Mapping[FlavorName, Limits] = field(default_factory=dict)
-    #: fifo | strict-fifo | priority | shortest | round-robin; None: inherited, at the top ``priority``.
-    order: str | None = None
-    ageing_per_hour: int | None = None
-    #: pack | spread; None: inherited, at the top ``pack``.
-    placement: str | None = None
-    policy: QueuePolicy = QueuePolicy()
-    #: Stops admissions of this queue and everything below.
-    paused: bool = False
-    #: Volcano's state: a closed queue takes and admits nothing new.
-    closed: bool = False
-    #: Why the queue's own document cannot be used; None: it can.
-    broken: str | None = None
-    #: Pods per gang; None: no limit (``access.maxGang``).
-    max_gang: int | None = None
-    max_pending: int | None = None
-    max_pending_per_user: int | None = None
-    #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
-    max_run_time: int | None = None
-    #: Generation of the Kubernetes object.
-    generation: int = 0
+__all__ = ["DEFAULT_POLICY", "ROOT", "Account", "Limits", "Queue", "QueuePolicy", "QueueTree"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,27 +201,27 @@ def _build(
         if name != ROOT:
             children[path[1]] += (name,)
 
-    own = {name: _numbers(queue) for name, queue in every.items()}
+    own = {name: numbers_of(queue) for name, queue in every.items()}
     for name, queue in every.items():
-        wrong = _misordered(queue, own[name])
+        wrong = misordered(queue, own[name])
         if queue.broken is not None:
             wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
         if wrong:
             # What cannot be believed holds nothing back from others.
             found.setdefault(name, []).extend(wrong)
-            own[name] = _Numbers()
+            own[name] = Numbers()
     guarantees: Books = {}
     idle: Books = {}
     for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
         idle[name] = _sum(guarantees[child] for child in children[name])
-        guarantees[name], excess = _guarantee(every[name], own[name], idle[name])
+        guarantees[name], excess = guaranteed(every[name], own[name], idle[name])
         for account, error in excess.items():
             found.setdefault(name, []).append(error)
             del idle[name][account]
             for child in children[name]:
                 guarantees[child].pop(account, None)
     capabilities = {name: numbers.capability for name, numbers in own.items()}
-    capabilities[ROOT] = _ceiling(own[ROOT].capability, capacity, flavors)
+    capabilities[ROOT] = ceiling_of(own[ROOT].capability, capacity, flavors)
     problems = {
         name: tuple(error for each in path for error in found.get(each, ()))
         for name, path in paths.items()
@@ -329,34 +229,6 @@ def _build(
     }
     deserved = {name: numbers.deserved for name, numbers in own.items()}
     return QueueTree(every, paths, children, problems, guarantees, capabilities, deserved, idle)
-
-
-@dataclass(slots=True)
-class _Numbers:
-    """A queue's own numbers by account, the sums over its flavors included."""
-
-    guarantee: dict[Account, int] = field(default_factory=dict)
-    deserved: dict[Account, int] = field(default_factory=dict)
-    capability: dict[Account, int] = field(default_factory=dict)
-
-
-def _numbers(queue: Queue) -> _Numbers:
-    numbers = _Numbers()
-    over_all: dict[str, dict[str, int]] = {"guarantee": {}, "deserved": {}}
-    for flavor, limits in ((NO_FLAVOR, queue.limits), *queue.flavors.items()):
-        for kind in ("guarantee", "deserved", "capability"):
-            book: dict[Account, int] = getattr(numbers, kind)
-            amounts: Mapping[str, int] = getattr(limits, kind)
-            for resource, units in amounts.items():
-                book[Account(flavor, resource)] = units
-                if flavor != NO_FLAVOR and kind in over_all:
-                    over_all[kind][resource] = over_all[kind].get(resource, 0) + units
-    for resource, units in over_all["guarantee"].items():
-        plain = Account(NO_FLAVOR, resource)
-        numbers.guarantee[plain] = max(units, numbers.guarantee.get(plain, 0))
-    for resource, units in over_all["deserved"].items():
-        numbers.deserved.setdefault(Account(NO_FLAVOR, resource), units)
-    return numbers
 
 
 def _path(
@@ -380,54 +252,6 @@ def _path(
             return (*path, ROOT)
         path.append(parent)
     return tuple(path)
-
-
-def _misordered(queue: Queue, numbers: _Numbers) -> list[MusterError]:
-    wrong: list[MusterError] = []
-    for account in sorted({*numbers.guarantee, *numbers.deserved, *numbers.capability}):
-        known = [numbers.guarantee.get(account, 0)]
-        known += [book[account] for book in (numbers.deserved, numbers.capability) if account in book]
-        if known != sorted(known):
-            wrong.append(
-                LimitsOutOfOrder(
-                    queue=queue.name,
-                    resource=str(account),
-                    guarantee=account.show(known[0]),
-                    deserved=account.show(numbers.deserved.get(account)),
-                    capability=account.show(numbers.capability.get(account)),
-                )
-            )
-    return wrong
-
-
-def _guarantee(
-    queue: Queue, numbers: _Numbers, children: Mapping[Account, int]
-) -> tuple[dict[Account, int], dict[Account, MusterError]]:
-    """What counts as guaranteed, and where the children are guaranteed more than the queue may have."""
-    if queue.name == ROOT:  # nobody stands above root to keep anything from
-        return {}, {}
-    guarantee = dict(numbers.guarantee)
-    excess: dict[Account, MusterError] = {}
-    for account, units in sorted(children.items()):
-        own = numbers.guarantee.get(account, numbers.capability.get(account))
-        if own is None or units <= own:
-            guarantee[account] = max(guarantee.get(account, 0), units)
-        else:
-            excess[account] = GuaranteesExceedParent(
-                queue=queue.name, children=account.show(units), resource=str(account), own=account.show(own)
-            )
-    return guarantee, excess
-
-
-def _ceiling(
-    own: Mapping[Account, int], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
-) -> dict[Account, int]:
-    ceiling = dict(own)
-    for flavor, amounts in ((NO_FLAVOR, capacity or NOTHING), *flavors.items()):
-        for resource, units in amounts.items():
-            account = Account(flavor, resource)
-            ceiling[account] = min(units, ceiling.get(account, units))
-    return ceiling
 
 
 def _sum(books: Iterable[Mapping[Account, int]]) -> dict[Account, int]:

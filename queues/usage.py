@@ -7,8 +7,10 @@ below its guarantee changes nothing above it, and only the part beyond it is ask
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from queues.account import Account
 from queues.decay import Decay
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.resources import Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
 

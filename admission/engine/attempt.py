@@ -17,8 +17,8 @@ from admission.engine.search import Search, Taken, cheapest_first, domains, site
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
 from admission.engine.victims import Unit, is_device
+from queues.account import Account
 from queues.claim import Claim
-from queues.quota import Account
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, Seat, Workload

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from admission.engine.ask import Place
 from admission.engine.topology import Layout
-from queues.quota import Account
+from queues.account import Account
 from queues.resources import Resources
 from queues.usage import accounts
 from queues.workload import FlavorName, PodSet

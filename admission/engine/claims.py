@@ -12,8 +12,10 @@ import numpy as np
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, OnNode, Trial, ports_of
+from queues.account import Account
 from queues.claim import Claim
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, WorkloadKey
 

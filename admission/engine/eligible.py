@@ -7,7 +7,8 @@ from admission.engine import gangs, reasons
 from admission.engine.gangs import Need
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
-from queues.quota import Account, QueueTree
+from queues.account import Account
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.workload import QueueName, Seat, Workload
 

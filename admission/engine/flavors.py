@@ -17,7 +17,8 @@ from admission.engine.together import seat_together
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from admission.engine.wanted import Want, Where
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.resources import total
 from queues.usage import LimitHit, accounts
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat

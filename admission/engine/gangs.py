@@ -19,7 +19,7 @@ from admission.engine.together import domains
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
 from admission.engine.wanted import Want, Where
-from queues.quota import Account
+from queues.account import Account
 from queues.resources import Resources, total
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, Admission, AdmissionState, NodeName, PodSet, Seat, Workload

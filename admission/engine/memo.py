@@ -20,10 +20,12 @@ from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict
 from admission.engine.victims import Part, Shapes
 from admission.engine.waiting import Waiting
+from queues.account import Account
 from queues.decay import Decay
 from queues.fairshare import Users
 from queues.ordering import Keys, by_user
-from queues.quota import Account, Queue, QueueTree
+from queues.queue import Queue
+from queues.quota import QueueTree
 from queues.rows import differing, same_rows
 from queues.usage import Usage
 from queues.workload import Admission, AdmissionId, QueueName, WorkloadKey

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from admission.engine import gangs
 from admission.engine.gangs import Need
 from admission.engine.trial import Trial
-from queues.quota import ROOT, Account, QueueTree
+from queues.account import Account
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload
 

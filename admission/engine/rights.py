@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from admission.engine.victims import Unit, size_of
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.usage import Usage
 from queues.workload import NO_FLAVOR, QueueName, Workload
 

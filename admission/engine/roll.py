@@ -12,7 +12,8 @@ from admission.engine.rights import Below, Rights
 from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Unit
-from queues.quota import Account, QueueTree
+from queues.account import Account
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName
 

@@ -17,7 +17,7 @@ from admission.engine.plan import Admit, Reason
 from admission.engine.topology import Amounts, NodeTable
 from admission.engine.trial import Trial, ports_of
 from admission.engine.waiting import Waiting
-from queues.quota import ROOT
+from queues.queue import ROOT
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import FlavorName, NodeFilter, PodSet, QueueName

@@ -7,7 +7,7 @@ from admission.engine.topology import NodeTable
 from admission.engine.typical import Typical
 from queues.claim import Claim
 from queues.past_use import NO_PAST, PastUse
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.resources import Resources
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 

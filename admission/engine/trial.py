@@ -10,7 +10,8 @@ from admission.engine.capacity import Capacity
 from admission.engine.devices import Devices, devices_of
 from admission.engine.fragmentation import Gauge
 from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
-from queues.quota import Account, QueueTree
+from queues.account import Account
+from queues.quota import QueueTree
 from queues.resources import WHOLE, Resources
 from queues.usage import Usage
 from queues.workload import DeviceShare, HostPort, NodeFilter, NodeName, QueueName, Seat, Workload

@@ -24,9 +24,10 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
 from admission.engine.waiting import Waiting
+from queues.account import Account
 from queues.fairshare import Users
 from queues.ordering import Keys, Line, among_users, counts_use
-from queues.quota import ROOT, Account
+from queues.queue import ROOT
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import QueueName, Workload, WorkloadKey
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import OnNode, ports_of
-from queues.quota import Account, QueueTree
+from queues.account import Account
+from queues.quota import QueueTree
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import (

@@ -19,7 +19,8 @@ from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.ordering import Alike, Candidate, Rank, by_user, rank
-from queues.quota import ROOT, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 

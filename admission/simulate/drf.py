@@ -20,7 +20,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.simulate.tables import Row, rows
 from queues.errors import InvalidDocument
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.resources import Resources, total
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 

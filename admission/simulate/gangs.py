@@ -20,7 +20,7 @@ from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
 from queues.claim import Claim
 from queues.past_use import half_lives
-from queues.quota import DEFAULT_POLICY, Queue
+from queues.queue import DEFAULT_POLICY, Queue
 from queues.resources import Resources
 from queues.rows import Register
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, Workload, WorkloadKey

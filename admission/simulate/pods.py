@@ -22,7 +22,7 @@ from admission.engine.topology import Node, NodeTable
 from admission.engine.typical import Demand
 from admission.simulate.tables import Row, rows
 from queues.errors import InvalidDocument
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
 from queues.workload import (
     EVERYWHERE,

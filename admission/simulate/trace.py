@@ -12,7 +12,7 @@ from typing import Final
 
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.simulate.tables import Row, document, rows
-from queues.quota import Limits, Queue, QueuePolicy
+from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
 from queues.workload import (
     EVERYWHERE,

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from queues.account import Account
 from queues.decay import Decay
 from queues.past_use import PastUse
-from queues.quota import Account, QueueTree
+from queues.quota import QueueTree
 from queues.sql import views
 from queues.workload import FlavorName, QueueName
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from queues.errors import InvalidDocument
 from queues.ordering import Rank, by_user, counts_use, small_first, urgency
 from queues.precedence import PATIENCE
-from queues.quota import ROOT, Queue, QueueTree
+from queues.queue import ROOT, Queue
+from queues.quota import QueueTree
 from queues.spec.names import SCHEDULING_VOLCANO
 from queues.spec.queue import Queue as QueueDocument
 from queues.sql import views

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from queues.quota import Queue as DomainQueue
+from queues.queue import Queue as DomainQueue
 from queues.spec import names
 from queues.spec.defaults import namespace_queue
 from queues.spec.document import Document, documents_of

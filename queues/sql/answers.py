@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from queues.account import Account
 from queues.claim import Claim
 from queues.displacement import Displacement
-from queues.quota import Account
 from queues.recreation import Recreation
 from queues.sql.records import NodeLimit, Outcome
 from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey

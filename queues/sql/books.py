@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.resources import Resources, is_device, show
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, Seat
 

@@ -9,7 +9,8 @@ from sqlalchemy import delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota import ROOT, Limits, Queue, QueueTree
+from queues.queue import ROOT, Limits, Queue
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.sql.books import Move, QueueAccount, balance_all
 from queues.sql.given import FLAG, JSON, NUMBER, TEXT, Given, GivenWide, bounded, names

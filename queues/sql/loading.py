@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota import Account
+from queues.account import Account
 from queues.recreation import Recreation
 from queues.resources import Resources
 from queues.sql.answers import Backoff, Balance, StoredReason, WorldRows

@@ -6,8 +6,9 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.account import Account
 from queues.displacement import Displacement
-from queues.quota import ROOT, Account
+from queues.queue import ROOT
 from queues.resources import is_device
 from queues.sql.answers import (
     AccountLine,

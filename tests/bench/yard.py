@@ -10,7 +10,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from queues.claim import Claim
-from queues.quota import Limits, Queue, QueuePolicy
+from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
 from queues.rows import Register
 from queues.workload import (

@@ -17,7 +17,9 @@ from admission.engine.plan import Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.engine.trial import Trial
-from queues.quota import ROOT, Account, QueueTree
+from queues.account import Account
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.resources import NOTHING
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import NodeFilter, NodeName, QueueName, Workload, WorkloadKey

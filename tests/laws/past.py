@@ -13,8 +13,9 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
+from queues.account import Account
 from queues.past_use import Memories, PastUse, half_lives
-from queues.quota import Account, Limits, Queue, QueuePolicy
+from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import (
     NO_FLAVOR,

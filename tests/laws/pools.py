@@ -11,7 +11,8 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Limits, Queue, QueuePolicy, QueueTree
+from queues.queue import Limits, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply, drained

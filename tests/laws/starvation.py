@@ -14,7 +14,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Limits, Queue, QueuePolicy
+from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply, drained

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import ROOT, Limits, Queue
+from queues.queue import ROOT, Limits, Queue
 from queues.resources import Resources, total
 from queues.workload import (
     NO_FLAVOR,

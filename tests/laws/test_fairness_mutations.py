@@ -8,13 +8,14 @@ import pytest
 
 from admission.engine import rights, trial, waiting
 from queues import fairshare, ordering, quota, usage
+from queues.queue import ROOT
 from tests.laws import test_fairness_laws as laws
 from tests.laws.planted import is_broken
 
 _room = trial.Trial._room
 _first_hit = usage.Usage._first_hit
 _key_of = ordering.Line._key_of
-_guarantee = quota._guarantee
+_guaranteed = quota.guaranteed
 
 
 def _emptiest_only(self: Any, free: Any, request: Any) -> Any:
@@ -31,8 +32,8 @@ def _lent(self: Any, queue: Any, account: Any, units: int) -> Any:
 
 def _limits_are_kept(queue: Any, numbers: Any, children: Any) -> Any:
     """What a queue may have is kept for it, as if it was guaranteed."""
-    guarantee, excess = _guarantee(queue, numbers, children)
-    return ({} if queue.name == quota.ROOT else {**guarantee, **numbers.capability}), excess
+    guarantee, excess = _guaranteed(queue, numbers, children)
+    return ({} if queue.name == ROOT else {**guarantee, **numbers.capability}), excess
 
 
 def _largest_first(self: Any, queue: Any, first: Any) -> Any:
@@ -60,7 +61,7 @@ BUGS: list[tuple[str, Any, str, Any, Callable[..., None]]] = [
      laws.test_no_queue_gains_by_asking_for_more_than_it_needs),
     ("only the emptiest node is looked at", trial.Trial, "_room", _emptiest_only,
      laws.test_more_capacity_never_stops_everybody),
-    ("limits are kept like guarantees", quota, "_guarantee", _limits_are_kept,
+    ("limits are kept like guarantees", quota, "guaranteed", _limits_are_kept,
      laws.test_more_quota_never_hurts_everybody),
 ]  # fmt: skip
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.resources import Resources
 from queues.sql.books import (
     Books,

@@ -6,11 +6,13 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from queues.account import Account
 from queues.decay import Decay
 from queues.fairshare import Users
 from queues.ordering import Alike, Candidate, Keys, Line, by_user, rank
 from queues.past_use import Memories, half_lives, slot_ends, weight
-from queues.quota import ROOT, Account, QueueTree
+from queues.queue import ROOT
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

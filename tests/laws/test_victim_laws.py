@@ -10,7 +10,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Queue, QueuePolicy
+from queues.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,

@@ -13,7 +13,9 @@ from admission.engine.plan import Plan
 from admission.engine.rights import Rule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import Account, Limits, Queue, QueuePolicy, QueueTree
+from queues.account import Account
+from queues.queue import Limits, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import GPU, Resources, total
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import (

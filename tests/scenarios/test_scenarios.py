@@ -23,7 +23,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import ROOT, Limits, Queue, QueuePolicy
+from queues.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (
     NodeFilter,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.quota import ROOT, Account, Limits
+from queues.account import Account
+from queues.queue import ROOT, Limits
 from queues.resources import Resources
 from queues.sql import ledger, observed
 from queues.sql.database import Database

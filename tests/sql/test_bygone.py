@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 from sqlalchemy import text
 
+from queues.account import Account
 from queues.past_use import HORIZON, NO_PAST, Holder, Memories, oldest_block
-from queues.quota import Account
 from queues.resources import Resources
 from queues.sql import bygone, ledger
 from queues.sql.bygone import past_use

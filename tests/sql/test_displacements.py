@@ -2,7 +2,7 @@
 
 from admission.web.reader import SqlReader
 from queues.displacement import Displacement
-from queues.quota import ROOT
+from queues.queue import ROOT
 from queues.sql import ledger, loading
 from queues.sql.database import Database
 from queues.workload import AdmissionId, QueueName, WorkloadKey

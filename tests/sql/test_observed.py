@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from queues.quota import Account
+from queues.account import Account
 from queues.resources import Resources
 from queues.sql import observed
 from queues.sql.database import Database

@@ -9,7 +9,7 @@ from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
 from admission.sight import Patience, Sight
 from admission.world import World
-from queues.quota import Queue
+from queues.queue import Queue
 from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,

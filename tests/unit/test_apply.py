@@ -15,8 +15,9 @@ from admission.kube import intake
 from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.world import World
+from queues.account import Account
 from queues.errors import Fenced
-from queues.quota import ROOT, Account, Limits
+from queues.queue import ROOT, Limits
 from queues.resources import GPU, Resources
 from queues.sql import leadership, loading
 from queues.sql.database import Database

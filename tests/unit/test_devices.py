@@ -6,7 +6,8 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.quota import Account, Limits, Queue
+from queues.account import Account
+from queues.queue import Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory, devices_in
 from queues.sql.books import NodeAccount, Posting, flavored
 from queues.usage import accounts, seats_by_flavor

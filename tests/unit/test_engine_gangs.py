@@ -12,7 +12,8 @@ from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from admission.engine.trial import Trial
-from queues.quota import Limits, Queue, QueuePolicy, QueueTree
+from queues.queue import Limits, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import GPU, Resources
 from queues.usage import Usage
 from queues.workload import (

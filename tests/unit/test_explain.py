@@ -14,7 +14,7 @@ from admission.engine.topology import HOST, Node, NodeTable
 from admission.explain import Explained, after, explain
 from admission.web.outlook import outlooks
 from admission.words import duration
-from queues.quota import Limits, Queue
+from queues.queue import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,

@@ -14,6 +14,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
+from queues.account import Account
 from queues.decay import Decay
 from queues.fairshare import share
 from queues.past_use import (
@@ -26,7 +27,8 @@ from queues.past_use import (
     slot_ends,
     weight,
 )
-from queues.quota import ROOT, Account, Limits, Queue, QueuePolicy, QueueTree
+from queues.queue import ROOT, Limits, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
 from queues.workload import NO_FLAVOR, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

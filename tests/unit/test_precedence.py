@@ -7,7 +7,8 @@ import pytest
 
 from queues.ordering import Candidate, rank
 from queues.precedence import PATIENCE, devices, precedence
-from queues.quota import ROOT, Queue, QueuePolicy, QueueTree
+from queues.queue import ROOT, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 

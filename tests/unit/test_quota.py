@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queues.account import Account
 from queues.errors import GuaranteesExceedParent, LimitsOutOfOrder, QueueCycle, QuotaTreeError, UnknownParent
-from queues.quota import ROOT, Account, Limits, Queue, QueueTree
+from queues.queue import ROOT, Limits, Queue
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
 from queues.weights import Claimant, share_out

@@ -9,7 +9,7 @@ from admission.engine.plan import Plan
 from admission.engine.reservation import run_time_class
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.quota import ROOT, Queue, QueuePolicy
+from queues.queue import ROOT, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply

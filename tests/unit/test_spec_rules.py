@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from queues.quota import Limits, Queue
+from queues.queue import Limits, Queue
 from queues.resources import Resources
 from queues.spec.queue_rules import queue_deletion_violations
 from queues.spec.validation import KINDS, Known, violations_of

@@ -14,7 +14,9 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
 from admission.engine.victims import Part, herd, size_of
-from queues.quota import Account, Limits, Queue, QueuePolicy, QueueTree
+from queues.account import Account
+from queues.queue import Limits, Queue, QueuePolicy
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import (

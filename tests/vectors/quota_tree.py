@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from queues.quota import ROOT, Account, Limits, Queue, QueueTree
+from queues.account import Account
+from queues.queue import ROOT, Limits, Queue
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import Usage
 from queues.workload import FlavorName, QueueName

@@ -1,0 +1,93 @@
+"""A queue as its administrator wrote it: its place in the tree, its limits, how it is served.
+
+What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from queues.resources import NOTHING, Resources
+from queues.workload import FlavorName, QueueName
+
+ROOT = QueueName("root")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one queue in one flavor, or (``NO_FLAVOR``) over all. Units of ``queues.resources``."""
+
+    guarantee: Resources = NOTHING
+    #: A resource that is absent has no deserved amount of its own: the weighted share counts.
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    #: A resource that is absent is limited by the ancestors only.
+    capability: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePolicy:
+    """How a queue is served (``spec.policy``). None: inherited from the parent, at the top the default."""
+
+    #: never | lower-priority | lower-or-newer-equal; default lower-priority.
+    within_queue: str | None = None
+    #: never | lower-priority | any; default any.
+    reclaim: str | None = None
+    #: May preempt though it borrows, victims of at most this priority; default: it may not.
+    borrow_max_priority: int | None = None
+    #: Seconds after which space is cleared for a starved gang; default 3600.
+    clear_after: int | None = None
+    #: Seconds after its start in which a workload of the queue is protected; default 0.
+    min_run_time: int | None = None
+    #: So often a workload of the queue is evicted for others at most; default 3.
+    max_evictions: int | None = None
+    #: Seconds in which past use counts half; default and 0: only present use counts.
+    usage_half_life: int | None = None
+    #: try-next | stop, before borrowing in a flavor; default try-next.
+    before_borrowing: str | None = None
+    #: try-next | stop, before preempting in a flavor; default try-next.
+    before_preempting: str | None = None
+
+
+#: What counts where no queue of the path says anything (design §3).
+DEFAULT_POLICY = QueuePolicy(
+    within_queue="lower-priority",
+    reclaim="any",
+    clear_after=3600,
+    min_run_time=0,
+    max_evictions=3,
+    before_borrowing="try-next",
+    before_preempting="try-next",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue as its administrator wrote it, in domain terms. Parent of every top-level queue is ``root``."""
+
+    name: QueueName
+    parent: QueueName | None = ROOT
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+    limits: Limits = Limits()
+    #: In the order in which flavors are tried.
+    flavors: Mapping[FlavorName, Limits] = field(default_factory=dict)
+    #: fifo | strict-fifo | priority | shortest | round-robin; None: inherited, at the top ``priority``.
+    order: str | None = None
+    ageing_per_hour: int | None = None
+    #: pack | spread; None: inherited, at the top ``pack``.
+    placement: str | None = None
+    policy: QueuePolicy = QueuePolicy()
+    #: Stops admissions of this queue and everything below.
+    paused: bool = False
+    #: Volcano's state: a closed queue takes and admits nothing new.
+    closed: bool = False
+    #: Why the queue's own document cannot be used; None: it can.
+    broken: str | None = None
+    #: Pods per gang; None: no limit (``access.maxGang``).
+    max_gang: int | None = None
+    max_pending: int | None = None
+    max_pending_per_user: int | None = None
+    #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
+    max_run_time: int | None = None
+    #: Generation of the Kubernetes object.
+    generation: int = 0
