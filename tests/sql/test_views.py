@@ -1,5 +1,8 @@
 """What a new leader loads, and what people are told."""
 
+import re
+from pathlib import Path
+
 from sqlalchemy import text
 
 from queues.quota import ROOT, Account
@@ -8,6 +11,10 @@ from queues.sql.database import Database
 from queues.sql.records import Description, NodeLimit
 from queues.workload import AdmissionState, FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
+
+PAGE = Path(__file__).parents[2] / "docs/reference/views.md"
+DAY = 86_400
+LAST_MONTH = text("SELECT extract(epoch FROM date_trunc('month', now()) - interval '1 month')::bigint")
 
 
 async def describe(stage: Stage, **priorities: int) -> None:
@@ -167,6 +174,53 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
         assert waiting.state == "pending"
         assert await views.explain(tx, "ns", "j4", "vcjob") == ()
         assert await views.explain(tx, "elsewhere", "j4") == ()
+
+
+async def test_the_views_are_documented_column_by_column(muster: Database) -> None:
+    sections = re.findall(r"^## (muster_\w+)\n(.*?)(?=^## )", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    told = {
+        view: re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)", text, re.M)))
+        for view, text in sections
+    }
+    async with muster.snapshot() as tx:
+        there: dict[str, list[str]] = {}
+        for view, column in await tx.execute(
+            text(
+                "SELECT table_name, column_name FROM information_schema.columns"
+                " WHERE table_name IN (SELECT viewname FROM pg_views WHERE viewname LIKE 'muster%')"
+            )
+        ):
+            there.setdefault(view, []).append(column)
+    assert {view: sorted(columns) for view, columns in told.items()} == {
+        view: sorted(columns) for view, columns in there.items()
+    }
+
+
+async def test_who_asked_is_in_the_views_and_adds_up_as_documented(muster: Database) -> None:
+    stage = await Stage.set(muster, [queue("a")], {"n1": 90_000}, ["j1", "j2"])
+    first, second = gang("j1", "a", "n1 n1", takes=4000), gang("j2", "a", "n1", takes=1000)
+    async with muster.transaction() as tx:
+        await tx.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        month = int(await tx.scalar(text("SELECT extract(epoch FROM date_trunc('month', now()))")) or 0)
+    before, within = month - 40 * DAY, month - 5 * DAY
+    async with muster.transaction() as tx:
+        entry = await stage.enter(tx, before)
+        verdict = await ledger.admit(tx, entry, [first], {first.workload: "ann"})
+    stage.seq = entry.seq
+    await stage.admit(second, at=within)
+    await stage.free(verdict.accepted[0], 0, at=within)
+    async with muster.transaction() as tx:
+        await tx.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        days = (month - (await tx.scalar(LAST_MONTH) or 0)) // DAY
+        answers = [list(await tx.execute(text(question))) for question in questions()]
+    assert [tuple(row) for row in answers[0]] == [("a", "ann", 24 * (8 * days - 4 * 5)), ("a", "", 24 * 5)]
+    assert {tuple(row) for row in answers[1]} == {("a", "ann", 1, 1), ("a", "", 1, 1)}
+
+
+def questions() -> list[str]:
+    """The documented ones."""
+    _, _, useful = PAGE.read_text(encoding="utf-8").partition("## Useful questions")
+    return re.findall(r"^```sql\n(.*?);\n```", useful, re.M | re.S)
 
 
 async def test_postings_balance_by_double_entry(muster: Database) -> None:
