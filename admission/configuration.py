@@ -15,6 +15,7 @@ from types import ModuleType
 
 from queues import (
     account,
+    claim,
     decay,
     fairshare,
     numbers,
@@ -33,6 +34,7 @@ from queues.queue import DEFAULT_POLICY, Queue
 
 _DOMAIN = (
     account,
+    claim,
     decay,
     fairshare,
     numbers,

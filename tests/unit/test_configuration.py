@@ -1,6 +1,8 @@
 """One short hash tells whether two runs decide alike."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -26,3 +28,15 @@ def test_every_module_that_decides_is_covered(monkeypatch: pytest.MonkeyPatch) -
     without = [module for module in configuration._modules() if module.__name__ != "queues.precedence"]
     monkeypatch.setattr(configuration, "_modules", lambda: without)
     assert configuration._engine.__wrapped__() != before
+
+
+def test_nothing_that_the_engine_imports_is_left_out() -> None:
+    """But for what has no say in a decision: texts of errors, and names that users write."""
+    alone = "import sys, pkgutil, admission.engine as e; [__import__(each.name) for each in "
+    alone += "pkgutil.iter_modules(e.__path__, 'admission.engine.')]; print(*sys.modules)"
+    imported = subprocess.check_output([sys.executable, "-c", alone], text=True).split()
+
+    covered = {module.__name__ for module in configuration._modules()}
+
+    ours = {name for name in imported if name.startswith(("queues.", "admission."))}
+    assert ours - covered == {"admission.engine", "queues.errors", "queues.spec", "queues.spec.names"}
