@@ -1,0 +1,60 @@
+"""The kinds of columns that tables are made of; none of them is null."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInteger, Text, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+
+def string(name: str, **options: Any) -> Column[str]:
+    """Words."""
+    return Column(name, Text, nullable=False, **options)
+
+
+def number(name: str, **options: Any) -> Column[int]:
+    """An amount, in units of ``queues.resources``, or another integer of 64 bits."""
+    return Column(name, BigInteger, nullable=False, **options)
+
+
+def count(name: str) -> Column[int]:
+    """A number that begins at 0."""
+    return number(name, server_default=text("0"))
+
+
+def flag(name: str, default: bool) -> Column[bool]:
+    """True or false."""
+    return Column(name, Boolean, nullable=False, server_default=text("true" if default else "false"))
+
+
+def moment(name: str, **options: Any) -> Column[Any]:
+    """A point in time."""
+    return Column(name, DateTime(timezone=True), nullable=False, **options)
+
+
+def recorded(name: str) -> Column[Any]:
+    """When the row was written, by the database's clock."""
+    return moment(name, server_default=func.clock_timestamp())
+
+
+def document(name: str) -> Column[Any]:
+    """JSON, {} by default."""
+    return Column(name, JSONB, nullable=False, server_default=text("'{}'::jsonb"))
+
+
+def many(name: str, of: Any) -> Column[Any]:
+    """A list, empty by default."""
+    return Column(name, ARRAY(of), nullable=False, server_default=text("'{}'"))
+
+
+def seats() -> list[Column[Any]]:
+    """Element i of each list is about seat i."""
+    return [
+        many("pod_sets", Text),
+        many("ordinals", Integer),
+        many("nodes", Text),
+        many("flavors", Text),
+        #: Index into ``shapes``.
+        many("shape_of", SmallInteger),
+        #: What a seat of each shape takes: [{resource: amount}].
+        Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    ]

@@ -1,0 +1,20 @@
+"""Who leads. Written by ``queues.sql.leadership``; whoever writes anything else holds this row."""
+
+from typing import Final
+
+from sqlalchemy import Table
+
+from queues.sql.tables.columns import count, moment, number, string
+from queues.sql.tables.metadata import metadata
+
+leases: Final = Table(
+    "leases",
+    metadata,
+    string("name", primary_key=True),
+    string("holder"),
+    #: Grows with every election.
+    number("term"),
+    moment("expires"),
+    #: Of the last ledger transaction. Goes on over terms.
+    count("ledger_seq"),
+)

@@ -1,0 +1,141 @@
+"""LEDGER: who owns what now, and why the others wait. Written by apply (``queues.sql.ledger``)."""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    Table,
+    Text,
+    text,
+)
+
+from queues.sql.tables.columns import count, document, flag, many, moment, number, seats, string
+from queues.sql.tables.metadata import metadata
+
+queue_balances: Final = Table(
+    "queue_balances",
+    metadata,
+    string("queue", primary_key=True),
+    string("flavor", primary_key=True),
+    string("resource", primary_key=True),
+    #: By admissions of the queue itself.
+    count("own"),
+    #: With everything below.
+    count("used"),
+    #: own + Σ over children of max(counted, guarantee): what limits are held against.
+    count("counted"),
+    CheckConstraint("own >= 0", name="own_not_negative"),
+    CheckConstraint("used >= own", name="used_holds_own"),
+    CheckConstraint("counted >= used", name="counted_holds_used"),
+)
+
+node_balances: Final = Table(
+    "node_balances",
+    metadata,
+    string("node", primary_key=True),
+    string("resource", primary_key=True),
+    count("used"),
+    CheckConstraint("used >= 0", name="used_not_negative"),
+)
+
+admissions: Final = Table(
+    "admissions",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    string("kind"),
+    string("uid"),
+    string("namespace"),
+    string("name"),
+    string("queue"),
+    number("priority"),
+    #: Of the workload as it was admitted.
+    string("generation"),
+    #: Who asked; "": unknown.
+    string("username", server_default=text("''")),
+    #: open | evicting | closed
+    string("state", server_default=text("'open'")),
+    #: Every seat has had a bound pod.
+    flag("started", default=False),
+    moment("opened_at"),
+    Column("closed_at", DateTime(timezone=True)),
+    #: Of leadership.
+    number("term"),
+    *seats(),
+    #: Indices of seats that are given back.
+    many("ended", Integer),
+    # Pods that ran before they were in the books: pod i has seat i of ``adopted_seats``.
+    many("adopted_pods", Text),
+    many("adopted_seats", Integer),
+    # Why it is being taken back.
+    Column("evicted_at", DateTime(timezone=True)),
+    Column("cause_code", Text),
+    Column("cause_message", Text),
+    Column("beneficiary_kind", Text),
+    Column("beneficiary_uid", Text),
+    CheckConstraint("state IN ('open', 'evicting', 'closed')", name="state_is_known"),
+    CheckConstraint("(state = 'closed') = (closed_at IS NOT NULL)", name="closed_has_a_time"),
+    CheckConstraint(
+        "cardinality(pod_sets) = cardinality(ordinals) AND cardinality(pod_sets) = cardinality(nodes)"
+        " AND cardinality(pod_sets) = cardinality(flavors) AND cardinality(pod_sets) = cardinality(shape_of)"
+        " AND cardinality(ended) <= cardinality(pod_sets)",
+        name="lists_are_about_the_same_seats",
+    ),
+    Index(None, "kind", "uid"),
+    Index("ix_admissions_open", "id", postgresql_where=text("state <> 'closed'")),
+)
+
+backoffs: Final = Table(
+    "backoffs",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    #: Seconds since the epoch.
+    count("not_before"),
+    count("rollbacks"),
+    #: For others.
+    count("evictions"),
+    #: Seconds since the epoch: of the last of these; 0: there was none.
+    count("waiting_since"),
+)
+
+claims: Final = Table(
+    "claims",
+    metadata,
+    # The beneficiary.
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    string("queue"),
+    string("generation"),
+    #: Seconds since the epoch.
+    number("until"),
+    #: Ids of admissions.
+    many("victims", BigInteger),
+    *seats(),
+)
+
+reasons: Final = Table(
+    "reasons",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    string("code"),
+    string("message"),
+    document("facts"),
+    #: Since when with this code.
+    moment("since"),
+)
+
+job_states: Final = Table(
+    "job_states",
+    metadata,
+    string("kind", primary_key=True),
+    string("uid", primary_key=True),
+    document("state"),
+    moment("changed_at"),
+)
