@@ -1,0 +1,58 @@
+"""Where the API server keeps each kind of object."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from queues.spec.names import BATCH_VOLCANO, MUSTER, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Where the API server keeps a kind of object."""
+
+    #: ``v1`` or ``group/version``.
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """URL path: of all, of a namespace's, of one object, of a subresource of it."""
+        parts = ["/api" if "/" not in self.api_version else "/apis", self.api_version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+PODS: Final = Resource("v1", "pods", "Pod")
+
+NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
+
+NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+
+JOBS: Final = Resource("batch/v1", "jobs", "Job")
+
+VOLCANO_JOBS: Final = Resource(BATCH_VOLCANO, "jobs", "Job")
+
+POD_GROUPS: Final = Resource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
+
+QUEUES: Final = Resource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
+
+
+FLAVORS: Final = Resource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
+
+TOPOLOGIES: Final = Resource(MUSTER, "topologies", "Topology", namespaced=False)
+
+BUDGETS: Final = Resource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+
+HYPERNODES: Final = Resource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
+
+PRIORITY_CLASSES: Final = Resource(
+    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+
+EVENTS: Final = Resource("events.k8s.io/v1", "events", "Event")

@@ -1,0 +1,52 @@
+"""What all objects are made of: the base, metadata, conditions."""
+
+import msgspec
+
+Quantity = str | int | float
+
+
+class Part(msgspec.Struct, rename="camel", gc=False):
+    """Base of everything here. Nothing refers back to its container, so the collector need not look."""
+
+
+class OwnerReference(Part):
+    """Who owns an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class Metadata(Part):
+    """ObjectMeta, the part that Muster reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class Bare(Part):
+    """Any object, by its identity only: what is left of one that cannot be read."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+
+class Condition(Part):
+    """A condition of a pod, node or Job."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
