@@ -4,32 +4,18 @@
 it. Frees come before increases, so that a plan may give away what it gets back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Collection
 
-from sqlalchemy import and_, bindparam, case, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import bindparam, func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
-from queues.sql.balances import open_books, store_books
-from queues.sql.books import Posting, Rejection
+from queues.sql.admitting import NOBODY, Users, admit, adopt
+from queues.sql.books import Rejection
 from queues.sql.claims import claim, drop_claims
-from queues.sql.given import (
-    FLAG,
-    INTEGERS,
-    JSON,
-    MOMENT,
-    NUMBER,
-    PLAIN,
-    SMALLS,
-    TEXT,
-    TEXTS,
-    Given,
-    GivenWide,
-    moment,
-)
+from queues.sql.evicting import evict
+from queues.sql.freeing import free
+from queues.sql.given import NUMBER, Given
 from queues.sql.handover import (
     Because,
     Decision,
@@ -42,13 +28,13 @@ from queues.sql.handover import (
     Verdict,
     Wanted,
 )
-from queues.sql.journal import post, record_decisions, record_job_states, record_reasons
+from queues.sql.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.leadership import Term
-from queues.sql.seats import held_seats, to_columns
-from queues.sql.tables import admissions, backoffs, leases, workloads
-from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadKind
+from queues.sql.tables import admissions, leases
+from queues.workload import AdmissionId
 
 __all__ = [
+    "NOBODY",
     "Because",
     "Decision",
     "Entry",
@@ -58,6 +44,7 @@ __all__ = [
     "JobRow",
     "Rejection",
     "TakenBack",
+    "Users",
     "Verdict",
     "Wanted",
     "admit",
@@ -72,11 +59,6 @@ __all__ = [
     "record_reasons",
     "start",
 ]
-
-
-#: Who asked for what a workload gets.
-Users = Mapping[WorkloadKey, str]
-NOBODY: Final[Users] = MappingProxyType({})
 
 _FENCE = (
     update(leases)
@@ -113,217 +95,6 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
     return Entry(term=term, seq=seq, now=now)
 
 
-async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> Freed:
-    """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
-    asked: dict[AdmissionId, frozenset[int]] = {}
-    for row in rows:
-        asked[row.admission] = asked.get(row.admission, frozenset()) | row.seats
-    ending: dict[AdmissionId, frozenset[int]] = {}
-    closed: set[AdmissionId] = set()
-    moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
-    kept: list[tuple[AdmissionId, list[int], bool]] = []
-    for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
-        now_ended = asked[id_] & frozenset(range(len(seats))) - ended
-        everything = len(ended) + len(now_ended) == len(seats)
-        if not now_ended and not everything:
-            continue
-        moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
-        kept.append((id_, sorted(ended | now_ended), everything))
-        ending[id_] = now_ended
-        if everything:
-            closed.add(id_)
-    if kept:
-        books_of = [Posting.of(queue, seats, sign=-1) for _, queue, _, seats in moves]
-        books = await open_books(tx, books_of)
-        for posting in books_of:
-            books.post(posting)
-        await store_books(tx, books, checked=False)
-        await _store_ended(tx, entry, kept)
-        await post(tx, entry, "free", moves)
-    return Freed(seats=ending, closed=frozenset(closed))
-
-
-_ENDED = GivenWide(id=NUMBER, ended=INTEGERS, closed=FLAG)
-_STORE_ENDED = (
-    update(admissions)
-    .where(admissions.c.id == _ENDED.c.id)
-    .values(
-        ended=_ENDED.c.ended,
-        state=case((_ENDED.c.closed, "closed"), else_=admissions.c.state),
-        closed_at=case((_ENDED.c.closed, bindparam("now", type_=MOMENT)), else_=None),
-    )
-)
-
-
-async def _store_ended(
-    tx: AsyncConnection, entry: Entry, kept: Sequence[tuple[AdmissionId, list[int], bool]]
-) -> None:
-    rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
-    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
-
-
-async def adopt(
-    tx: AsyncConnection, entry: Entry, rows: Sequence[Found], users: Users = NOBODY
-) -> list[AdmissionId]:
-    """Take running pods into the books, whatever the limits say. Ids in the order given."""
-    if not rows:
-        return []
-    wanted = [row.admit for row in rows]
-    each = [Posting.of(row.queue, row.seats) for row in wanted]
-    books = await open_books(tx, each)
-    for posting in each:
-        books.post(posting)
-    await store_books(tx, books, checked=False)
-    ids = await _open(tx, entry, wanted, [row.pods for row in rows], users)
-    await post(tx, entry, "adopt", _with_seats(ids, wanted, users))
-    return ids
-
-
-async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], users: Users = NOBODY) -> Verdict:
-    """Give seats, gang by gang in the order given. ``users``: who asked, as far as it is known.
-
-    A gang that would break a limit, has left, or has a seat twice is dropped whole; the others stand.
-    """
-    if not rows:
-        return Verdict(accepted={}, rejected={})
-    taken = await _taken(tx, {row.workload for row in rows})
-    each = [Posting.of(row.queue, row.seats) for row in rows]
-    books = await open_books(tx, each)
-    accepted: list[int] = []
-    rejected: dict[int, Rejection] = {}
-    for index, (row, posting) in enumerate(zip(rows, each, strict=True)):
-        held = taken.get(row.workload)
-        rejection = _wrong_seats(row, held) or books.try_post(posting)
-        if rejection is not None:
-            rejected[index] = rejection
-            continue
-        accepted.append(index)
-        if held is not None:
-            held.update((seat.pod_set, seat.ordinal) for seat in row.seats)
-    await store_books(tx, books, checked=True)
-    admitted = [rows[index] for index in accepted]
-    ids = await _open(tx, entry, admitted, [{} for _ in admitted], users)
-    await post(tx, entry, "admit", _with_seats(ids, admitted, users))
-    return Verdict(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
-
-
-def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejection | None:
-    places = [(seat.pod_set, seat.ordinal) for seat in row.seats]
-    if held is None:
-        return Rejection(code="Departed", message=f"{row.workload} is not there any more")
-    if not places or len(set(places)) != len(places):
-        return Rejection(code="InvalidSeat", message=f"{row.workload} asks for no seat, or for one twice")
-    if any(units < 0 for takes in {seat.takes for seat in row.seats} for units in takes.values()):
-        return Rejection(code="InvalidSeat", message=f"a seat of {row.workload} takes less than nothing")
-    if twice := set(places) & set(held):
-        pod_set, ordinal = min(twice)
-        return Rejection(code="AlreadySeated", message=f"{row.workload} has seat {pod_set}/{ordinal} already")
-    return None
-
-
-_ASKING = Given(kind=TEXT, uid=TEXT)
-_TAKEN = (
-    select(_ASKING.c.kind, _ASKING.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
-    .join(workloads, and_(workloads.c.kind == _ASKING.c.kind, workloads.c.uid == _ASKING.c.uid))
-    .outerjoin(
-        admissions,
-        and_(
-            admissions.c.kind == _ASKING.c.kind,
-            admissions.c.uid == _ASKING.c.uid,
-            admissions.c.state != "closed",
-        ),
-    )
-)
-
-
-async def _taken(
-    tx: AsyncConnection, keys: Collection[WorkloadKey]
-) -> dict[WorkloadKey, set[tuple[str, int]]]:
-    """Seats that workloads hold; those that never arrived or have left are absent."""
-    result = await tx.execute(_TAKEN, _ASKING.rows([(key.kind, key.uid) for key in sorted(keys)]))
-    taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
-    for kind, uid, pod_sets, ordinals, ended in result:
-        seats = taken.setdefault(WorkloadKey(WorkloadKind(kind), uid), set())
-        if pod_sets is not None:
-            every = enumerate(zip(pod_sets, ordinals, strict=True))
-            seats.update(seat for index, seat in every if index not in ended)
-    return taken
-
-
-_NEW = GivenWide(
-    place=PLAIN,
-    kind=TEXT,
-    uid=TEXT,
-    namespace=TEXT,
-    name=TEXT,
-    queue=TEXT,
-    priority=NUMBER,
-    generation=TEXT,
-    username=TEXT,
-    started=FLAG,
-    adopted_pods=TEXTS,
-    adopted_seats=INTEGERS,
-    pod_sets=TEXTS,
-    ordinals=INTEGERS,
-    nodes=TEXTS,
-    flavors=TEXTS,
-    shape_of=SMALLS,
-    shapes=JSON,
-)
-_STORED = [column for column in _NEW.c if column.key != "place"]
-_OPEN = (
-    insert(admissions)
-    .from_select(
-        [*(column.key for column in _STORED), "opened_at", "term"],
-        select(*_STORED, bindparam("now", type_=MOMENT), bindparam("term", type_=NUMBER)).order_by(
-            _NEW.c.place
-        ),
-    )
-    .returning(admissions.c.id)
-)
-
-
-async def _open(
-    tx: AsyncConnection,
-    entry: Entry,
-    rows: Sequence[Wanted],
-    pods: Sequence[Mapping[str, int]],
-    users: Users,
-) -> list[AdmissionId]:
-    if not rows:
-        return []
-    new = [
-        {
-            "place": place,
-            "kind": row.workload.kind,
-            "uid": row.workload.uid,
-            "namespace": row.namespace,
-            "name": row.name,
-            "queue": row.queue,
-            "priority": row.priority,
-            "generation": row.generation,
-            "username": users.get(row.workload, ""),
-            "started": bool(adopted),
-            "adopted_pods": list(adopted),
-            "adopted_seats": list(adopted.values()),
-            **to_columns(row.seats),
-        }
-        for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
-    ]
-    stamp = {"now": moment(entry.now), "term": entry.term.number}
-    result = await tx.execute(_OPEN, _NEW.rows(new) | stamp)
-    # Ids are given in the order of the rows, so the smallest is the first one's.
-    return sorted(result.scalars())
-
-
-def _with_seats(
-    ids: Sequence[AdmissionId], rows: Sequence[Wanted], users: Users
-) -> list[tuple[AdmissionId, QueueName, str, Sequence[Seat]]]:
-    return [
-        (id_, row.queue, users.get(row.workload, ""), row.seats) for id_, row in zip(ids, rows, strict=True)
-    ]
-
-
 _STARTED = Given(id=NUMBER)
 _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
@@ -331,81 +102,3 @@ _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(start
 async def start(tx: AsyncConnection, entry: Entry, ids: Collection[AdmissionId]) -> None:
     """Note that every seat of these admissions has had a bound pod."""
     await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))
-
-
-_LEAVING = Given(
-    id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
-)
-_EVICT = (
-    update(admissions)
-    .where(admissions.c.id == _LEAVING.c.id, admissions.c.state == "open")
-    .values(
-        state="evicting",
-        evicted_at=bindparam("now", type_=MOMENT),
-        cause_code=_LEAVING.c.code,
-        cause_message=_LEAVING.c.message,
-        beneficiary_kind=_LEAVING.c.beneficiary_kind,
-        beneficiary_uid=_LEAVING.c.beneficiary_uid,
-    )
-    .returning(
-        admissions.c.id,
-        admissions.c.kind,
-        admissions.c.uid,
-        _LEAVING.c.not_before,
-        _LEAVING.c.beneficiary_uid,
-    )
-)
-
-
-async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) -> frozenset[AdmissionId]:
-    """Start taking admissions back; returns those that were open until now.
-
-    Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
-    more; one that goes for somebody else has one eviction more, however many admissions it loses, and waits anew.
-    """
-    if not rows:
-        return frozenset()
-    leaving = [
-        (
-            row.admission,
-            row.code,
-            row.message,
-            row.not_before,
-            row.beneficiary.kind if row.beneficiary else None,
-            row.beneficiary.uid if row.beneficiary else None,
-        )
-        for row in {row.admission: row for row in rows}.values()
-    ]
-    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(entry.now)})
-    evicted = result.all()
-    await _back_off(
-        tx, entry, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
-    )
-    return frozenset(AdmissionId(row.id) for row in evicted)
-
-
-_WAITING = Given(
-    kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
-)
-_new_backoffs = insert(backoffs).from_select(_WAITING.c.keys(), select(*_WAITING.c))
-_BACK_OFF = _new_backoffs.on_conflict_do_update(
-    index_elements=list(backoffs.primary_key),
-    set_={
-        "not_before": func.greatest(backoffs.c.not_before, _new_backoffs.excluded.not_before),
-        "rollbacks": backoffs.c.rollbacks + _new_backoffs.excluded.rollbacks,
-        "evictions": backoffs.c.evictions + _new_backoffs.excluded.evictions,
-        "waiting_since": func.greatest(backoffs.c.waiting_since, _new_backoffs.excluded.waiting_since),
-    },
-)
-
-
-async def _back_off(
-    tx: AsyncConnection, entry: Entry, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
-) -> None:
-    rows = [
-        (*key, time, int(time > 0), int(beneficiary is not None), entry.now if beneficiary is not None else 0)
-        for key, (time, beneficiary) in sorted(evicted.items())
-        if time > 0 or beneficiary is not None
-    ]
-    if rows:
-        await tx.execute(_BACK_OFF, _WAITING.rows(rows))
