@@ -6,7 +6,16 @@ import click
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _writable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """A file in a folder that is not there is told before the work and not after it."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f"folder {str(path.parent)!r} does not exist.", param=option)
+    return path
+
+
+_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 @click.command(short_help="Let the engine decide over a recorded trace.")
@@ -16,7 +25,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--pods", type=_TABLE, metavar="FILE", help="A list of pods that ask for parts of GPUs.")
 @click.option("--nodes", type=_TABLE, metavar="FILE", help="The nodes for --pods.")
-@click.option("--out", type=_FILE, metavar="FILE", help="Where the schedule goes (id,start_s,end_s,nodes).")
+@click.option(
+    "--out",
+    type=_FILE,
+    callback=_writable,
+    metavar="FILE",
+    help="Where the schedule goes (id,start_s,end_s,nodes).",
+)
 @click.option("--no-preemption", is_flag=True, help="Evict nobody for anybody.")
 @click.option(
     "--seed",
@@ -24,7 +39,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="N",
     help="Shuffle the input: no schedule may change, and with --pods it decides who comes when.",
 )
-@click.option("--summary", "summary_file", type=_FILE, metavar="FILE", help="Where the figures go, as JSON.")
+@click.option(
+    "--summary",
+    "summary_file",
+    type=_FILE,
+    callback=_writable,
+    metavar="FILE",
+    help="Where the figures go, as JSON.",
+)
 def simulate(
     case: Path | None,
     drf: Path | None,
@@ -48,10 +70,16 @@ def simulate(
     """
     if (case, drf, pods).count(None) != 2 or (pods is None) != (nodes is None):
         raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
+    if no_preemption and case is None:
+        raise click.UsageError("--no-preemption is for --case: nobody is evicted in the others.")
     if case is not None:
         return _case(case, out, no_preemption, seed, summary_file)
     if drf is not None:
-        return _drf(drf, out)
+        if seed is not None:
+            raise click.UsageError("--seed is for --case and --pods.")
+        return _drf(drf, out, summary_file)
+    if out is not None:
+        raise click.UsageError("--out is for --case and --drf; --summary FILE has the figures of --pods.")
     assert pods is not None
     assert nodes is not None
     return _pods(pods, nodes, 42 if seed is None else seed, summary_file)
@@ -64,7 +92,7 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
     from admission.simulate import report, rules, trace
     from admission.simulate.gangs import Simulation
 
-    case = trace.load(folder)
+    case = trace.load(folder, seed)
     root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
     click.echo(f"configuration {fingerprint(root)}")
     outcome = Simulation(case, rules.under(root, case.queues, seed)).run()
@@ -77,7 +105,9 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
     return 1 if outcome.left else 0
 
 
-def _drf(folder: Path, out: Path | None) -> int:
+def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
+    import json
+
     from admission.simulate import drf
 
     division = drf.share_out(drf.load(folder))
@@ -86,13 +116,20 @@ def _drf(folder: Path, out: Path | None) -> int:
             f"{app.name},{division.given.get(app.name, 0)},{app.expected}\n" for app in division.applications
         ]
         out.write_text("tenant,tasks,expected\n" + "".join(lines))
-    error = division.error()
+    figures = {
+        "applications": len(division.applications),
+        "asked": sum(app.tasks for app in division.applications),
+        "given": sum(division.given.values()),
+        "most_off": division.error(),
+        "seconds": round(division.seconds, 3),
+    }
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
     click.echo(
-        f"{len(division.applications)} applications got {sum(division.given.values())} of "
-        f"{sum(app.tasks for app in division.applications)} tasks in {division.seconds:.1f} s; "
-        f"at most {error} off what is expected"
+        "{applications} applications got {given} of {asked} tasks in {seconds:.1f} s; "
+        "at most {most_off} off what is expected".format(**figures)
     )
-    return 0 if error <= 1 else 1
+    return 0 if division.error() <= 1 else 1
 
 
 def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:

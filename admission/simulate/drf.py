@@ -18,15 +18,17 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from admission.simulate.tables import Row, rows
+from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
-from queues.queue import Queue
-from queues.resources import Resources, total
+from queues.queue import ROOT, Queue
+from queues.resources import MOST, Resources, total
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
 #: The tables have six decimals: millionths are exact.
 _EXACT: Final = 10**6
+#: Of one application; each is a workload.
+_MOST_TASKS: Final = 1_000_000
 #: The file of what is expected, by the part that the cluster has.
 _EXPECTED: Final = "drf_equal_{}.csv"
 
@@ -68,8 +70,19 @@ class Division:
 def load(folder: Path) -> Problem:
     """What a folder asks. Raises InvalidDocument."""
     answer, part = _expected(folder)
-    expected = {row["tenant"]: row.whole("tasks_discrete") for row in rows(answer)}
-    applications = tuple(_application(row, expected) for row in rows(folder / "drf_tenants.csv"))
+    expected = {row["tenant"]: row.whole("tasks_discrete", _MOST_TASKS) for row in named(answer, "tenant")}
+    tenants = folder / "drf_tenants.csv"
+    applications = tuple(_application(row, expected) for row in named(tenants, "tenant"))
+    unknown = sorted(expected.keys() - {app.name for app in applications})
+    if unknown:
+        raise InvalidDocument(
+            where=str(answer), found=unknown[0], expected=f"nobody but those of {tenants.name}"
+        )
+    asked = total(app.takes * app.tasks for app in applications)
+    most = max(asked.values(), default=0)
+    if not 0 < most <= MOST:
+        found = "an amount that is too large to count" if most else "nobody who asks for anything"
+        raise InvalidDocument(where=str(tenants), found=found, expected="tasks that ask for something")
     return Problem(applications=applications, part=part)
 
 
@@ -95,7 +108,11 @@ def _part(file: Path) -> Decimal | None:
 def _application(row: Row, expected: dict[str, int]) -> Application:
     takes = Resources({name: int(row.number(name) * _EXACT) for name in RESOURCES})
     name = row["tenant"]
-    return Application(name=name, tasks=row.whole("tasks"), takes=takes, expected=expected.get(name, 0))
+    if name == ROOT:
+        raise InvalidDocument(where=row.where, found=repr(name), expected="another name: that is all of them")
+    return Application(
+        name=name, tasks=row.whole("tasks", _MOST_TASKS), takes=takes, expected=expected.get(name, 0)
+    )
 
 
 def share_out(problem: Problem) -> Division:

@@ -20,7 +20,7 @@ from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.engine.typical import Demand
-from admission.simulate.tables import Row, rows
+from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
 from queues.queue import Queue
 from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
@@ -43,6 +43,7 @@ MODEL: Final = "nvidia.com/gpu.product"
 _MIB: Final = 1 << 20
 #: Asked for, as a part of what there is.
 _LOAD_PERCENT: Final = 130
+_GPUS_PER_NODE: Final = 1000
 _QUEUE: Final = QueueName("pods")
 _START: Final = 1_800_000_000
 
@@ -77,8 +78,8 @@ class Outcome:
 
 def load(pods: Path, nodes: Path) -> Trace:
     """A list of pods and one of nodes. Raises InvalidDocument."""
-    offered = [_node(row) for row in rows(nodes)]
-    asked = sorted(((row["name"], _pod(row)) for row in rows(pods)), key=lambda each: each[0])
+    offered = [_node(row) for row in named(nodes, "sn")]
+    asked = sorted(((row["name"], _pod(row)) for row in named(pods, "name")), key=lambda each: each[0])
     capacity = sum(node.allocatable.get(GPU) for node in offered)
     if not capacity or not asked:
         found = "no pods" if capacity else "no GPUs"
@@ -149,7 +150,7 @@ def _workload(pod: PodSet, number: int) -> Workload:
 
 
 def _node(row: Row) -> Node:
-    gpus = row.offered("gpu")
+    gpus = row.offered("gpu", _GPUS_PER_NODE)
     takes = {
         CPU: row.offered("cpu_milli"),
         MEMORY: row.offered("memory_mib") * _MIB,
@@ -161,7 +162,7 @@ def _node(row: Row) -> Node:
 
 
 def _pod(row: Row) -> PodSet:
-    gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli")
+    gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli", WHOLE)
     takes = {
         CPU: row.whole("cpu_milli"),
         MEMORY: row.whole("memory_mib") * _MIB,

@@ -5,9 +5,12 @@ import json
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from queues.errors import InvalidDocument
+
+#: The largest number of anything: thousands of PiB of memory, or of years, fit int64 in no unit.
+LARGEST: Final = 10**9
 
 
 class Row(dict[str, str]):
@@ -18,41 +21,90 @@ class Row(dict[str, str]):
     def __missing__(self, column: str) -> str:
         raise InvalidDocument(where=self.where, found=f"no column {column}", expected="one")
 
-    def number(self, column: str) -> Decimal:
-        """A number of at least 0. Raises InvalidDocument."""
+    def name(self, column: str) -> str:
+        """What something is called. Raises InvalidDocument."""
         text = self[column]
+        if not text:
+            raise self._wrong(column, "a name")
+        return text
+
+    def number(self, column: str, most: int = LARGEST) -> Decimal:
+        """A number from 0 to ``most``. Raises InvalidDocument."""
         try:
-            number = Decimal(text)
+            number = Decimal(self[column])
         except InvalidOperation:
             number = Decimal("NaN")
-        if not number.is_finite() or number < 0:
-            raise InvalidDocument(
-                where=f"{self.where}, column {column}", found=repr(text), expected="a number of at least 0"
-            )
+        if not number.is_finite() or not 0 <= number <= most:
+            raise self._wrong(column, f"a number from 0 to {most}")
         return number
 
-    def whole(self, column: str) -> int:
+    def whole(self, column: str, most: int = LARGEST) -> int:
         """A whole number: what is asked, or how long it takes, rounded up. Raises InvalidDocument."""
-        return int(self.number(column).to_integral_value(ROUND_CEILING))
+        return int(self.number(column, most).to_integral_value(ROUND_CEILING))
 
-    def offered(self, column: str) -> int:
+    def offered(self, column: str, most: int = LARGEST) -> int:
         """A whole number: what there is, rounded down. Raises InvalidDocument."""
-        return int(self.number(column))
+        return int(self.number(column, most))
+
+    def signed(self, column: str) -> int:
+        """A whole number, 0 if nothing is said. Raises InvalidDocument."""
+        text = self.get(column, "") or "0"
+        digits = text.removeprefix("-")
+        if not (digits.isdecimal() and len(digits) <= len(str(LARGEST)) and abs(int(text)) <= LARGEST):
+            raise self._wrong(column, f"a whole number from -{LARGEST} to {LARGEST}")
+        return int(text)
+
+    def _wrong(self, column: str, expected: str) -> InvalidDocument:
+        return InvalidDocument(
+            where=f"{self.where}, column {column}", found=repr(self[column])[:80], expected=expected
+        )
 
 
 def rows(path: Path) -> Iterator[Row]:
     """The lines of a CSV file with a head. Raises InvalidDocument."""
-    for line, fields in enumerate(csv.DictReader(_text(path).splitlines()), start=2):
-        row = Row({name: value or "" for name, value in fields.items() if name})
-        row.where = f"{path}, line {line}"
-        yield row
+    reader = csv.reader(_text(path).splitlines())
+    try:
+        head = [name.strip() for name in next(reader, [])]
+        if not any(head) or len(set(head)) < len(head):
+            found = f"the columns {', '.join(head)}" if any(head) else "nothing"
+            raise InvalidDocument(
+                where=f"{path}, line 1", found=found, expected="the names of the columns, each once"
+            )
+        for fields in reader:
+            if fields:
+                yield _row(f"{path}, line {reader.line_num}", head, fields)
+    except csv.Error as error:
+        where = f"{path}, line {reader.line_num}"
+        raise InvalidDocument(where=where, found=str(error), expected="a line of CSV") from error
+
+
+def _row(where: str, head: list[str], fields: list[str]) -> Row:
+    if len(fields) > len(head):
+        raise InvalidDocument(where=where, found=f"{len(fields)} values", expected=f"{len(head)}")
+    row = Row(zip(head, (*fields, *[""] * (len(head) - len(fields))), strict=True))
+    row.where = where
+    return row
+
+
+def named(path: Path, column: str) -> list[Row]:
+    """The lines of a CSV file that say something of different things, by name. Raises InvalidDocument."""
+    found: dict[str, Row] = {}
+    for row in rows(path):
+        name = row.name(column)
+        if name in found:
+            first = found[name].where.removeprefix(f"{path}, ")
+            raise InvalidDocument(
+                where=f"{row.where}, column {column}", found=f"{name!r}, as in {first}", expected="each once"
+            )
+        found[name] = row
+    return list(found.values())
 
 
 def document(path: Path) -> dict[str, Any]:
     """A JSON object. Raises InvalidDocument."""
     try:
         found = json.loads(_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidDocument(where=str(path), found=str(error), expected="JSON") from error
     if not isinstance(found, dict):
         raise InvalidDocument(where=str(path), found=type(found).__name__, expected="a JSON object")
@@ -61,7 +113,7 @@ def document(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InvalidDocument(
             where=str(path), found=str(error.strerror), expected="a file that can be read"

@@ -2,17 +2,21 @@
 
 A case is a folder with ``nodes.csv`` (name, gpus, cpu_milli, mem_mib, rack, gpu_model), ``queues.csv`` (tenant,
 quota_gpus), ``jobs.csv`` (id, tenant, submit_s, duration_s, members, gpus_per_member, cpu_per_member,
-mem_per_member, gpu_model_constraint, priority) and ``case.json`` (ckpt_s, rack_required).
+mem_per_member, gpu_model_constraint, priority) and ``case.json`` (ckpt_s, rack_required). The order of the lines
+of a file means nothing: jobs of the same second come by name, ``j2`` before ``j10``.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import Any, Final
 
 from admission.engine.topology import HOST, Node, NodeTable
-from admission.simulate.tables import Row, document, rows
-from queues.queue import Limits, Queue, QueuePolicy
+from admission.simulate.tables import LARGEST, Row, document, named
+from queues.errors import InvalidDocument
+from queues.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
 from queues.workload import (
     EVERYWHERE,
@@ -32,6 +36,8 @@ RACK: Final = "topology.muster.dev/rack"
 MODEL: Final = "nvidia.com/gpu.product"
 _PODS_PER_NODE: Final = 110
 _MIB: Final = 1 << 20
+#: Pods of one gang; more take minutes a turn, and no recorded job has them.
+_MOST_MEMBERS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +65,56 @@ class Case:
     checkpoint: int
 
 
-def load(folder: Path) -> Case:
-    """The case in a folder. Raises InvalidDocument."""
+def load(folder: Path, seed: int | None = None) -> Case:
+    """The case in a folder. Raises InvalidDocument. ``seed`` shuffles its lines, which must not matter."""
+
+    def lines(file: str, column: str) -> list[Row]:
+        found = named(folder / file, column)
+        if seed is not None:
+            Random(seed).shuffle(found)
+        return found
+
     about = document(folder / "case.json")
-    nodes = [_node(row) for row in rows(folder / "nodes.csv")]
-    table = NodeTable.build(nodes, [[RACK, HOST]])
-    checkpoint = int(about.get("ckpt_s", 1800))
-    racks = _rack_gpus(table) if about.get("rack_required", True) else 0
-    ordered = sorted(rows(folder / "jobs.csv"), key=lambda row: row.whole("submit_s"))
+    checkpoint = _told(about, "ckpt_s", 1800, folder)
+    in_racks = _told(about, "rack_required", True, folder)
+    table = NodeTable.build([_node(row) for row in lines("nodes.csv", "name")], [[RACK, HOST]])
+    if not len(table):
+        raise InvalidDocument(where=str(folder / "nodes.csv"), found="no nodes", expected="some")
+    queues = {queue.name: queue for queue in map(_queue, lines("queues.csv", "tenant"))}
+    ordered = sorted(lines("jobs.csv", "id"), key=_when)
+    racks = _rack_gpus(table) if in_racks else 0
     jobs = tuple(_job(row, number, checkpoint, racks) for number, row in enumerate(ordered, start=1))
-    queues = {queue.name: queue for queue in map(_queue, rows(folder / "queues.csv"))}
+    for job, row in zip(jobs, ordered, strict=True):
+        if job.workload.queue not in queues:
+            raise InvalidDocument(
+                where=f"{row.where}, column tenant", found=repr(row["tenant"]), expected="one of queues.csv"
+            )
     return Case(
-        name=str(about.get("name", folder.name)), nodes=table, queues=queues, jobs=jobs, checkpoint=checkpoint
+        name=_told(about, "name", folder.name, folder),
+        nodes=table,
+        queues=queues,
+        jobs=jobs,
+        checkpoint=checkpoint,
     )
+
+
+def _told(about: Mapping[str, Any], name: str, usual: Any, folder: Path) -> Any:
+    """What ``case.json`` says: text, a positive whole number, or true or false, as is usual."""
+    said = about.get(name, usual)
+    whole = isinstance(said, float) and said.is_integer()
+    said = int(said) if whole else said
+    if type(said) is not type(usual) or (type(said) is int and not 0 < said <= LARGEST):
+        words = {str: "text", bool: "true or false", int: f"a whole number from 1 to {LARGEST}"}
+        where = f"{folder / 'case.json'}, {name}"
+        raise InvalidDocument(where=where, found=repr(about[name])[:80], expected=words[type(usual)])
+    return said
+
+
+def _when(row: Row) -> tuple[int, list[tuple[bool, int, str]], str]:
+    """Jobs come by time; of the same second by name, numbers in it by their value."""
+    parts = re.findall(r"(\d+)|(\D+)", row["id"])
+    by_value = [(not digits, int(digits or 0), text) for digits, text in parts]
+    return row.whole("submit_s"), by_value, row["id"]
 
 
 def _node(row: Row) -> Node:
@@ -95,6 +138,12 @@ def _queue(row: Row) -> Queue:
     """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
     quota = row.offered("quota_gpus")
     fades = row.whole("usage_half_life_s") if row.get("usage_half_life_s") else None
+    if row["tenant"] == ROOT:
+        raise InvalidDocument(
+            where=f"{row.where}, column tenant",
+            found=repr(ROOT),
+            expected="another name: that is all of them",
+        )
     return Queue(
         name=QueueName(row["tenant"]),
         weight=max(quota, 1),
@@ -104,7 +153,9 @@ def _queue(row: Row) -> Queue:
 
 
 def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
-    members, gpus = row.whole("members"), row.whole("gpus_per_member")
+    members, gpus = row.whole("members", _MOST_MEMBERS), row.whole("gpus_per_member")
+    if not members:
+        raise InvalidDocument(where=f"{row.where}, column members", found="0", expected="at least 1")
     takes = {
         CPU: row.whole("cpu_per_member"),
         MEMORY: row.whole("mem_per_member") * _MIB,
@@ -126,7 +177,7 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
         namespace=row["tenant"],
         name=row["id"],
         queue=QueueName(row["tenant"]),
-        priority=int(row.get("priority", "") or 0),
+        priority=row.signed("priority"),
         arrival=number,
         created=START + submitted,
         waiting_since=START + submitted,
@@ -139,7 +190,6 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
     return Job(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))
 
 
-def _filter(models: str) -> NodeFilter:
-    if not models:
-        return EVERYWHERE
-    return NodeFilter(affinity=((Requirement(MODEL, "In", tuple(models.split("|"))),),))
+def _filter(constraint: str) -> NodeFilter:
+    models = tuple(sorted(set(filter(None, constraint.split("|")))))
+    return NodeFilter(affinity=((Requirement(MODEL, "In", models),),)) if models else EVERYWHERE

@@ -8,7 +8,7 @@ import pytest
 
 from admission.cli.failures import finish
 from admission.cli.muster import muster
-from admission.simulate import rules
+from admission.simulate import drf, rules
 from admission.simulate.gangs import STARTUP, Segment, Simulation
 from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
@@ -166,7 +166,38 @@ def test_a_job_larger_than_the_cluster_is_told(tmp_path: Path, capsys: pytest.Ca
     [
         ("case.json", "{", "case.json: found "),
         ("jobs.csv", "id,tenant\nj0,a\n", "jobs.csv, line 2: found no column submit_s"),
+        ("case.json", '{"ckpt_s": 0}', "case.json, ckpt_s: found 0, expected a whole number from 1 to"),
+        ("case.json", '{"rack_required": "no"}', "rack_required: found 'no', expected true or false"),
+        (
+            "jobs.csv",
+            f"{JOBS}j0,a,0,1,1,1,1,1\nj0,a,0,1,1,1,1,1\n",
+            "line 3, column id: found 'j0', as in line 2",
+        ),
+        (
+            "jobs.csv",
+            f"{JOBS}j0,nobody,0,1,1,1,1,1\n",
+            "line 2, column tenant: found 'nobody', expected one of",
+        ),
+        ("jobs.csv", f"{JOBS}j0,a,0,1,0,1,1,1\n", "line 2, column members: found 0, expected at least 1"),
+        (
+            "jobs.csv",
+            f"{JOBS}j0,a,-1,1,1,1,1,1\n",
+            "column submit_s: found '-1', expected a number from 0 to",
+        ),
+        ("jobs.csv", f"{JOBS}j0,a,0,1e9999999,1,1,1,1\n", "column duration_s: found '1e9999999', expected"),
+        ("jobs.csv", f"{JOBS}j0,a,0,1,1,1,NaN,1\n", "column cpu_per_member: found 'NaN', expected a number"),
+        ("jobs.csv", f"{JOBS}j0,a,0,1,1,1,1,1,1\n", "line 2: found 9 values, expected 8"),
+        ("jobs.csv", f"{JOBS}j0,a\n", "line 2, column submit_s: found '', expected a number"),
+        ("jobs.csv", "id,id\n", "line 1: found the columns id, id, expected the names of the columns, each"),
         ("queues.csv", "tenant,quota_gpus\na,much\n", "queues.csv, line 2, column quota_gpus: found 'much'"),
+        ("queues.csv", "tenant,quota_gpus\na,1\na,1\n", "line 3, column tenant: found 'a', as in line 2"),
+        (
+            "queues.csv",
+            "tenant,quota_gpus\nroot,1\n",
+            "line 2, column tenant: found 'root', expected another",
+        ),
+        ("nodes.csv", "", "nodes.csv, line 1: found nothing, expected the names of the columns"),
+        ("nodes.csv", "name,gpu_model,gpus,cpu_milli,mem_mib,rack\n", "nodes.csv: found no nodes"),
     ],
 )
 def test_a_broken_case_is_told_with_its_place(tmp_path: Path, file: str, content: str, told: str) -> None:
@@ -175,6 +206,62 @@ def test_a_broken_case_is_told_with_its_place(tmp_path: Path, file: str, content
 
     with pytest.raises(InvalidDocument, match=told):
         load(place)
+
+
+def test_jobs_may_say_how_urgent_they_are_in_whole_numbers(tmp_path: Path) -> None:
+    case = folder(tmp_path)
+    (case / "jobs.csv").write_text(f"{JOBS.strip()},priority\nj0,a,0,1,1,1,1,1,-5\nj1,a,0,1,1,1,1,1,\n")
+
+    assert [job.workload.priority for job in load(case).jobs] == [-5, 0]
+    (case / "jobs.csv").write_text(f"{JOBS.strip()},priority\nj0,a,0,1,1,1,1,1,1e3\n")
+    with pytest.raises(InvalidDocument, match="column priority: found '1e3', expected a whole number from -"):
+        load(case)
+
+
+def test_files_of_other_systems_are_read_as_well(tmp_path: Path) -> None:
+    place = folder(tmp_path, *busy(9))
+    before = played(load(place))
+
+    for name in ("nodes.csv", "queues.csv", "jobs.csv", "case.json"):
+        text = (place / name).read_text().replace("\n", "\r\n")
+        (place / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+    assert played(load(place)) == before
+
+
+def test_the_order_of_lines_does_not_matter_among_jobs_of_one_second_either(tmp_path: Path) -> None:
+    place = folder(tmp_path, *(f"j{i},{'ab'[i % 2]},{i // 20},900,1,{1 + i % 8}" for i in range(60)))
+    before = played(load(place))
+
+    for name in ("nodes.csv", "queues.csv", "jobs.csv"):
+        head, *lines = (place / name).read_text().splitlines()
+        (place / name).write_text("\n".join([head, *reversed(lines)]) + "\n")
+
+    assert [job.id for job in load(place).jobs][8:12] == ["j8", "j9", "j10", "j11"]
+    assert played(load(place)) == before == played(load(place, seed=1))
+
+
+def test_what_cannot_be_written_or_says_nothing_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = str(tmp_path / "none" / "out.csv")
+    place = str(folder(tmp_path, "j0,a,100,600,2,8"))
+
+    for asked, told in [
+        (["--case", place, "--out", nowhere], "does not exist"),
+        (["--case", place, "--summary", nowhere], "does not exist"),
+        (["--drf", place, "--no-preemption"], "--no-preemption is for --case"),
+        (["--drf", place, "--seed", "1"], "--seed is for --case and --pods"),
+        (["--case", place, "--drf", place], "Expected one of"),
+        (["--pods", f"{place}/jobs.csv"], "Expected one of"),
+        (
+            ["--pods", f"{place}/jobs.csv", "--nodes", f"{place}/nodes.csv", "--out", f"{place}/x"],
+            "--out is for --case and --drf",
+        ),
+    ]:
+        assert finish(muster, "muster", ["simulate", *asked]) == 2
+        out, err = capsys.readouterr()
+        assert (out, told in err) == ("", True), err
 
 
 def test_fractions_never_make_more_room_than_there_is(tmp_path: Path) -> None:
@@ -199,9 +286,11 @@ def test_a_cluster_too_small_is_shared_by_dominant_resource(
     head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
     (tmp_path / "drf_tenants.csv").write_text(f"{head}a,13,1,0,3,0,0\nb,13,3,0,1,0,0\n")
     (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,8\nb,7\n")
-    out = tmp_path / "shares.csv"
+    out, figures = tmp_path / "shares.csv", tmp_path / "figures.json"
 
-    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path), "--out", str(out)]) == 0
+    asked = ["--drf", str(tmp_path), "--out", str(out), "--summary", str(figures)]
+    assert finish(muster, "muster", ["simulate", *asked]) == 0
+    assert json.loads(figures.read_text()).items() >= {"given": 15, "asked": 26, "most_off": 0}.items()
     assert out.read_text() == "tenant,tasks,expected\na,8,8\nb,7,7\n"
     assert "at most 0 off" in capsys.readouterr().out
 
@@ -226,3 +315,28 @@ def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> N
     (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,4\n")
 
     assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        (
+            "drf_tenants.csv",
+            "a,1,1,0,0,0,0\na,1,1,0,0,0,0\n",
+            "line 3, column tenant: found 'a', as in line 2",
+        ),
+        ("drf_tenants.csv", "a,1,-1,0,0,0,0\n", "line 2, column cpu: found '-1', expected a number from 0"),
+        ("drf_tenants.csv", "a,1,0,0,0,0,0\n", "found nobody who asks for anything"),
+        ("drf_tenants.csv", "a,1000000,1000000000,0,0,0,0\n", "found an amount that is too large"),
+        ("drf_tenants.csv", "root,1,1,0,0,0,0\n", "line 2: found 'root', expected another name"),
+        ("drf_equal_0.6.csv", "tenant,tasks_discrete\na,1\nz,1\n", "found z, expected nobody but those of"),
+    ],
+)
+def test_a_broken_division_is_told_with_its_place(tmp_path: Path, file: str, content: str, told: str) -> None:
+    head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
+    (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\n")
+    (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,4\n")
+    (tmp_path / file).write_text(content if "discrete" in content else head + content)
+
+    with pytest.raises(InvalidDocument, match=told):
+        drf.load(tmp_path)
