@@ -13,12 +13,10 @@ from types import MappingProxyType
 from queues.account import Account
 from queues.errors import MusterError, QueueCycle, QuotaTreeError, UnknownParent
 from queues.numbers import Numbers, ceiling_of, guaranteed, misordered, numbers_of
-from queues.queue import DEFAULT_POLICY, ROOT, Limits, Queue, QueuePolicy
+from queues.queue import DEFAULT_POLICY, ROOT, Queue, QueuePolicy
 from queues.resources import Resources
 from queues.weights import Claimant, share_out
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
-
-__all__ = ["DEFAULT_POLICY", "ROOT", "Account", "Limits", "Queue", "QueuePolicy", "QueueTree"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

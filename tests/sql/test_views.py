@@ -5,7 +5,8 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from queues.quota import ROOT, Account
+from queues.account import Account
+from queues.queue import ROOT
 from queues.sql import answers, ledger, loading, observed, views
 from queues.sql.database import Database
 from queues.sql.records import Description, NodeLimit
