@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
-from admission.jobs.lifecycle import JobTransition
+from admission.jobs.state import JobTransition
 from queues.claim import Claim
 from queues.sql import ledger
 from queues.sql.database import Database

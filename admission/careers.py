@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from admission.jobs.job import JobSpec, read_job
-from admission.jobs.lifecycle import JobState, JobTransition, JobView, advance
+from admission.jobs.lifecycle import advance
 from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState, JobTransition
+from admission.jobs.view import JobView
 from admission.jobs.work import JobWork, work_for
 from admission.world import World
 from queues.errors import InvalidDocument

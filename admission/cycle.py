@@ -12,7 +12,7 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
-from admission.jobs.lifecycle import JobTransition
+from admission.jobs.state import JobTransition
 from admission.telling import Telling, Told, counts
 from admission.world import World
 from queues.account import Account

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from admission.compose import is_live
 from admission.facts import PodFact, PodPhase, WorkloadFact
-from admission.jobs.lifecycle import JobState
+from admission.jobs.state import JobState
 from admission.members import Members
 from admission.remembered import Outcomes
 from queues.workload import WorkloadKey, WorkloadKind

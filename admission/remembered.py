@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.plan import Reason
 from admission.facts import PodFact, PodPhase, QueueFact
-from admission.jobs.lifecycle import JobState
+from admission.jobs.state import JobState
 from queues.claim import Claim
 from queues.displacement import Displacement
 from queues.recreation import Recreation

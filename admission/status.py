@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 from admission.engine.plan import Reason
 from admission.jobs.companions import Companion
 from admission.jobs.job import JobSpec
-from admission.jobs.lifecycle import Counts, JobState
+from admission.jobs.state import JobState
+from admission.jobs.view import Counts
 from admission.refs import ObjectRef, volcano_job
 from queues.resources import Resources, show
 

@@ -12,7 +12,7 @@ from admission.compose import is_live
 from admission.cycle import TurnReport
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.lifecycle import JobState
+from admission.jobs.state import JobState
 from admission.jobs.work import companions_of
 from admission.kube.client import Client
 from admission.kube.events import WAIT, Events

@@ -18,8 +18,8 @@ from admission.careers import Careers
 from admission.cycle import Cycle, TurnReport
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.lifecycle import JobState
 from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState
 from admission.kube import intake
 from admission.kube.client import Client
 from admission.kube.dismissal import Dismissal

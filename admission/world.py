@@ -26,7 +26,7 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.holdings import Holdings
-from admission.jobs.lifecycle import JobState
+from admission.jobs.state import JobState
 from admission.members import Members
 from admission.partings import Partings, following
 from admission.portrait import Portrait, portray, unportrayed

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from admission.facts import PodFact, PodPhase
 from admission.jobs.companions import Companion
 from admission.jobs.job import JobSpec
-from admission.jobs.lifecycle import STOPPED, JobState, JobView, expired
+from admission.jobs.lifecycle import expired
 from admission.jobs.plugins import plugins_of
 from admission.jobs.pods import PodRules, Stamp
+from admission.jobs.state import STOPPED, JobState
+from admission.jobs.view import JobView
 from admission.jobs.volumes import volume_claims
 from queues.resources import devices_text
 from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKey

@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase
 from admission.jobs.job import JobSpec, read_job
-from admission.jobs.lifecycle import JobState, JobView, Phase
 from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState, Phase
+from admission.jobs.view import JobView
 from admission.jobs.work import JobWork, work_for
 from admission.kube.client import Client
 from admission.kube.dismissal import Dismissal

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from admission.engine.plan import Reason
-from admission.jobs.lifecycle import JobState, JobView, advance
+from admission.jobs.lifecycle import advance
+from admission.jobs.state import JobState
+from admission.jobs.view import JobView
 from admission.kube.client import Client
 from admission.kube.events import Events
 from admission.kube.pace import BUSY_LOOK

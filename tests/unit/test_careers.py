@@ -6,8 +6,8 @@ import msgspec
 
 from admission.careers import Careers
 from admission.facts import WorkloadFact
-from admission.jobs.lifecycle import JobState, Phase
 from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState, Phase
 from admission.world import World
 from tests.unit.jobs_examples import document
 from tests.unit.sights import NOW, VOLCANO, admission, node, released, volcano_job, world

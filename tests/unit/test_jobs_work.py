@@ -5,9 +5,10 @@ import pytest
 
 from admission.facts import PodPhase
 from admission.jobs.job import JobSpec, read_job
-from admission.jobs.lifecycle import JobState, JobView, Phase
 from admission.jobs.plugins.flags import port
 from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState, Phase
+from admission.jobs.view import JobView
 from admission.jobs.work import JobWork, companions_of, work_for
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, AdmissionState

@@ -4,7 +4,9 @@ import pytest
 
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.lifecycle import JobState, JobView, Phase, advance
+from admission.jobs.lifecycle import advance
+from admission.jobs.state import JobState, Phase
+from admission.jobs.view import JobView
 from admission.jobs.work import companions_of
 from admission.kube.events import WAIT, Events, event
 from admission.kube.pace import StatusCounts

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
-from admission.jobs.lifecycle import JobState, Phase
+from admission.jobs.state import JobState, Phase
 from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
 from admission.sight import Patience, Sight
