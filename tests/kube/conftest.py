@@ -1,15 +1,25 @@
 """What tests against a real API server share."""
 
+import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from admission.kube.client import Client
+from admission.kube.jobs import VolcanoJobs
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
+from queues.errors import ApiError
 from tests.kube.fake_api_server import FakeApiServer
+from tests.kube.volcano_jobs import let_go
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +45,49 @@ async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]
     """Somebody who talks to that server."""
     async with await Client.connect(server.kubeconfig(tmp_path)) as connected:
         yield connected
+
+
+@pytest_asyncio.fixture(scope="session")
+async def nodes(local_cluster: LocalCluster) -> list[str]:
+    """Nodes of the shared control plane, which knows Volcano's kinds from here on."""
+
+    def prepare() -> list[str]:
+        with local_cluster.client() as api:
+            for path in CRDS.glob("*volcano*.yaml"):
+                crd = yaml.safe_load(path.read_text())
+                try:
+                    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+                except ApiError as error:
+                    if error.facts["status"] != 409:
+                        raise
+        return local_cluster.add_nodes(4, prefix="jobs")
+
+    return await asyncio.to_thread(prepare)
+
+
+@pytest_asyncio.fixture
+async def api(local_cluster: LocalCluster, nodes: list[str]) -> AsyncIterator[Client]:
+    """Somebody who talks to the shared control plane."""
+    async with await Client.connect(local_cluster.kubeconfig) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def namespace(local_cluster: LocalCluster) -> AsyncIterator[str]:
+    """A namespace of the test's own, in which deleted pods are let go. It stays as the test leaves it."""
+    name = f"jobs-{next(_numbers)}"
+    async with await Client.connect(local_cluster.kubeconfig) as somebody:
+        await somebody.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        letting_go = asyncio.create_task(let_go(somebody, name))
+        yield name
+        letting_go.cancel()
+        with suppress(asyncio.CancelledError):
+            await letting_go
+
+
+@pytest_asyncio.fixture
+async def jobs(api: Client) -> AsyncIterator[VolcanoJobs]:
+    """Who makes and removes the pods of Volcano Jobs."""
+    made = VolcanoJobs(api, lambda: None)
+    yield made
+    await made.stop()

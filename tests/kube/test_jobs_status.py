@@ -27,9 +27,7 @@ from admission.status import (
     pod_group_status,
 )
 from queues.errors import Fenced
-from tests.kube.test_jobs import api, eventually, listed, namespace, nodes, plain, submitted
-
-__all__ = ("api", "namespace", "nodes")
+from tests.kube.volcano_jobs import eventually, listed, plain, submitted
 
 LIMIT = Reason(code="QueueLimit", message="needs 32, queue has 12")
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
