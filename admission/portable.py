@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from queues.resources import Resources
 from queues.workload import WorkloadKey, WorkloadKind
 
 Special = Mapping[Any, Callable[[Any], Any]]
+
+#: What arrays of the engine hold.
+_LARGEST: Final = 2**62
 
 
 def plain(value: Any, special: Special | None = None) -> Any:
@@ -197,7 +200,9 @@ def _dataclass(kind: Any, form: Any, where: str, special: Special | None) -> Any
 
 
 def _expect(form: Any, kind: Any, where: str) -> Any:
-    if isinstance(form, kind) and not (kind is int and isinstance(form, bool)):
+    if isinstance(form, kind) and not (
+        kind is int and (isinstance(form, bool) or not -_LARGEST <= form <= _LARGEST)
+    ):
         return form
     words = {dict: "an object", list: "a list", int: "a whole number", str: "text", bool: "true or false"}
     raise InvalidDocument(where=where, found=repr(form)[:80], expected=words.get(kind, "null"))

@@ -63,7 +63,7 @@ def load(text: bytes) -> Saved:
     """A turn that was saved. Raises NotASnapshot or InvalidDocument."""
     try:
         document = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotASnapshot(found=str(error), expected=SCHEMA) from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
@@ -71,7 +71,7 @@ def load(text: bytes) -> Saved:
     for part in ("snapshot", "plan"):
         if not isinstance(document.get(part), dict):
             raise InvalidDocument(where=part, found=repr(document.get(part))[:80], expected="an object")
-    snapshot = portable.value(Snapshot, document["snapshot"], "snapshot", _READ)
+    snapshot: Snapshot = portable.value(Snapshot, document["snapshot"], "snapshot", _READ)
     return Saved(
         snapshot=snapshot,
         plan=document["plan"],
@@ -185,10 +185,15 @@ def _more(part: Layout | NodeTable) -> list[str]:
 
 def _table_from(form: Any) -> NodeTable:
     where = "snapshot.nodes"
+    for part, kind in (("nodes", list), ("levels", list), ("layout", dict)):
+        if not isinstance(form, dict) or not isinstance(form.get(part), kind):
+            raise InvalidDocument(where=where, found=repr(form)[:80], expected="nodes, levels and layout")
     nodes: tuple[Node, ...] = portable.value(tuple[Node, ...], form["nodes"], f"{where}.nodes")
     levels: tuple[tuple[str, ...], ...] = portable.value(
         tuple[tuple[str, ...], ...], form["levels"], f"{where}.levels"
     )
+    if len({node.name for node in nodes}) < len(nodes):
+        raise InvalidDocument(where=f"{where}.nodes", found="a node twice", expected="each once")
     table = NodeTable.build(nodes, levels)
     if table.layout.names != tuple(node.name for node in nodes):  # they were sorted by their host labels, too
         table = NodeTable.build(nodes, [(*levels[0], HOST), *levels[1:]])
@@ -206,7 +211,7 @@ _READ: Final[portable.Special] = {NodeTable: _table_from, PastUse: PastUse.from_
 
 def _read(kind: type, form: Mapping[str, Any], where: str) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    unknown = sorted(form.keys() - hints.keys())
+    unknown = sorted(form.keys() - (hints.keys() - _SAID_BY_NODES))
     if unknown:
         raise InvalidDocument(where=where, found=", ".join(unknown), expected="known fields only")
     return {name: portable.value(hints[name], each, f"{where}.{name}") for name, each in form.items()}

@@ -1,11 +1,12 @@
 """``muster replay``: a saved turn decided again, and what comes out otherwise."""
 
+import os
 from pathlib import Path
 from typing import Final
 
 import click
 
-from admission.cli.failures import complain
+from admission.cli.failures import TRACEBACK, complain
 
 #: Differences that are told without ``--all``.
 _TOLD: Final = 40
@@ -19,7 +20,8 @@ _INVALID: Final = 2
 def replay(file: Path, everything: bool) -> int:
     """Decide the turn that `muster snapshot` saved again, and compare the plans.
 
-    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn.
+    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or it says
+    what cannot be decided.
     """
     from admission.configuration import fingerprint
     from admission.saved import decided_again, differences, load
@@ -36,7 +38,15 @@ def replay(file: Path, everything: bool) -> int:
     ours = fingerprint()
     if saved.configuration not in ("", ours):
         click.echo(f"decided by configuration {saved.configuration}, and now by {ours}", err=True)
-    found = list(differences(saved.plan, decided_again(saved)))
+    try:
+        found = list(differences(saved.plan, decided_again(saved)))
+    except Exception as error:  # exit code 1 would say that it was decided otherwise
+        if os.environ.get(TRACEBACK):
+            raise
+        complain(
+            f"{file}: what it says cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
+        )
+        return _INVALID
     for line in found if everything else found[:_TOLD]:
         click.echo(line)
     if not everything and len(found) > _TOLD:

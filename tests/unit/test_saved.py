@@ -235,7 +235,14 @@ def test_another_plan_is_told_line_by_line(
         (
             b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1, "queues": {}, "pending": {}, '
             b'"admissions": {}, "nodes": {}}, "plan": {}}',
-            "snapshot.nodes: found",
+            "snapshot.nodes: found {}, expected nodes, levels and layout",
+        ),
+        (b'{"schema": "\xe9"}', "no saved turn"),
+        (b"[" * 100_000, "no saved turn"),
+        (
+            b'{"schema": "muster.dev/turn/v2", "snapshot": {"now": 1%s, "queues": {}, "pending": {}, '
+            b'"admissions": {}, "nodes": {}}, "plan": {}}' % (b"0" * 19),
+            "snapshot.now: found 10000000000000000000, expected a whole number",
         ),
     ],
 )
@@ -244,6 +251,47 @@ def test_what_is_no_saved_turn_is_told_with_its_place(
 ) -> None:
     file = tmp_path / "turn.json"
     file.write_bytes(content)
+
+    assert finish(muster, "muster", ["replay", str(file)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def part(document: Any, *keys: Any) -> Any:
+    for key in keys:
+        document = list(document.values())[key] if isinstance(document, dict) and key == 0 else document[key]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("keys", "content", "told"),
+    [
+        (("nodes", "layout"), None, "expected nodes, levels and layout"),
+        (("nodes", "layout"), {"names": ["x"]}, "snapshot.nodes.layout: found names, expected known fields"),
+        (
+            ("nodes", "allocatable"),
+            {"shape": [1, 1], "values": [1]},
+            "found allocatable, expected known fields",
+        ),
+        (("nodes", "nodes", 1, "name"), "n0", "snapshot.nodes.nodes: found a node twice"),
+        (
+            ("pending", 0, "pod_sets", 0, "partitions"),
+            [{"size": 0, "level": trace.RACK}],
+            "cannot be decided",
+        ),
+    ],
+)
+def test_a_turn_that_cannot_have_been_is_invalid(
+    turn: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    keys: tuple[Any, ...],
+    content: Any,
+    told: str,
+) -> None:
+    document = msgspec.json.decode(turn.read_bytes())
+    part(document["snapshot"], *keys[:-1])[keys[-1]] = content
+    file = tmp_path / "turn.json"
+    file.write_bytes(msgspec.json.encode(document))
 
     assert finish(muster, "muster", ["replay", str(file)]) == 2
     assert told in capsys.readouterr().err
