@@ -12,11 +12,12 @@ from admission.engine.making import Failure, Turn
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.prospects import starves_at
 from admission.engine.rights import Below, Rights, asks_of
-from admission.engine.roll import Chosen, within
-from admission.engine.search import Search, Taken, cheapest_first, domains, sites, take_gains
+from admission.engine.roll import Chosen
+from admission.engine.search import Search, Taken, take_gains
+from admission.engine.sites import domains, sites
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial, ports_of
-from admission.engine.victims import Unit, is_device
+from admission.engine.victims import is_device
 from queues.account import Account
 from queues.claim import Claim
 from queues.resources import Resources
@@ -47,6 +48,16 @@ def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
     return due <= turn.snapshot.now
 
 
+def waits_long(workload: Workload, turn: Turn) -> bool:
+    """Whether others may be brought below their shares for it, as somebody's has to be where only gangs can go."""
+    due = (workload.waiting_since or workload.created) + (
+        turn.trial.tree.policy(workload.queue).clear_after or 0
+    )
+    if due > turn.snapshot.now:
+        turn.room.no_later_than(due)
+    return due <= turn.snapshot.now
+
+
 def plain_failure(turn: Turn, workload: Workload, need: Need) -> Failure | None:
     """What it would tell about others if nobody could go for this one; None: nothing.
 
@@ -59,8 +70,7 @@ def plain_failure(turn: Turn, workload: Workload, need: Need) -> Failure | None:
     pods = workload.pod_set(name)
     if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
         return None
-    waited = turn.snapshot.now - (workload.waiting_since or workload.created)
-    long = waited >= (policy.clear_after or 0)
+    long = waits_long(workload, turn)
     return Failure(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
 
 
@@ -163,8 +173,7 @@ class Attempt:
         search = Search(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
         if single and self._one_for_one(search):
             return True
-        waited = self.turn.snapshot.now - (workload.waiting_since or workload.created)
-        long = waited >= (later.tree.policy(workload.queue).clear_after or 0)
+        long = waits_long(workload, self.turn)
         last = Below.ANY if long else Below.NO_FARTHER
         most = roll.allowed(rights, below=last, larger=True)
         if not most.any() or not self._enough(most):
@@ -189,7 +198,9 @@ class Attempt:
                 self._line = iter(roll.singles(chosen, later, request, self.mask)), rights.below
                 if self._one_for_one(search):
                     return True
-            if self._enough_by_shares(chosen, rights, rights.below) and self._choose(search, chosen):
+            if self._enough_by_shares(chosen, rights, rights.below) and self._choose(
+                search, chosen, larger=larger
+            ):
                 search.spare(self._needed)
                 if self._promise(workload, search.taken):
                     return True
@@ -218,14 +229,14 @@ class Attempt:
             row = np.flatnonzero(later.request(Resources({account.resource: 1})))
             free = np.maximum(later.free[row], 0) * self.mask
             short = takes[account.resource] * self.count - int(free.sum())
-            if short > 0 and short > sum(freed.values()):
+            if short > 0 and short > int(freed.sum()):
                 return False
             for name in path:
                 if tree.guarantees[name]:
                     break  # less of what is asked arrives further up
                 limit = tree.capabilities[name].get(account)
                 short = 0 if limit is None else rights.usage.counted(name, account) + units - limit
-                if short > 0 and short > within(freed, name, tree):
+                if short > 0 and short > int(freed[self.turn.roll.excess.under(name)].sum()):
                     return False
         return True
 
@@ -250,38 +261,34 @@ class Attempt:
                 break
         return False
 
-    def _choose(self, search: Search, chosen: Chosen) -> bool:
+    def _choose(self, search: Search, chosen: Chosen, *, larger: bool) -> bool:
         """Victims by place; of its own queue none more urgent than need be."""
-        units = self.turn.roll.in_order(chosen)
-        if not self._choose_among(search, units):
+        if not self._choose_among(search, chosen, larger=larger):
             return False
-        own = search.rights.workload.queue
+        own, roll = search.rights.workload.queue, self.turn.roll
         most = max((each.unit.order[2] for each in search.taken if each.unit.queue == own), default=None)
         if most is None:
             return True
-        best = list(search.taken)
-        for priority in sorted(
-            {unit.order[2] for unit in units if unit.queue == own and unit.order[2] < most}
-        ):
+        best, mine = list(search.taken), roll.of(own)
+        for priority in np.unique(roll.priority[chosen & mine & (roll.priority < most)]).tolist():
             search.put_all_back()
-            if self._choose_among(search, [u for u in units if u.queue != own or u.order[2] <= priority]):
+            if self._choose_among(search, chosen & ~(mine & (roll.priority > priority)), larger=larger):
                 return True
         search.put_all_back()
         for taken in best:
             search.take_again(taken)
         return True
 
-    def _choose_among(self, search: Search, units: Sequence[Unit]) -> bool:
-        later = search.trial
-        found = sites(later, self.pods, self.mask, units)
-        for columns, free in domains(later, self.pods, self.count, found):
-            gains = cheapest_first(columns, found)
-            if take_gains(search, gains, self.count - free) and (
-                search.fits() or self._for_quota(search, units)
+    def _choose_among(self, search: Search, chosen: Chosen, *, larger: bool) -> bool:
+        later, roll = search.trial, self.turn.roll
+        found = sites(later, self.pods, self.mask, roll, chosen)
+        for gains, free in domains(later, self.pods, self.count, found):
+            if take_gains(search, gains, self.count - free, roll, larger=larger) and (
+                search.fits() or self._for_quota(search, chosen)
             ):
                 return True
             search.put_all_back()
-        return len(units) <= _FEW and search.in_best_order(units)
+        return int(chosen.sum()) <= _FEW and search.in_best_order(roll.in_order(chosen))
 
     def _there(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
         """A seat on that node, taken; None: a limit stands against it, or the node has to be chosen with more care."""
@@ -318,36 +325,40 @@ class Attempt:
         later.give_back(answer.queue, books, answer.seats, ports)
         return True
 
-    def _for_quota(self, search: Search, units: Sequence[Unit]) -> bool:
+    def _for_quota(self, search: Search, chosen: Chosen) -> bool:
         """There is room on nodes, perhaps, but a limit stands against it."""
-        usage, queue = search.trial.usage, search.rights.workload.queue
+        usage, queue, roll = search.trial.usage, search.rights.workload.queue, self.turn.roll
         progress = True
         while progress and (hit := usage.refusal(queue, self.asked)) is not None:
             progress = False
-            for unit in units:
-                helps = hit.queue in usage.tree.paths[unit.queue] and unit.amount(hit.account) > 0
-                if helps and search.take(unit):
+            for unit in roll.in_order(chosen & roll.using(hit.queue, hit.account)):
+                if search.take(unit):
                     progress = True
                     if (hit := usage.refusal(queue, self.asked)) is None:
                         break
         return search.fits()
 
-    def _needed(self, taken: Taken) -> bool:
-        """Quick answer for pods of one shape anywhere: with this victim back, too few have room."""
+    def _needed(self, taken: Sequence[Taken]) -> Sequence[bool]:
+        """Quick answer for pods of one shape anywhere: with which of these back too few would have room."""
         later = self.turn.later
-        if self.pods.required_topology is not None or len(self.need.least) > 1:
-            return False
         request = later.request(self.pods.takes)
         rows = np.flatnonzero(request)
-        if not len(rows):
-            return False
-        columns, takes = per_node([seat for part in taken.parts for seat in part.seats], later)
+        if self.pods.required_topology is not None or len(self.need.least) > 1 or not len(rows):
+            return [False] * len(taken)
+        owners, columns, takes = [], [], []
+        for place, each in enumerate(taken):
+            on, amounts = per_node([seat for part in each.parts for seat in part.seats], later)
+            owners += [place] * len(on)
+            columns.append(on)
+            takes.append(amounts)
+        on = np.concatenate(columns)
+        back = np.concatenate(takes, axis=1)[rows]
         room = later.room(self.pods.takes, self.mask)
-        left = np.maximum(0, (later.free[np.ix_(rows, columns)] - takes[rows]) // request[rows, None]).min(
-            axis=0
-        )
-        gone = (room[columns] - left * self.mask[columns]).sum()
-        return int(room.sum() - gone) < self.count
+        left = np.maximum(0, (later.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
+        lost = np.zeros(len(taken), np.int64)
+        np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
+        certain: list[bool] = (room.sum() - lost < self.count).tolist()
+        return certain
 
     def _promise(
         self, workload: Workload, taken: Sequence[Taken], there: tuple[Seat, ...] | None = None

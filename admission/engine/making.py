@@ -101,7 +101,7 @@ class Turn:
     def roll(self) -> Roll:
         """The same as arrays."""
         if self._roll is None:
-            self._roll = Roll(self.herd, self.trial)
+            self._roll = Roll(self.herd, self.later)
         return self._roll
 
     def in_vain(self, failure: "Failure") -> bool:

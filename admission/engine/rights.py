@@ -140,17 +140,17 @@ class Rights:
         lower = priority < self.workload.priority
         if policy.reclaim == "never" or (policy.reclaim == "lower-priority" and not lower):
             return False
-        if self.entitled(meeting):
+        if self.entitled(meeting.mine):
             return True
         if policy.borrow_max_priority is not None and lower and priority <= policy.borrow_max_priority:
             return True
         return self.by_share is not None and self._farther_above(self.by_share, meeting, unit, taken_of_queue)
 
-    def entitled(self, meeting: "Meeting") -> bool:
-        """Whether what is asked is owned by a queue on the beneficiary's side."""
+    def entitled(self, mine: Iterable[QueueName]) -> bool:
+        """Whether what is asked is owned by one of these, the beneficiary's side of a meeting."""
         usage, tree = self.usage, self.usage.tree
         asked = self.asked
-        for name in meeting.mine:
+        for name in mine:
             if all(
                 usage.counted(name, account) + units <= tree.deserved(name, account)
                 for account, units in asked.items()

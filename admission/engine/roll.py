@@ -3,19 +3,19 @@
 What is said here is said too generously rather than too strictly: ``Rights.rule`` has the last word on a unit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.excess import Excess, beyond
 from admission.engine.rights import Below, Rights
 from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Unit
 from queues.account import Account
-from queues.quota import QueueTree
 from queues.resources import Resources
-from queues.workload import AdmissionId, QueueName
+from queues.workload import AdmissionId, HostPort, QueueName
 
 Chosen = NDArray[np.bool_]
 
@@ -26,11 +26,15 @@ class Roll:
     def __init__(self, herd: Herd, trial: Trial) -> None:
         self.herd = herd
         self.units: list[Unit] = []
+        #: Those of a queue lie together; ``excess`` tells of these queues, in this order.
         self.of_queue: dict[QueueName, slice] = {}
         for queue, units in sorted(herd.of_queue.items()):
             self.of_queue[queue] = slice(len(self.units), len(self.units) + len(units))
             self.units += units
-        #: Where each queue begins.
+        self.excess = Excess(list(self.of_queue), trial.usage)
+        #: (U,) place of its queue in ``of_queue``; (Q,) where each queue begins.
+        sizes = [here.stop - here.start for here in self.of_queue.values()]
+        self.queue_of = np.repeat(np.arange(len(sizes)), sizes)
         self._begins = np.array([here.start for here in self.of_queue.values()], np.intp)
         every = self.units
         self.priority = np.array([unit.order[2] for unit in every], np.int64)
@@ -40,24 +44,34 @@ class Roll:
         #: (U,) place in the order in which units are chosen.
         self.rank = np.empty(len(every), np.int64)
         self.rank[sorted(range(len(every)), key=lambda index: every[index].order)] = np.arange(len(every))
+        #: (U,) what one pod of it costs.
+        self.price = np.array([unit.cost // unit.pods for unit in every], np.int64)
+        #: By identity: where a unit lies.
+        self.place = {id(unit): index for index, unit in enumerate(every)}
         #: (U,) taken back in this turn.
         self.gone = np.zeros(len(every), np.bool_)
         self._of_admission: dict[AdmissionId, list[int]] = {}
         self._amounts: dict[tuple[Account, ...], Amounts] = {}
-        self._above: dict[tuple[Account, ...], list[QueueName]] = {}
         self._seats(trial)
 
     def _seats(self, trial: Trial) -> None:
         shapes: dict[Resources, int] = {}
-        columns, owners, of_shape = [], [], []
+        columns: list[int] = []
+        owners: list[int] = []
+        of_shape: list[int] = []
+        #: Host ports of the pod in a seat.
+        self.ports: dict[int, tuple[HostPort, ...]] = {}
         position = trial.layout.position
         single = []
         for index, unit in enumerate(self.units):
             for part in unit.parts:
                 self._of_admission.setdefault(part.admission.id, []).append(index)
+                ports = dict(part.ports)
                 for seat in part.seats:
                     column = position.get(seat.node)
                     if column is not None:
+                        if taken := ports.pop(seat.node, ()):
+                            self.ports[len(columns)] = taken
                         columns.append(column)
                         owners.append(index)
                         of_shape.append(shapes.setdefault(seat.takes, len(shapes)))
@@ -67,6 +81,8 @@ class Roll:
         rows = [trial.request(takes) for takes in shapes] or [np.zeros(len(trial.free), np.int64)]
         #: (R, S) what each seat takes.
         self.takes = np.stack(rows, axis=1)[:, np.array(of_shape, np.intp)]
+        #: (S,) seats by node, on each in the order in which their units are chosen.
+        self.by_node = np.lexsort((np.arange(len(owners)), self.rank[self.owners], self.columns))
         #: (U,) the only seat of a unit of one pod; -1: it has more, or its node is not there.
         self.single = np.array(single, np.intp)
 
@@ -76,33 +92,18 @@ class Roll:
             for index in self._of_admission.get(number, ()):
                 self.gone[index] = True
 
-    def allowed(self, rights: Rights, *, below: Below, larger: bool) -> Chosen:
-        """(U,) who may go by queue, priority, size and what its queue has beyond its share.
+    def allowed(self, rights: Rights, *, below: Below, larger: bool, at_once: bool = False) -> Chosen:
+        """(U,) who may go by queue, priority, size and what its queue has beyond its share, as the books are now.
 
-        ``larger``: other queues' gangs that are larger than what is asked, too.
+        ``larger``: other queues' gangs that are larger than what is asked, too. ``at_once``: not those who may go
+        only when somebody of the own queue is gone.
         """
         chosen = np.zeros(len(self.units), np.bool_)
         workload, tree = rights.workload, rights.usage.tree
         policy = tree.policy(workload.queue)
         of_own = self._own(rights, policy.within_queue or "never", chosen)
         if policy.reclaim != "never":
-            for queue in self._queues_above(rights):
-                meeting = rights.meeting(queue)
-                if meeting is None or not meeting.reclaimable:
-                    continue
-                entitled = of_own or rights.by_share is not None or rights.entitled(meeting)
-                most = None if entitled else policy.borrow_max_priority
-                if not entitled and most is None:
-                    continue
-                here = self.of_queue[queue]
-                may = self._within_excess(rights, queue, here, below)
-                if not larger:
-                    may &= (self.members[here] == 1) | (self.size[here] <= rights.size)
-                if policy.reclaim == "lower-priority" or most is not None:
-                    may &= self.priority[here] < workload.priority
-                if most is not None:
-                    may &= self.priority[here] <= most
-                chosen[here] |= may
+            chosen |= self._reclaimed(rights, below, larger=larger, entitled=of_own and not at_once)
         if rights.starved:
             chosen |= (self.priority <= workload.priority) & (self.size < rights.size) & (self.members == 1)
         chosen &= ~self.gone
@@ -119,32 +120,35 @@ class Roll:
         chosen[here] = may
         return bool(may.any())
 
-    def _queues_above(self, rights: Rights) -> list[QueueName]:
-        """Other queues that have more than their share of something that is asked, at first."""
-        accounts = tuple(rights.asked)
-        known = self._above.get(accounts)
-        if known is None:
-            usage, tree = rights.usage, rights.usage.tree
-            known = self._above[accounts] = [
-                queue
-                for queue in self.of_queue
-                if any(usage.counted(queue, each) > tree.deserved(queue, each) for each in accounts)
-            ]
-        return [queue for queue in known if queue != rights.workload.queue]
-
-    def _within_excess(self, rights: Rights, queue: QueueName, here: slice, below: Below) -> Chosen:
-        amounts = self._amounts_of(tuple(rights.asked))[here]
-        may: Chosen = np.asarray(amounts.any(axis=1))
-        if below is not Below.ANY:
-            usage, tree = rights.usage, rights.usage.tree
-            for place, account in enumerate(rights.asked):
-                excess = usage.counted(queue, account) - tree.deserved(queue, account)
-                if excess > 0:
-                    most = excess if below is Below.NEVER else 2 * excess
-                    may &= amounts[:, place] <= most
+    def _reclaimed(self, rights: Rights, below: Below, *, larger: bool, entitled: bool) -> Chosen:
+        """(U,) who may go to give back what was lent. ``entitled``: it may own what it asks when others are gone."""
+        workload, asked = rights.workload, tuple(rights.asked)
+        policy = rights.usage.tree.policy(workload.queue)
+        queues, limits = self.excess.may_lose(workload.queue, asked, below)
+        lower, most = self.priority < workload.priority, policy.borrow_max_priority
+        amounts = self.amounts(asked)
+        owned = queues & self._owned(rights, queues, entitled=entitled or rights.by_share is not None)
+        may: Chosen = owned[self.queue_of]
+        if most is not None:
+            may |= queues[self.queue_of] & lower & (self.priority <= most)
+        may &= amounts.any(axis=1) & (amounts <= limits[self.queue_of]).all(axis=1)
+        if not larger:
+            may &= (self.members == 1) | (self.size <= rights.size)
+        if policy.reclaim == "lower-priority":
+            may &= lower
         return may
 
-    def _amounts_of(self, accounts: tuple[Account, ...]) -> Amounts:
+    def _owned(self, rights: Rights, queues: Chosen, *, entitled: bool) -> Chosen:
+        """(Q,) whether what is asked is owned on this side of the common ancestor with each queue."""
+        met = self.excess.meets(rights.workload.queue)
+        path = rights.usage.tree.paths[rights.workload.queue]
+        owned = np.zeros(len(path), np.bool_)
+        for depth in np.unique(met[queues]).tolist():
+            owned[depth] = entitled or rights.entitled(path[: len(path) - 1 - depth])
+        return owned[met]
+
+    def amounts(self, accounts: tuple[Account, ...]) -> Amounts:
+        """(U, A) what each unit holds of these."""
         known = self._amounts.get(accounts)
         if known is None:
             of_books: dict[int, list[int]] = {}
@@ -160,41 +164,33 @@ class Roll:
             known = self._amounts[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
         return known
 
-    def most_freed(
-        self, chosen: Chosen, rights: Rights, below: Below, account: Account
-    ) -> dict[QueueName, int]:
-        """So much of an account that is asked these units of each queue could free at most by preemption and reclaim.
+    def most_freed(self, chosen: Chosen, rights: Rights, below: Below, account: Account) -> Amounts:
+        """(Q,) so much of an account that is asked these units could free at most by preemption and reclaim.
 
         However many of a queue may go, its share ends it: the last one finds it above still. And nobody of others
         goes if nothing asked would be owned even if all these were gone.
         """
-        every, usage, tree = tuple(rights.asked), rights.usage, rights.usage.tree
-        amounts = self._amounts_of(every)[:, every.index(account)] * chosen
-        sums = np.add.reduceat(amounts, self._begins).tolist() if len(amounts) else []
-        every_one = {queue: units for queue, units in zip(self.of_queue, sums, strict=False) if units}
-        freed, own = dict(every_one), rights.workload.queue
-        owned: dict[tuple[QueueName, ...], bool] = {}
-        for queue, units in every_one.items():
-            meeting = rights.meeting(queue) if queue != own else None
-            if meeting is None:
-                continue
-            if meeting.mine not in owned:
-                owned[meeting.mine] = self._ever_owned(meeting.mine, rights, account, every_one)
-            if not owned[meeting.mine]:
-                freed[queue] = 0
-            elif below is not Below.ANY:
-                excess = usage.counted(queue, account) - tree.deserved(queue, account)
-                # Who is above in something else may lose more of this.
-                if len(every) == 1 or not any(
-                    usage.counted(queue, each) > tree.deserved(queue, each)
-                    for each in every
-                    if each != account
-                ):
-                    freed[queue] = min(units, max(0, excess) * (1 if below is Below.NEVER else 2))
-        return freed
+        asked, own = tuple(rights.asked), rights.workload.queue
+        place = asked.index(account)
+        units = chosen * self.amounts(asked)[:, place]
+        every_one = np.add.reduceat(units, self._begins) if len(units) else np.zeros(0, np.int64)
+        met, path = self.excess.meets(own), rights.usage.tree.paths[own]
+        owned = np.ones(len(path), np.bool_)
+        for depth in np.unique(met[every_one > 0]).tolist():
+            mine = path[: len(path) - 1 - depth]
+            owned[depth] = not mine or self._ever_owned(mine, rights, account, every_one)
+        freed = every_one * owned[met]
+        if below is not Below.ANY:
+            excess = self.excess.of_each(asked)
+            ends = np.maximum(0, beyond(excess[:, place], below))
+            # Who is above in something else may lose more of this.
+            others = np.delete(excess, place, axis=1)
+            bound = ~(others > 0).any(axis=1) & (met < len(path) - 1)
+            freed = np.where(bound, np.minimum(freed, ends), freed)
+        return np.asarray(freed)
 
     def _ever_owned(
-        self, mine: Sequence[QueueName], rights: Rights, account: Account, freed: Mapping[QueueName, int]
+        self, mine: Sequence[QueueName], rights: Rights, account: Account, freed: Amounts
     ) -> bool:
         """Whether one of these may own what is asked of an account when so much less is used, by queue."""
         usage, tree = rights.usage, rights.usage.tree
@@ -203,10 +199,20 @@ class Roll:
         for name in mine:
             if tree.guarantees[name]:
                 return True  # less of what is asked arrives further up
-            left = usage.counted(name, account) - within(freed, name, tree)
+            left = usage.counted(name, account) - int(freed[self.excess.under(name)].sum())
             if left + rights.asked[account] <= tree.deserved(name, account):
                 return True
         return False
+
+    def of(self, queue: QueueName) -> Chosen:
+        """(U,) the units of a queue."""
+        units = np.zeros(len(self.units), np.bool_)
+        units[self.of_queue.get(queue, slice(0))] = True
+        return units
+
+    def using(self, name: QueueName, account: Account) -> Chosen:
+        """(U,) units of a queue and of all below it that hold something of an account."""
+        return self.excess.under(name)[self.queue_of] & (self.amounts((account,))[:, 0] > 0)
 
     def could_hold(self, chosen: Chosen, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
         """(N,) pods of that request that fit if all of these units were gone."""
@@ -236,8 +242,3 @@ class Roll:
         """These units, in their order."""
         indices = np.flatnonzero(chosen)
         return [self.units[index] for index in indices[np.argsort(self.rank[indices])].tolist()]
-
-
-def within(freed: Mapping[QueueName, int], name: QueueName, tree: QueueTree) -> int:
-    """What is freed in a queue and everything under it."""
-    return sum(units for queue, units in freed.items() if name in tree.paths[queue])

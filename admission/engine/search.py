@@ -1,22 +1,19 @@
 """Which victims: first where, then the cheapest there, then nobody who does not help."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 
 from admission.engine.rights import Rights, Rule
-from admission.engine.topology import Amounts, Mask
-from admission.engine.trial import Trial, colliding
+from admission.engine.roll import Chosen, Roll
+from admission.engine.sites import Gains
+from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Part, Unit
-from queues.workload import AdmissionId, PodSet, QueueName
-
-#: So many domains are tried, cheapest first by estimate.
-_DOMAINS_TRIED = 4
+from queues.workload import AdmissionId, QueueName
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +69,12 @@ class Search:
     def has(self, unit: Unit) -> bool:
         """Whether all of a unit is taken."""
         return all(part.admission.id in self.gone for part in unit.parts)
+
+    def goes(self, roll: Roll) -> Chosen:
+        """(U,) who is taken."""
+        going = np.zeros(len(roll.units), np.bool_)
+        going[[roll.place[id(each.unit)] for each in self.taken]] = True
+        return going
 
     def _enter(self, taken: Taken, parts: Iterable[Part]) -> None:
         self.taken.append(taken)
@@ -197,20 +200,33 @@ class Search:
         """Whether it holds something of what is asked."""
         return any(part.books.get(account) for part in unit.parts for account in self.rights.asked)
 
-    def spare(self, needed: Callable[[Taken], bool] = lambda taken: False) -> None:
-        """Put back whoever is not needed, the dearest first. ``needed``: certainly, as far as a look tells."""
-        for taken in sorted(self.taken, key=lambda each: each.unit.order, reverse=True):
-            if needed(taken):
+    def spare(self, needed: Callable[[Sequence[Taken]], Sequence[bool]] | None = None) -> None:
+        """Put back whoever is not needed, the dearest first. ``needed``: who certainly is, as far as a look tells."""
+        others = sorted(self.taken, key=lambda each: each.unit.order, reverse=True)
+        while others:
+            certain = needed(others) if needed is not None else [False] * len(others)
+            others = self._spare_next(others, certain)
+
+    def _spare_next(self, others: list[Taken], certain: Sequence[bool]) -> list[Taken]:
+        """Put the first of these back that is not needed. Who comes after it."""
+        for place, taken in enumerate(others):
+            if certain[place]:
                 continue
             self.put_back(taken)
-            if not (self.still_allowed() and self.fits()):
-                self.take_again(taken)
+            if self.still_allowed() and self.fits():
+                return others[place + 1 :]
+            self.take_again(taken)
+        return []
 
     def still_allowed(self) -> bool:
         """Whether those of other queues may still go though somebody of the own queue stays."""
         for queue in {each.unit.queue for each in self.taken if each.rule is Rule.RECLAIMED}:
             meeting = self.rights.meeting(queue)
-            if meeting is not None and not self.rights.entitled(meeting) and not self._by_other_means(queue):
+            if (
+                meeting is not None
+                and not self.rights.entitled(meeting.mine)
+                and not self._by_other_means(queue)
+            ):
                 return False
         return True
 
@@ -229,150 +245,38 @@ class Search:
         return sum(each.unit.cost for each in self.taken), len(self.taken)
 
 
-@dataclass(slots=True, eq=False)
-class Gain:
-    """More room on one node, by taking some units after those before."""
+def take_gains(search: Search, gains: Gains, short: int, roll: Roll, *, larger: bool) -> bool:
+    """Take the units of step after step until enough pods have room. A step goes whole or not at all.
 
-    cost: int
-    pods: int
-    units: tuple[Unit, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Sites:
-    """What could be gained where, for pods of one shape."""
-
-    #: (N,) pods that fit now.
-    room: Amounts
-    #: Column → gains in order.
-    gains: dict[int, list[Gain]]
-
-
-def sites(trial: Trial, pods: PodSet, mask: Mask, units: Sequence[Unit]) -> Sites:
-    """Room per node, and what taking units (in the order given) adds to it.
-
-    Host ports are one more resource: a node has 1, and each pod that stands in the way takes 1.
+    ``larger``: as in ``Roll.allowed``.
     """
-    request = trial.request(pods.takes)
-    rows = np.flatnonzero(request).tolist()
-    asked = [int(request[row]) for row in rows]
-    position = trial.layout.position
-    on_node: dict[int, list[_Going]] = {}
-    for unit in units:
-        for part in unit.parts:
-            ports = dict(part.ports) if pods.ports else {}
-            for seat in part.seats:
-                column = position.get(seat.node)
-                if column is not None and mask[column]:
-                    takes = trial.request(seat.takes)
-                    given = [int(takes[row]) for row in rows]
-                    if pods.ports:
-                        given.append(colliding(pods.ports, ports.pop(seat.node, ())))
-                    on_node.setdefault(column, []).append((unit, given, unit.cost // unit.pods))
-    room = trial.room(pods.takes, mask)
-    if pods.ports:
-        room = np.minimum(room, 1) * trial.unported(pods.ports)
-        asked.append(1)
-    free = trial.free
-    gains = {}
-    for column, there in sorted(on_node.items()):
-        left = [int(free[row, column]) for row in rows]
-        if pods.ports:
-            left.append(1 - trial.holders_of(pods.ports, column))
-        steps = _gains(left, asked, there)
-        if steps:
-            gains[column] = steps
-    return Sites(room, gains)
-
-
-#: A unit, what it gives back on a node, and what that costs.
-_Going = tuple[Unit, list[int], int]
-
-
-def _gains(left: list[int], asked: list[int], there: Sequence[_Going]) -> list[Gain]:
-    steps: list[Gain] = []
-    fit = max(0, min(have // want for have, want in zip(left, asked, strict=True))) if asked else 0
-    cost, since = 0, []
-    for unit, given, price in there:
-        short = [have < want * (fit + 1) for have, want in zip(left, asked, strict=True)]
-        if not any(more and lacks for more, lacks in zip(given, short, strict=True)):
+    place, stale, possible = 0, True, np.ones(len(gains), np.bool_)
+    while short > 0 and place < len(gains):
+        if not possible[place]:
+            place += int(possible[place:].argmax()) or len(gains)
             continue
-        left = [have + more for have, more in zip(left, given, strict=True)]
-        cost += price
-        since.append(unit)
-        now = max(0, min(have // want for have, want in zip(left, asked, strict=True)))
-        if now > fit:
-            steps.append(Gain(cost, now - fit, tuple(since)))
-            fit, cost, since = now, 0, []
-    return steps
-
-
-def domains(trial: Trial, pods: PodSet, count: int, found: Sites) -> Iterator[tuple[list[int], int]]:
-    """Columns of each domain that could hold all pods, and how many fit there now; the cheapest first by estimate.
-
-    Of a level that is required or preferred the cheapest few; without one, or if none of the preferred level will
-    do, everywhere.
-    """
-    everywhere = (sorted(found.gains), int(found.room.sum()))
-    known = trial.layout.chain(pods.required_topology or pods.preferred_topology)
-    if known is None or not (pods.required_topology or pods.preferred_topology):
-        yield everywhere
-        return
-    level = known[0][known[1]]
-    free = level.sums(found.room)
-    members: dict[int, list[int]] = {int(domain): [] for domain in np.flatnonzero(free >= count)}
-    for column in everywhere[0]:
-        if (domain := int(level.of[column])) >= 0:
-            members.setdefault(domain, []).append(column)
-    prices = []
-    for domain, columns in members.items():
-        price = _price(columns, found, count - int(free[domain]))
-        if price is not None:
-            prices.append((price, domain))
-    for _, domain in sorted(prices)[:_DOMAINS_TRIED]:
-        yield members[domain], int(free[domain])
-    if not pods.required_topology:
-        yield everywhere
-
-
-def cheapest_first(columns: Sequence[int], found: Sites) -> Iterable[Gain]:
-    """Gains of these nodes, the cheapest per pod first, each node's in their order."""
-    heap: list[tuple[int, int, int, int]] = []
-
-    def push(column: int, step: int) -> None:
-        gain = found.gains[column][step]
-        heap.append((gain.cost // gain.pods, -gain.pods, column, step))
-
-    for column in columns:
-        push(column, 0)
-    heapify(heap)
-    while heap:
-        _, _, column, step = heappop(heap)
-        yield found.gains[column][step]
-        if step + 1 < len(found.gains[column]):
-            gain = found.gains[column][step + 1]
-            heappush(heap, (gain.cost // gain.pods, -gain.pods, column, step + 1))
-
-
-def _price(columns: Sequence[int], found: Sites, short: int) -> int | None:
-    price = 0
-    for gain in cheapest_first(columns, found):
-        if short <= 0:
-            break
-        price += gain.cost
-        short -= gain.pods
-    return price if short <= 0 else None
-
-
-def take_gains(search: Search, gains: Iterable[Gain], short: int) -> bool:
-    """Take the units of gain after gain until enough pods have room. A gain goes whole or not at all."""
-    for gain in gains:
-        if short <= 0:
-            return True
         before = len(search.taken)
-        if all(search.has(unit) or search.take(unit) for unit in gain.units):
-            short -= gain.pods
+        units = [roll.units[unit] for unit in gains.units[gains.begins[place] : gains.ends[place]].tolist()]
+        if all(search.has(unit) or search.take(unit) for unit in units):
+            short -= int(gains.pods[place])
+            stale = True
+            if any(unit.queue == search.rights.workload.queue for unit in units):
+                possible[:] = True  # what others hold may be owned now
         else:
             for taken in reversed(search.taken[before:]):
                 search.put_back(taken)
+            if stale:  # whoever may not go any more is asked once, not one by one
+                possible, stale = _possible(search, gains, roll, larger=larger), False
+        place += 1
     return short <= 0
+
+
+def _possible(search: Search, gains: Gains, roll: Roll, *, larger: bool) -> Chosen:
+    """Steps that may be taken as things are; with units of the own queue in them also what these make possible."""
+    rights, goes = search.rights, search.goes(roll)
+    may = roll.allowed(rights, below=rights.below, larger=larger, at_once=True) | goes
+    own = ~gains.possible(~roll.of(rights.workload.queue))
+    if not own.any():
+        return gains.possible(may)
+    ever = roll.allowed(rights, below=rights.below, larger=larger) | goes
+    return gains.possible(may) | (own & gains.possible(ever))

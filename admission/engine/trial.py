@@ -261,14 +261,14 @@ class Trial:
         self.occupy(ports)
 
     def _move(self, seats: Iterable[Seat], sign: int) -> None:
-        columns = []
+        columns = set()
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
                 self.free[:, column] += sign * self.request(seat.takes)
-                columns.append(column)
+                columns.add(column)
         if columns:
-            self.changed(np.array(columns, np.intp))
+            self._changed.append(np.array(sorted(columns), np.intp))
 
     def take(
         self,
