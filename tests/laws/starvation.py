@@ -121,7 +121,7 @@ class Life:
     memo: Memo = field(default_factory=Memo)
     turns: int = 0
     numbers: int = 0
-    #: Nobody was let in by the last turn.
+    #: Nobody was let in by the last turn, or told that room is made for him.
     was_quiet: bool = False
     #: When admissions end.
     ends: dict[AdmissionId, int] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Life:
         pending = {**before.pending, **{each.key: each for each in arrived}}
         before = replace(before, now=now, ended=over, pending=pending)
         plan, self.memo = engine.decide(before, self.memo)
-        self.was_quiet = not plan.admits
+        self.was_quiet = not plan.admits and not plan.claims
         after = apply(before, plan, last=max(self.ends, default=1000))
         holders = {key: each for key, each in after.holders.items() if key not in after.pending}
         holders |= {admit.workload: pending[admit.workload] for admit in plan.admits}
@@ -202,8 +202,8 @@ class Life:
 def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:
     """Nobody declares how long he runs: the gang has a place when it has waited for ``clearAfter``.
 
-    Then the first turn in which nobody else is let in tells the victims to go: who is let in by the same turn is
-    not among them, and may be in the way. When they are gone the gang goes in with the next turn.
+    Then the first turn in which nobody else is let in, or has victims of his own, tells the victims to go: who is let
+    in by the same turn is not among them, and may be in the way. When they are gone the gang goes in with the next.
     """
     life = Life(crowd, declares=False)
     for _ in range(3):
