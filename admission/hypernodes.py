@@ -20,9 +20,7 @@ Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]
 def tree_of(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact]) -> Tree:
     """Key of each tier and the domain of each node in it, the outermost first."""
     by_name = {each.name: each for each in sorted(hypernodes, key=lambda each: each.name)}
-    contents: dict[str, frozenset[NodeName]] = {}
-    for name in by_name:
-        _contents(name, by_name, nodes, contents, frozenset())
+    contents = _contents(by_name, nodes)
     around: dict[NodeName, dict[int, str]] = {}
     for name, hypernode in by_name.items():
         for node in contents[name]:
@@ -46,23 +44,34 @@ def _domains(around: Mapping[NodeName, Mapping[int, str]], tiers: Sequence[int])
 
 
 def _contents(
-    name: str,
-    hypernodes: Mapping[str, HyperNodeFact],
-    nodes: Sequence[NodeFact],
-    known: dict[str, frozenset[NodeName]],
-    above: frozenset[str],
-) -> frozenset[NodeName]:
-    """Nodes inside a HyperNode, those of the ones it contains included. One that contains itself stops there."""
-    if name in known:
-        return known[name]
-    found: set[NodeName] = set()
-    for member in hypernodes[name].members:
-        if not member.hypernode:
-            found.update(node.name for node in nodes if _chosen(member, node))
-        elif member.exact is not None and member.exact in hypernodes.keys() - above - {name}:
-            found |= _contents(member.exact, hypernodes, nodes, known, above | {name})
-    known[name] = frozenset(found)
-    return known[name]
+    hypernodes: Mapping[str, HyperNodeFact], nodes: Sequence[NodeFact]
+) -> dict[str, frozenset[NodeName]]:
+    """Nodes inside each HyperNode, those of the ones it contains included.
+
+    Of those that contain one another each has all nodes of all, in whatever order they are looked at; and however
+    long a chain of them is, it is followed without recursion.
+    """
+    direct = {
+        name: frozenset(
+            node.name
+            for member in hypernode.members
+            if not member.hypernode
+            for node in nodes
+            if _chosen(member, node)
+        )
+        for name, hypernode in hypernodes.items()
+    }
+    inside: dict[str, frozenset[NodeName]] = {}
+    for name in hypernodes:
+        reached, open_ = {name}, [name]
+        while open_:
+            for member in hypernodes[open_.pop()].members:
+                inner = member.exact if member.hypernode else None
+                if inner is not None and inner in hypernodes and inner not in reached:
+                    reached.add(inner)
+                    open_.append(inner)
+        inside[name] = frozenset().union(*(direct[each] for each in reached))
+    return inside
 
 
 def _chosen(member: Member, node: NodeFact) -> bool:

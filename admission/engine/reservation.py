@@ -284,7 +284,7 @@ def _clearable(workload: Workload, admitted_at: int, head: Workload, tree: Queue
 
 
 def _size(workload: Workload) -> int:
-    return sum(size_of((pods.takes,)) * len(pods.wanted()) for pods in workload.pod_sets)
+    return sum(size_of([(pods.takes, 1)]) * len(pods.wanted()) for pods in workload.pod_sets)
 
 
 def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:

@@ -5,7 +5,7 @@ that ancestor must have room in its own share for what is asked; on the side of 
 must be above its share. So what was lent is got back, how ever far up the tree it was lent from.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -280,6 +280,6 @@ class Meeting:
     reclaimable: bool
 
 
-def asks_of(workload: Workload, ordinals: Mapping[str, Iterable[int]]) -> int:
+def asks_of(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
     """How much these pods of a workload are, in the measure of ``Unit.size``."""
-    return size_of(pods.takes for pods in workload.pod_sets for _ in ordinals.get(pods.name, ()))
+    return size_of((pods.takes, len(ordinals.get(pods.name, ()))) for pods in workload.pod_sets)

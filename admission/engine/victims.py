@@ -205,9 +205,9 @@ class Shapes:
         return Part(admission, seats, *known)
 
 
-def size_of(takes: Iterable[Resources]) -> int:
-    """How much these pods are together, devices counted 16 times as much as CPUs; at least 1."""
-    return max(1, sum(_size(each) for each in takes))
+def size_of(takes: Iterable[tuple[Resources, int]]) -> int:
+    """How much so many pods of these shapes are together, devices counted 16 times as much as CPUs; at least 1."""
+    return max(1, sum(_size(each) * pods for each, pods in takes))
 
 
 def _size(takes: Resources) -> int:

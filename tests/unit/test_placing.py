@@ -388,6 +388,23 @@ def test_a_hypernode_that_contains_nobody_harms_nobody(members: list[dict[str, A
     assert found == {"topology.volcano.sh/tier-1": ["s1"] + [None] * 5}
 
 
+def test_hypernodes_that_contain_one_another_have_the_same_nodes_in_whatever_order_they_are_named() -> None:
+    one = hypernode("a", 1, inner("c"), nodes_by(exactMatch={"name": "n0"}))
+    two = hypernode("b", 1, inner("a"), nodes_by(exactMatch={"name": "n1"}))
+    last = hypernode("c", 1, inner("b"))
+
+    assert domains(one, two, last) == {"topology.volcano.sh/tier-1": ["a", "a"] + [None] * 4}
+    assert domains(last, two, one) == domains(one, two, last)
+
+
+def test_a_long_chain_of_hypernodes_is_followed_to_its_end() -> None:
+    chain = [hypernode(f"h{i:04}", 1, inner(f"h{i + 1:04}")) for i in range(1500)]
+
+    found = domains(*chain, hypernode("h1500", 1, nodes_by(exactMatch={"name": "n0"})))
+
+    assert found == {"topology.volcano.sh/tier-1": ["h0000"] + [None] * 5}
+
+
 def test_one_that_cannot_be_read_is_none() -> None:
     assert hypernode_fact(b'{"metadata":{"name":"x"},"spec":{"tier":"one"}}') is None
     assert Member().labels is None

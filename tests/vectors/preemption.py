@@ -105,7 +105,7 @@ def chosen(case: Case) -> list[str]:
                 workload=incoming,
                 usage=usage,
                 asked=contested,
-                size=size_of([Resources(case["incoming"]["requests"])]),
+                size=size_of([(Resources(case["incoming"]["requests"]), 1)]),
                 below=below,
                 by_share=by_share,
             )
@@ -122,7 +122,9 @@ def chosen(case: Case) -> list[str]:
 
 def _part(admission: Admission) -> Part:
     seats = admission.seats
-    return Part(admission, seats, accounts(seats_by_flavor(seats)), size_of(each.takes for each in seats))
+    return Part(
+        admission, seats, accounts(seats_by_flavor(seats)), size_of((each.takes, 1) for each in seats)
+    )
 
 
 def _ways(case: Case) -> list[ByShare | None]:
