@@ -121,14 +121,8 @@ def required_topology_kept(snapshot: Snapshot) -> None:
             key = pods.required_topology
             if key is None or all(seat.pod_set != pods.name for seat in admit.seats):
                 continue
-            levels = LEVELS[: LEVELS.index(key) + 1]
-            domains = {
-                tuple(_label(snapshot, seat.node, level) for level in levels)
-                for seat in held[admit.workload]
-                if seat.pod_set == pods.name
-            }
-            assert len(domains) == 1
-            assert None not in next(iter(domains))
+            nodes = [seat.node for seat in held[admit.workload] if seat.pod_set == pods.name]
+            assert _in_one_domain(snapshot, nodes, key)
 
 
 def parts_kept(snapshot: Snapshot) -> None:
@@ -176,7 +170,8 @@ def ports_alone(snapshot: Snapshot) -> None:
 
 
 def _in_one_domain(snapshot: Snapshot, nodes: list[NodeName], key: str) -> bool:
-    levels = LEVELS[: LEVELS.index(key) + 1]
+    # A node is a domain of its own, even one that no rack is known of.
+    levels = [HOST] if key == HOST else LEVELS[: LEVELS.index(key) + 1]
     there = [node for node in nodes if node in snapshot.nodes.layout.position]
     domains = {tuple(_label(snapshot, node, level) for level in levels) for node in there}
     return len(domains) == 1 and None not in next(iter(domains))
