@@ -258,7 +258,11 @@ class HyperNodeFact:
     name: str
     tier: int
     tier_name: str = ""
+    #: Those that can be used.
     members: tuple[Member, ...] = ()
+    uid: str = ""
+    #: What is wrong with the others.
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,13 @@ the domain of a node is the widest HyperNode around it that is not above that ti
 the way from a node to the top costs nothing. Of several of one tier around a node the first by name counts.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from admission.engine.topology import tier_key
 from admission.facts import HyperNodeFact, Member, NodeFact, holds
-from queues.spec.hypernode_rules import InvalidPattern, compiled
-from queues.workload import NodeName
+from queues.spec.patterns import Patterns
+from queues.workload import NodeName, Requirement
 
 Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]
 
@@ -51,16 +50,7 @@ def _contents(
     Of those that contain one another each has all nodes of all, in whatever order they are looked at; and however
     long a chain of them is, it is followed without recursion.
     """
-    direct = {
-        name: frozenset(
-            node.name
-            for member in hypernode.members
-            if not member.hypernode
-            for node in nodes
-            if _chosen(member, node)
-        )
-        for name, hypernode in hypernodes.items()
-    }
+    direct = _chosen(hypernodes, nodes)
     inside: dict[str, frozenset[NodeName]] = {}
     for name in hypernodes:
         reached, open_ = {name}, [name]
@@ -74,18 +64,53 @@ def _contents(
     return inside
 
 
-def _chosen(member: Member, node: NodeFact) -> bool:
-    if member.exact is not None:
-        return node.name == member.exact
-    if member.regex is not None:
-        pattern = _pattern(member.regex)
-        return pattern is not None and pattern.search(node.name) is not None
-    return member.labels is not None and all(holds(each, node.labels) for each in member.labels)
+def _chosen(
+    hypernodes: Mapping[str, HyperNodeFact], nodes: Sequence[NodeFact]
+) -> dict[str, frozenset[NodeName]]:
+    """Nodes that each HyperNode contains by members of its own."""
+    members = {
+        name: [member for member in hypernode.members if not member.hypernode]
+        for name, hypernode in hypernodes.items()
+    }
+    names = {node.name for node in nodes}
+    texts = {member.regex for each in members.values() for member in each if member.regex is not None}
+    by_pattern = _patterns(frozenset(texts)).found_in(node.name for node in nodes)
+    by_label = _Labelled(nodes)
+
+    def of(member: Member) -> Iterable[NodeName]:
+        if member.exact is not None:
+            return {NodeName(member.exact)} & names
+        if member.regex is not None:
+            return map(NodeName, by_pattern.get(member.regex, ()))
+        return by_label.that_meet(member.labels) if member.labels is not None else ()
+
+    return {name: frozenset(node for member in each for node in of(member)) for name, each in members.items()}
 
 
-@lru_cache(maxsize=4096)
-def _pattern(text: str) -> re.Pattern[str] | None:
-    try:
-        return compiled(text)
-    except InvalidPattern:
-        return None
+class _Labelled:
+    """Nodes by their labels, so that a rack of many is not looked for among all nodes."""
+
+    def __init__(self, nodes: Sequence[NodeFact]) -> None:
+        self._nodes = nodes
+        self._by_value: dict[str, dict[str, list[NodeFact]]] = {}
+
+    def that_meet(self, requirements: Sequence[Requirement]) -> Iterable[NodeName]:
+        narrow = next((each for each in requirements if each.operator == "In"), None)
+        candidates: Iterable[NodeFact] = self._nodes
+        if narrow is not None:
+            by_value = self._of(narrow.key)
+            candidates = (node for value in set(narrow.values) for node in by_value.get(value, ()))
+        return (node.name for node in candidates if all(holds(each, node.labels) for each in requirements))
+
+    def _of(self, key: str) -> Mapping[str, Sequence[NodeFact]]:
+        if key not in self._by_value:
+            found = self._by_value[key] = {}
+            for node in self._nodes:
+                if key in node.labels:
+                    found.setdefault(node.labels[key], []).append(node)
+        return self._by_value[key]
+
+
+@lru_cache(maxsize=2)
+def _patterns(texts: frozenset[str]) -> Patterns:
+    return Patterns(texts)

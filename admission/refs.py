@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from queues.spec.names import BATCH, BATCH_VOLCANO, CORE, SCHEDULING_VOLCANO
+from queues.spec.names import BATCH, BATCH_VOLCANO, CORE, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +57,8 @@ def bare_pod(namespace: str, name: str, uid: str) -> ObjectRef:
 def queue_object(name: str, uid: str) -> ObjectRef:
     """A Queue."""
     return ObjectRef(api_version=SCHEDULING_VOLCANO, kind="Queue", plural="queues", name=name, uid=uid)
+
+
+def hypernode(name: str, uid: str) -> ObjectRef:
+    """A HyperNode."""
+    return ObjectRef(api_version=TOPOLOGY_VOLCANO, kind="HyperNode", plural="hypernodes", name=name, uid=uid)

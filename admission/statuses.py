@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from admission.careers import Careers
+from admission.complaints import Complaints
 from admission.compose import is_live
 from admission.cycle import TurnReport
 from admission.engine.plan import Reason
@@ -62,6 +63,7 @@ class Statuses:
         self._events = Events(client, guard, self._status.counts, instance=instance, busy=busy)
         self._careers = careers
         self._problems = problems
+        self._complaints = Complaints()
         self._busy = busy
         self._world: World | None = None
         self._touched: set[WorkloadKey] = set()
@@ -80,6 +82,7 @@ class Statuses:
         """These workloads may have to say something else from now on; returns at once."""
         self._world = world
         self._tell(world, report)
+        self._tell_of_hypernodes(world)
         if touched or report.applied is not None:
             self._touched.update(touched)
             self._queues_stale = True
@@ -185,6 +188,14 @@ class Statuses:
                     action="Evict",
                     warning=True,
                 )
+
+    def _tell_of_hypernodes(self, world: World) -> None:
+        for note in self._complaints.new(world.stock.hypernodes.values()):
+            _log.warning(
+                "a HyperNode cannot be used as it is", extra={"object": note.ref.name, "why": note.message}
+            )
+            self._events.forget([note.ref.uid])
+            self._events.tell(note)
 
     def _tell_who_waits(self, world: World, touched: Collection[WorkloadKey]) -> None:
         for key in touched:

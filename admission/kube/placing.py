@@ -17,6 +17,7 @@ from queues.errors import InvalidDocument
 from queues.spec import names
 from queues.spec.hypernode import HyperNode
 from queues.spec.hypernode import Member as MemberSpec
+from queues.spec.hypernode_rules import member_violations
 from queues.spec.pod import host_ports_of, partitions_of, preferences_of
 from queues.spec.shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.workload import Partition, PodSet, Requirement
@@ -242,17 +243,27 @@ _SELECTOR: Final = msgspec.json.Decoder(_Selector)
 
 
 def hypernode_fact(raw: bytes) -> HyperNodeFact | None:
-    """A HyperNode; None when it cannot be read. A member that cannot be read contains nobody."""
+    """A HyperNode; None when it cannot be read. A member that cannot be used contains nobody, and why is told."""
     try:
         hypernode = HyperNode.read(msgspec.json.decode(raw))
     except InvalidDocument:
         return None
-    spec = hypernode.spec
+    members: list[Member] = []
+    problems: list[str] = []
+    for index, member in enumerate(hypernode.spec.members):
+        wrong = [violation.message for violation in member_violations(hypernode, index)]
+        try:
+            members += [_member(member)] if not wrong else []
+        except msgspec.DecodeError as error:
+            wrong = [f"spec.members[{index}].selector.labelMatch: {error}"]
+        problems += wrong
     return HyperNodeFact(
         name=hypernode.metadata.name,
-        tier=spec.tier,
-        tier_name=spec.tier_name,
-        members=tuple(_member(member) for member in spec.members),
+        tier=hypernode.spec.tier,
+        tier_name=hypernode.spec.tier_name,
+        members=tuple(members),
+        uid=hypernode.metadata.uid,
+        problems=tuple(problems),
     )
 
 
@@ -260,10 +271,7 @@ def _member(member: MemberSpec) -> Member:
     selector = member.selector
     labels: tuple[Requirement, ...] | None = None
     if selector.label_match is not None:
-        try:
-            labels = requirements_of(_SELECTOR.decode(msgspec.json.encode(selector.label_match)))
-        except msgspec.DecodeError:
-            labels = None
+        labels = requirements_of(_SELECTOR.decode(msgspec.json.encode(selector.label_match)))
     return Member(
         hypernode=member.type == "HyperNode",
         exact=selector.exact_match.name if selector.exact_match is not None else None,

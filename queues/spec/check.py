@@ -13,8 +13,11 @@ from pydantic import ValidationError
 
 from queues.queue import Queue as DomainQueue
 from queues.spec import names
+from queues.spec.cycles import cycles
 from queues.spec.defaults import namespace_queue
 from queues.spec.document import Document, documents_of
+from queues.spec.hypernode import HyperNode
+from queues.spec.hypernode_rules import inner_hypernodes
 from queues.spec.model import shown
 from queues.spec.queue import Queue
 from queues.spec.topology import Topology
@@ -122,6 +125,7 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
         findings += _of_subject(subject, known, seen)
+    findings += _circles(subjects)
     return sorted(findings, key=lambda one: (order[one.file], one.document, one.line))
 
 
@@ -243,6 +247,25 @@ def _of_subject(subject: _Subject, together: _Together, seen: set[tuple[str, ...
         yield subject.finding(
             "warning", path, "a field that does nothing yet", "nothing: it is accepted and kept"
         )
+
+
+def _circles(subjects: Iterable[_Subject]) -> Iterator[Finding]:
+    """HyperNodes that are inside themselves by way of others."""
+    members: dict[str, dict[str, int]] = {}
+    by_name: dict[str, _Subject] = {}
+    for subject in subjects:
+        if kind_of(subject.value) is HyperNode:
+            try:
+                hypernode = HyperNode.model_validate(subject.value, by_alias=True, by_name=False)
+            except ValidationError:
+                continue  # said where the document itself is checked
+            by_name[hypernode.metadata.name] = subject
+            members[hypernode.metadata.name] = inner_hypernodes(hypernode)
+    for way in cycles(members):
+        if len(way) > 2:  # of one that names itself its own rules tell
+            path = f"spec.members[{members[way[0]][way[1]]}].selector.exactMatch.name"
+            found = f"a HyperNode inside itself: {' → '.join(way)}"
+            yield by_name[way[0]].finding("error", path, found, "HyperNodes that form a tree")
 
 
 def _identity(document: Mapping[str, Any]) -> tuple[str, ...]:

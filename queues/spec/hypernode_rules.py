@@ -1,15 +1,16 @@
-"""Rules for HyperNodes: those of Volcano's validation, and patterns that Muster cannot read."""
+"""Rules for HyperNodes: those of Volcano's validation."""
 
-import re
-import warnings
 from collections.abc import Iterator
 
-from queues.errors import MusterError
 from queues.spec.hypernode import HyperNode, Member, MemberSelector
 from queues.spec.model import shown
+from queues.spec.patterns import InvalidPattern, check_pattern
 from queues.spec.violations import SUBDOMAIN, Violation, selector_violations
 
 _WAYS = "exactly one of exactMatch, regexMatch and labelMatch"
+_PATTERN = (
+    "a regular expression of Go's (RE2): it knows no look-around, back-references or possessive repetition"
+)
 
 
 def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
@@ -17,11 +18,25 @@ def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
     members = hypernode.spec.members
     if not members:
         yield Violation("spec.members", "nothing", "members; without any it contains no node", tolerable=True)
-    for index, member in enumerate(members):
-        path = f"spec.members[{index}].selector"
-        yield from _selector(member.selector, path)
-        if member.type == "HyperNode":
-            yield from _inner(member, hypernode.metadata.name, path)
+    for index in range(len(members)):
+        yield from member_violations(hypernode, index)
+
+
+def member_violations(hypernode: HyperNode, index: int) -> Iterator[Violation]:
+    """What is wrong with one member, which then contains nobody."""
+    member, path = hypernode.spec.members[index], f"spec.members[{index}].selector"
+    yield from _selector(member.selector, path)
+    if member.type == "HyperNode":
+        yield from _inner(member, hypernode.metadata.name, path)
+
+
+def inner_hypernodes(hypernode: HyperNode) -> dict[str, int]:
+    """Names of the HyperNodes that it contains, with the places of the members that say so."""
+    return {
+        member.selector.exact_match.name: index
+        for index, member in enumerate(hypernode.spec.members)
+        if member.type == "HyperNode" and member.selector.exact_match is not None
+    }
 
 
 def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
@@ -41,9 +56,9 @@ def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
         found = shown(exact.name) if exact.name else "nothing"
         yield Violation(f"{path}.exactMatch.name", found, "the name of an object")
     if regex is not None:
-        problem = "nothing" if not regex.pattern else _unreadable(regex.pattern)
+        problem = _unusable(regex.pattern)
         if problem:
-            yield Violation(f"{path}.regexMatch.pattern", problem, "a regular expression")
+            yield Violation(f"{path}.regexMatch.pattern", problem, _PATTERN)
     if selector.label_match is not None:
         yield from selector_violations(selector.label_match, f"{path}.labelMatch")
 
@@ -55,27 +70,10 @@ def _inner(member: Member, own: str, path: str) -> Iterator[Violation]:
         yield Violation(f"{path}.exactMatch.name", shown(own), "another HyperNode than this one itself")
 
 
-def _unreadable(pattern: str) -> str:
-    """Why a pattern cannot be read; "" if it can."""
+def _unusable(pattern: str) -> str:
+    """Why a pattern cannot be used; "" if it can."""
     try:
-        compiled(pattern)
+        check_pattern(pattern)
     except InvalidPattern as error:
-        return f"{shown(pattern)} ({error.facts['reason']})"
+        return f"{shown(pattern)} ({error.facts['reason']})" if pattern else "nothing"
     return ""
-
-
-class InvalidPattern(MusterError):
-    """A pattern cannot be read: {reason}"""
-
-
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A regexMatch as Muster reads it. Raises InvalidPattern.
-
-    What Go and Python read differently (``[[:alpha:]]``), Python warns of: better nothing than other nodes.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise InvalidPattern(reason=str(error)) from error

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.yard import Document, Yard, batch_job, grouped, pod_group, volcano_job
+from tests.e2e.yard import Document, Yard, batch_job, grouped, path, pod_group, volcano_job
 
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 
@@ -115,3 +115,26 @@ def test_pods_with_the_same_host_port_are_on_different_nodes(yard: Yard) -> None
     another["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = container["ports"]
     yard.add(another)
     yard.wait_reason("another", "NoFit")
+
+
+def test_hypernodes_inside_one_another_say_so_and_stop_nobody(yard: Yard, switches: list[str]) -> None:
+    """Each for itself is fine, so the webhook admits them."""
+    pair = [f"{yard.name}-a", f"{yard.name}-b"]
+    for name, other in (pair, pair[::-1]):
+        member = {"type": "HyperNode", "selector": {"exactMatch": {"name": other}}}
+        yard.api.create(HYPERNODES, document(name, {"tier": 2, "members": [member]}))
+    try:
+
+        def notes() -> list[str]:
+            found = yard.api.get(path("Event", "default"))["items"]
+            return [each["note"] for each in found if each["regarding"]["name"] in pair]
+
+        yard.wait(lambda: bool(notes()), "an event of a HyperNode to tell it")
+        (told,) = notes()
+        assert f"inside itself, {pair[0]} → {pair[1]} → {pair[0]}" in told
+
+        yard.add(volcano_job(yard, "fine", 2, 8, networkTopology={"mode": "hard", "highestTierAllowed": 1}))
+        yard.wait_running("fine-", 2)
+    finally:
+        for name in pair:
+            yard.api.delete(f"{HYPERNODES}/{name}")

@@ -148,7 +148,7 @@ async def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(running: 
     with pytest.raises(Refused) as refused:
         await running.user.create(HYPERNODES.path(), hypernode("s0", "node-("))
     assert "regexMatch.pattern" in str(refused.value)
-    await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[0-9]+"))
+    await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[[:digit:]]+"))
 
 
 async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running) -> None:

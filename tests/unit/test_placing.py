@@ -336,13 +336,33 @@ def domains(*hypernodes: HyperNodeFact) -> dict[str, list[str | None]]:
     return {key: [at.get(node.name) for node in NODES] for key, at in tree_of(hypernodes, NODES)}
 
 
-@pytest.mark.parametrize("pattern", ["n(", "n{99999999999}", "[[:alpha:]]"])
-def test_a_pattern_that_cannot_be_read_contains_nobody(pattern: str) -> None:
-    found = domains(
-        hypernode("s0", 1, nodes_by(regexMatch={"pattern": pattern}), nodes_by(exactMatch={"name": "n0"}))
-    )
+@pytest.mark.parametrize("pattern", ["n(", "n{99999999999}", "n(?=[1-5])", r"(n)\1?", "", r"\C"])
+def test_a_pattern_that_cannot_be_used_contains_nobody_and_says_why(pattern: str) -> None:
+    fact = hypernode("s0", 1, nodes_by(regexMatch={"pattern": pattern}), nodes_by(exactMatch={"name": "n0"}))
 
-    assert list(found.values()) == [["s0", None, None, None, None, None]]
+    assert list(domains(fact).values()) == [["s0", None, None, None, None, None]]
+    (problem,) = fact.problems
+    assert problem.startswith("spec.members[0].selector.regexMatch.pattern: found ")
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]][135]", r"\pL[135]\z", "(?P<odd>[135])", r"(?i)\QN\E[135]$"])
+def test_a_pattern_is_read_as_go_reads_it(pattern: str) -> None:
+    found = domains(hypernode("s0", 1, nodes_by(regexMatch={"pattern": pattern})))
+
+    assert list(found.values()) == [[None, "s0", None, "s0", None, "s0"]]
+
+
+def test_labels_choose_by_every_requirement() -> None:
+    def chosen(*expressions: dict[str, Any], **labels: str) -> list[str | None]:
+        selector = {"matchLabels": labels, "matchExpressions": list(expressions)}
+        return next(iter(domains(hypernode("s0", 1, nodes_by(labelMatch=selector))).values()))
+
+    first, second = {"key": "row", "operator": "In", "values": ["0"]}, {"key": "row", "operator": "Exists"}
+    assert chosen(first, second) == ["s0"] * 4 + [None] * 2
+    assert chosen({**first, "values": ["1", "0", "1"]}) == ["s0"] * 6
+    assert chosen(first, row="1") == [None] * 6
+    assert chosen({**first, "operator": "NotIn"}) == [None] * 4 + ["s0"] * 2
+    assert chosen(second) == chosen() == ["s0"] * 6
 
 
 def test_hypernodes_contain_nodes_by_name_pattern_and_labels_and_one_another() -> None:

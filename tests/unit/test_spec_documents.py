@@ -152,6 +152,25 @@ def test_circular_parents_are_found_across_files():
     assert [(one.file, one.path) for one in found] == [("a.yaml", "spec.parent"), ("b.yaml", "spec.parent")]
 
 
+def hypernode(name, *inner):
+    members = [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in inner]
+    head = f"apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {name}}}\n"
+    return f"{head}spec:\n  tier: 1\n  members: {json.dumps(members)}\n"
+
+
+def test_hypernodes_inside_one_another_are_an_error_wherever_they_are_written():
+    files = [
+        ("a.yaml", hypernode("top", "a") + "---\n" + hypernode("a", "leaf", "b")),
+        ("b.yaml", hypernode("c", "a") + "---\n" + hypernode("b", "c")),
+    ]
+
+    assert [str(one) for one in check_documents(files)] == [
+        "a.yaml:13: document 2: error: HyperNode a spec.members[1].selector.exactMatch.name: "
+        "found a HyperNode inside itself: a → b → c → a, expected HyperNodes that form a tree"
+    ]
+    assert check_documents(files[:1]) == []
+
+
 def test_the_namespaces_queue_stands_in_for_default():
     namespace = (
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: n, annotations: {muster.dev/queue-name: inner}}\n"

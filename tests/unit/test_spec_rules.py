@@ -353,9 +353,12 @@ def test_a_queue_that_cannot_work_is_refused(spec):
         ({"type": "Node", "selector": {"exactMatch": {"name": ""}}}, "exactMatch.name: found nothing"),
         ({"type": "Node", "selector": {"exactMatch": {"name": "No De"}}}, "expected the name of an object"),
         ({"type": "Node", "selector": {"regexMatch": {"pattern": ""}}}, "pattern: found nothing"),
-        ({"type": "Node", "selector": {"regexMatch": {"pattern": "n{99999999999}"}}}, "a regular expression"),
-        ({"type": "Node", "selector": {"regexMatch": {"pattern": "[[:alpha:]]"}}}, "a regular expression"),
+        (
+            {"type": "Node", "selector": {"regexMatch": {"pattern": "n{99999999999}"}}},
+            "found 'n{99999999999}' (invalid repetition size: {99999999999), expected a regular expression",
+        ),
         ({"type": "Node", "selector": {"regexMatch": {"pattern": "n("}}}, "expected a regular expression"),
+        ({"type": "Node", "selector": {"regexMatch": {"pattern": "n(?!0)"}}}, "it knows no look-around"),
         (
             {
                 "type": "Node",
@@ -377,6 +380,12 @@ def test_a_queue_that_cannot_work_is_refused(spec):
 def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(member, message):
     found = messages(changed(HYPERNODE, ("spec", "members", [member])))
     assert [one for one in found if message in one], found
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]", r"^\pL+\d\z", r"\Qn.1\E", "(?U)n.*", "(?P<rack>r[0-9]+)"])
+def test_a_pattern_that_go_reads_is_accepted(pattern):
+    member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+    assert messages(changed(HYPERNODE, ("spec", "members", [member]))) == []
 
 
 def test_an_empty_hypernode_is_only_worth_a_warning():
