@@ -12,42 +12,27 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.abc import InspectLoader
 from types import ModuleType
+from typing import Final
 
-from queues import (
-    account,
-    claim,
-    decay,
-    fairshare,
-    numbers,
-    ordering,
-    past_use,
-    precedence,
-    queue,
-    quota,
-    resources,
-    rows,
-    usage,
-    weights,
-    workload,
-)
 from queues.queue import DEFAULT_POLICY, Queue
 
-_DOMAIN = (
-    account,
-    claim,
-    decay,
-    fairshare,
-    numbers,
-    ordering,
-    past_use,
-    precedence,
-    queue,
-    quota,
-    resources,
-    rows,
-    usage,
-    weights,
-    workload,
+#: Modules of queues that have a say in a decision.
+_DOMAIN: Final = (
+    "account",
+    "claim",
+    "decay",
+    "fairshare",
+    "numbers",
+    "ordering",
+    "past_use",
+    "precedence",
+    "queue",
+    "quota",
+    "resources",
+    "rows",
+    "usage",
+    "weights",
+    "workload",
 )
 _DIGITS = 12
 
@@ -81,4 +66,4 @@ def _engine() -> str:
 def _modules() -> list[ModuleType]:
     engine = importlib.import_module("admission.engine")
     names = sorted(each.name for each in pkgutil.iter_modules(engine.__path__, "admission.engine."))
-    return [*(importlib.import_module(name) for name in names), *_DOMAIN]
+    return [importlib.import_module(name) for name in [*names, *(f"queues.{each}" for each in _DOMAIN)]]
