@@ -1,8 +1,7 @@
 """Planted bugs: each breaks one thing in the engine, and the law it names has to notice."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from admission.engine import (
@@ -21,21 +20,9 @@ from admission.engine import (
 from admission.engine.plan import Admit
 from queues import ordering, quota, usage
 from tests.laws import laws
-
-Law = Callable[..., None]
+from tests.laws.planted import Bug
 
 _chance = random.Random(7)
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """Replace one attribute; the law must fail."""
-
-    bug: str
-    owner: Any
-    attribute: str
-    wrong: Any
-    law: Law
 
 
 def _ignore_required(ask: Any) -> Any:
@@ -97,52 +84,52 @@ _place, _together = at_once.place, gangs._together
 _need, _admit = gangs.need, gangs.admit
 
 MUTATIONS = (
-    Mutation("quota is never refused", usage.Usage, "refusal", lambda *_: None, laws.no_queue_above_a_limit),
-    Mutation("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
-             if self.tree.capability(queue, account) is None
-             or self.counted(queue, account) + units <= self.tree.capability(queue, account)
-             else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
-             laws.no_queue_above_a_limit),
-    Mutation("quota is not taken", trial.Trial, "take", _take_quota_for_free, laws.no_queue_above_a_limit),
-    Mutation("node space is not taken", trial.Trial, "take", _take_nodes_for_free, laws.no_node_above_what_it_has),
-    Mutation("free is what nodes have", trial.Trial, "open", classmethod(
+    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, laws.no_queue_above_a_limit),
+    Bug("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
+        if self.tree.capability(queue, account) is None
+        or self.counted(queue, account) + units <= self.tree.capability(queue, account)
+        else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
+        laws.no_queue_above_a_limit),
+    Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, laws.no_queue_above_a_limit),
+    Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, laws.no_node_above_what_it_has),
+    Bug("free is what nodes have", trial.Trial, "open", classmethod(
         lambda cls, table, books: cls(table, table.allocatable.copy(), books,
-                                      _rows={name: row for row, name in enumerate(table.resources)})),
-             laws.no_node_above_what_it_has),
-    Mutation("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
-    Mutation("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
-    Mutation("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
-    Mutation("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
-             laws.in_the_plan_or_one_reason),
-    Mutation("required topology is a wish", at_once, "place", _ignore_required, laws.required_topology_kept),
-    Mutation("seated pods do not bind the others", seating, "_with_parts",
-             lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
-             laws.required_topology_kept),
-    Mutation("parts are anywhere", seating, "_seated",
-             lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
-    Mutation("parts are not whole", gangs, "_whole_parts",
-             lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
-    Mutation("the level around all is forgotten", gangs, "_within",
-             lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
-             laws.sets_together),
-    Mutation("ports are shared", wanted.Where, "room",
-             lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), laws.ports_alone),
-    Mutation("selectors and taints are ignored", topology.Layout, "allowed",
-             lambda self, nodes: self.usable, laws.only_allowed_nodes),
-    Mutation("dead nodes take pods", topology.Layout, "allowed",
-             lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
-    Mutation("paused queues go on", quota.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
-    Mutation("broken queues go on", quota.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
-    Mutation("backoff is ignored", waiting, "obstacle",
-             lambda workload, now: _obstacle(workload, now + 3600), laws.stopped_queues_admit_nothing),
-    Mutation("ties go by chance", waiting, "rank", _rank_by_chance, laws.independent_of_order),
-    Mutation("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
-             laws.refusals_leave_no_trace),
-    Mutation("an ended seat is freed again and again", settlement, "frees",
-             lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
-                                      for number in snapshot.admissions), laws.reaches_a_fixed_point),
-    Mutation("the memo answers for another world", memo.Memo, "answer", _stale_answer, laws.memo_decides_nothing),
-    Mutation("the memo keeps old books", memo.Desk, "_post", _old_books, laws.memo_decides_nothing),
+                                 _rows={name: row for row, name in enumerate(table.resources)})),
+        laws.no_node_above_what_it_has),
+    Bug("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
+    Bug("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
+    Bug("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
+    Bug("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
+        laws.in_the_plan_or_one_reason),
+    Bug("required topology is a wish", at_once, "place", _ignore_required, laws.required_topology_kept),
+    Bug("seated pods do not bind the others", seating, "_with_parts",
+        lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
+        laws.required_topology_kept),
+    Bug("parts are anywhere", seating, "_seated",
+        lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
+    Bug("parts are not whole", gangs, "_whole_parts",
+        lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
+    Bug("the level around all is forgotten", gangs, "_within",
+        lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
+        laws.sets_together),
+    Bug("ports are shared", wanted.Where, "room",
+        lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), laws.ports_alone),
+    Bug("selectors and taints are ignored", topology.Layout, "allowed",
+        lambda self, nodes: self.usable, laws.only_allowed_nodes),
+    Bug("dead nodes take pods", topology.Layout, "allowed",
+        lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
+    Bug("paused queues go on", quota.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
+    Bug("broken queues go on", quota.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
+    Bug("backoff is ignored", waiting, "obstacle",
+        lambda workload, now: _obstacle(workload, now + 3600), laws.stopped_queues_admit_nothing),
+    Bug("ties go by chance", waiting, "rank", _rank_by_chance, laws.independent_of_order),
+    Bug("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
+        laws.refusals_leave_no_trace),
+    Bug("an ended seat is freed again and again", settlement, "frees",
+        lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+                                 for number in snapshot.admissions), laws.reaches_a_fixed_point),
+    Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, laws.memo_decides_nothing),
+    Bug("the memo keeps old books", memo.Desk, "_post", _old_books, laws.memo_decides_nothing),
 )  # fmt: skip
 
 _with_parts = seating._with_parts

@@ -1,6 +1,5 @@
 """The laws of sharing can fail: each planted bug breaks the law it is planted for."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from admission.engine import rights, trial, waiting
 from queues import fairshare, ordering, quota, usage
 from queues.queue import ROOT
 from tests.laws import test_fairness_laws as laws
-from tests.laws.planted import is_broken
+from tests.laws.planted import Bug, is_broken
 
 _room = trial.Trial._room
 _first_hit = usage.Usage._first_hit
@@ -48,37 +47,28 @@ def _newest_first(tree: Any, candidate: Any) -> Any:
     return ordering.Rank(candidate.joins, 0, 0, -candidate.workload.arrival, candidate.workload.key)
 
 
-BUGS: list[tuple[str, Any, str, Any, Callable[..., None]]] = [
-    ("nothing is got back", rights.Rights, "entitled", lambda self, meeting: False,
-     laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
-    ("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
-     laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
-    ("who has more than it deserves goes first", ordering, "below_deserved",
-     lambda *given: not fairshare.below_deserved(*given), laws.test_below_share_before_above_share),
-    ("the newest goes first", waiting, "rank", _newest_first,
-     laws.test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need),
-    ("who asks for most goes first", ordering.Line, "_key_of", _largest_first,
-     laws.test_no_queue_gains_by_asking_for_more_than_it_needs),
-    ("only the emptiest node is looked at", trial.Trial, "_room", _emptiest_only,
-     laws.test_more_capacity_never_stops_everybody),
-    ("limits are kept like guarantees", quota, "guaranteed", _limits_are_kept,
-     laws.test_more_quota_never_hurts_everybody),
-]  # fmt: skip
+BUGS = (
+    Bug("nothing is got back", rights.Rights, "entitled", lambda self, meeting: False,
+        laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
+    Bug("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
+        laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
+    Bug("who has more than it deserves goes first", ordering, "below_deserved",
+        lambda *given: not fairshare.below_deserved(*given), laws.test_below_share_before_above_share),
+    Bug("the newest goes first", waiting, "rank", _newest_first,
+        laws.test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need),
+    Bug("who asks for most goes first", ordering.Line, "_key_of", _largest_first,
+        laws.test_no_queue_gains_by_asking_for_more_than_it_needs),
+    Bug("only the emptiest node is looked at", trial.Trial, "_room", _emptiest_only,
+        laws.test_more_capacity_never_stops_everybody),
+    Bug("limits are kept like guarantees", quota, "guaranteed", _limits_are_kept,
+        laws.test_more_quota_never_hurts_everybody),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("bug", "owner", "attribute", "wrong", "law"), BUGS, ids=[f"{bug[0]}: {bug[4].__name__}" for bug in BUGS]
-)
-def test_a_planted_bug_breaks_its_law(
-    bug: str,
-    owner: Any,
-    attribute: str,
-    wrong: Any,
-    law: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(owner, attribute, wrong)
-    is_broken(law)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug}: {bug.law.__name__}")
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken(bug.law)
 
 
 def test_a_planted_bug_makes_small_pools_uneven(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,15 @@
 """Past use: who used less comes first, it fades by half, and nobody else is touched. And each law can fail."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
-from hypothesis.errors import NoSuchExample
+from hypothesis import HealthCheck, given, settings
 
 from queues import ordering
 from queues.decay import Decay
 from tests.laws import past
 from tests.laws.past import QUEUES, World, worlds
-
-Law = Callable[[World], None]
+from tests.laws.planted import Bug, is_broken_in
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -68,46 +65,25 @@ def _users_before_priority(tree: Any, users: Any, alike: Any) -> Any:
 
 
 BUGS = (
-    ("past use of queues is forgotten", Decay, "of_queue", lambda *_: None, past.the_queue_that_used_less_comes_first),
-    ("past use of users is forgotten", Decay, "of_user", lambda *_: None, past.the_user_who_used_less_comes_first),
-    ("users come before priority", ordering, "among_users", _users_before_priority,
-     past.the_user_who_used_less_comes_first),
-    ("past use never fades", Decay, "_faded", _never_fades, past.a_half_life_ago_counts_half),
-    ("the past is weighed by the block", Decay, "_move", lambda self, queue, before, after:
-     self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
-                                              for account, blocks in after.items()}),
-     past.a_half_life_ago_counts_half),
-    ("old places are kept", Decay, "see", _unnoticed, past.memo_and_order_of_the_past_decide_nothing),
-    ("past use counts everywhere", Decay, "half_life", lambda self, queue: 3600,
-     past.without_a_half_life_the_past_does_not_count),
+    Bug("past use of queues is forgotten", Decay, "of_queue", lambda *_: None,
+        past.the_queue_that_used_less_comes_first),
+    Bug("past use of users is forgotten", Decay, "of_user", lambda *_: None, past.the_user_who_used_less_comes_first),
+    Bug("users come before priority", ordering, "among_users", _users_before_priority,
+        past.the_user_who_used_less_comes_first),
+    Bug("past use never fades", Decay, "_faded", _never_fades, past.a_half_life_ago_counts_half),
+    Bug("the past is weighed by the block", Decay, "_move", lambda self, queue, before, after:
+        self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
+                                                 for account, blocks in after.items()}),
+        past.a_half_life_ago_counts_half),
+    Bug("old places are kept", Decay, "see", _unnoticed, past.memo_and_order_of_the_past_decide_nothing),
+    Bug("past use counts everywhere", Decay, "half_life", lambda self, queue: 3600,
+        past.without_a_half_life_the_past_does_not_count),
 )  # fmt: skip
 
-search = settings(
-    max_examples=500,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
 
-
-@pytest.mark.parametrize(("bug", "owner", "attribute", "wrong", "law"), BUGS, ids=[each[0] for each in BUGS])
-def test_a_planted_bug_breaks_its_law(
-    bug: str, owner: Any, attribute: str, wrong: Any, law: Law, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(owner, attribute, wrong)
-    if attribute == "half_life":
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    if bug.attribute == "half_life":
         monkeypatch.setattr(Decay, "over", classmethod(lambda cls, *books: cls(*books)))
-
-    def breaks(world: World) -> bool:
-        try:
-            law(world)
-        except AssertionError:
-            return True
-        return False
-
-    try:
-        find(worlds(), breaks, settings=search)
-    except NoSuchExample:
-        pytest.fail(f"no law notices: {bug}")
+    is_broken_in(worlds(), bug.law, examples=500)

@@ -1,6 +1,5 @@
 """The laws of placement can fail: each planted bug breaks the law it is planted for."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from admission.engine import at_once, placement, together, trial
 from admission.engine.ask import Place
 from admission.engine.capacity import Capacity
 from tests.laws import test_placement_laws as laws
-from tests.laws.planted import is_broken
+from tests.laws.planted import Bug, is_broken
 
 _place, _sorted = placement.place, placement._sorted
 
@@ -22,46 +21,39 @@ def _shuffled(ask: Any, found: Place) -> Place:
     return Place(found.columns[order], found.counts[order])
 
 
-BUGS = [
-    ("parts are not kept together", at_once, "place", lambda ask: _place(replace(ask, parts=())),
-     laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("only the outermost part counts", at_once, "place", lambda ask: _place(replace(ask, parts=ask.parts[:1])),
-     laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("room is not rounded to whole parts", Capacity, "at", lambda self, index: self.chain[index].sums(self.room),
-     laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("the required level is a wish", at_once, "place", lambda ask: _place(replace(ask, required=False)),
-     laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
-    ("a leader goes anywhere", together, "_with_costs", lambda where, *_: where,
-     laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
-    ("what a leader costs is not rounded", together, "_lost", lambda layout, room, after, pods: room - after,
-     laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
-    ("pod sets need not be together", together, "in_one_domain",
-     lambda where, wants, key, required: together._in_turn(where, wants),
-     laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
-    ("preferences are forgotten", at_once, "place", lambda ask: _place(replace(ask, score=None)),
-     laws.test_as_many_pods_as_possible_are_on_nodes_that_they_prefer),
-    ("the preferred level is forgotten", at_once, "place", lambda ask: _place(replace(ask, at=0)),
-     laws.test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all),
-    ("taken ports are free", trial.Trial, "unported",
-     lambda self, ports: np.ones(len(self.table), np.bool_),
-     laws.test_a_host_port_is_given_once_per_node),
-    ("a port is one of all addresses", trial, "_collide", lambda ip, other: ip == other,
-     laws.test_a_host_port_is_given_once_per_node),
-    ("balance is forgotten", at_once, "place", lambda ask: _place(replace(ask, balanced=False)),
-     laws.test_balanced_pods_are_even_over_the_fewest_racks),
-    ("ranks are shuffled", placement, "_sorted", _shuffled,
-     laws.test_neighbours_by_rank_are_neighbours_in_the_topology),
-]  # fmt: skip
+BUGS = (
+    Bug("parts are not kept together", at_once, "place", lambda ask: _place(replace(ask, parts=())),
+        laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
+    Bug("only the outermost part counts", at_once, "place", lambda ask: _place(replace(ask, parts=ask.parts[:1])),
+        laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
+    Bug("room is not rounded to whole parts", Capacity, "at", lambda self, index: self.chain[index].sums(self.room),
+        laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
+    Bug("the required level is a wish", at_once, "place", lambda ask: _place(replace(ask, required=False)),
+        laws.test_pods_are_placed_exactly_if_there_is_a_way_to_place_them),
+    Bug("a leader goes anywhere", together, "_with_costs", lambda where, *_: where,
+        laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
+    Bug("what a leader costs is not rounded", together, "_lost", lambda layout, room, after, pods: room - after,
+        laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
+    Bug("pod sets need not be together", together, "in_one_domain",
+        lambda where, wants, key, required: together._in_turn(where, wants),
+        laws.test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way),
+    Bug("preferences are forgotten", at_once, "place", lambda ask: _place(replace(ask, score=None)),
+        laws.test_as_many_pods_as_possible_are_on_nodes_that_they_prefer),
+    Bug("the preferred level is forgotten", at_once, "place", lambda ask: _place(replace(ask, at=0)),
+        laws.test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all),
+    Bug("taken ports are free", trial.Trial, "unported",
+        lambda self, ports: np.ones(len(self.table), np.bool_),
+        laws.test_a_host_port_is_given_once_per_node),
+    Bug("a port is one of all addresses", trial, "_collide", lambda ip, other: ip == other,
+        laws.test_a_host_port_is_given_once_per_node),
+    Bug("balance is forgotten", at_once, "place", lambda ask: _place(replace(ask, balanced=False)),
+        laws.test_balanced_pods_are_even_over_the_fewest_racks),
+    Bug("ranks are shuffled", placement, "_sorted", _shuffled,
+        laws.test_neighbours_by_rank_are_neighbours_in_the_topology),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("bug", "owner", "attribute", "wrong", "law"), BUGS, ids=[bug[0] for bug in BUGS])
-def test_a_planted_bug_breaks_its_law(
-    bug: str,
-    owner: Any,
-    attribute: str,
-    wrong: Any,
-    law: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(owner, attribute, wrong)
-    is_broken(law)
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken(bug.law)
