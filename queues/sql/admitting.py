@@ -16,11 +16,9 @@ from queues.sql.books import Posting, Rejection
 from queues.sql.given import (
     FLAG,
     INTEGERS,
-    JSON,
     MOMENT,
     NUMBER,
     PLAIN,
-    SMALLS,
     TEXT,
     TEXTS,
     Given,
@@ -29,7 +27,7 @@ from queues.sql.given import (
 )
 from queues.sql.handover import Entry, Found, Verdict, Wanted
 from queues.sql.journal import post
-from queues.sql.seats import to_columns
+from queues.sql.seats import SEAT_TYPES, to_columns
 from queues.sql.tables import admissions, workloads
 from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadKind
 
@@ -139,12 +137,7 @@ _NEW = GivenWide(
     started=FLAG,
     adopted_pods=TEXTS,
     adopted_seats=INTEGERS,
-    pod_sets=TEXTS,
-    ordinals=INTEGERS,
-    nodes=TEXTS,
-    flavors=TEXTS,
-    shape_of=SMALLS,
-    shapes=JSON,
+    **SEAT_TYPES,
 )
 _STORED = [column for column in _NEW.c if column.key != "place"]
 _OPEN = (

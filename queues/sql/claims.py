@@ -7,9 +7,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.claim import Claim
-from queues.sql.given import INTEGERS, JSON, NUMBER, NUMBERS, SMALLS, TEXT, TEXTS, Given, GivenWide
+from queues.sql.given import NUMBER, NUMBERS, TEXT, Given, GivenWide
 from queues.sql.handover import Entry
-from queues.sql.seats import from_columns, to_columns
+from queues.sql.seats import SEAT_TYPES, from_columns, to_columns
 from queues.sql.tables import claims
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
@@ -20,12 +20,7 @@ _NEW = GivenWide(
     generation=TEXT,
     until=NUMBER,
     victims=NUMBERS,
-    pod_sets=TEXTS,
-    ordinals=INTEGERS,
-    nodes=TEXTS,
-    flavors=TEXTS,
-    shape_of=SMALLS,
-    shapes=JSON,
+    **SEAT_TYPES,
 )
 _new_claims = insert(claims).from_select(_NEW.c.keys(), select(*_NEW.c))
 _CLAIM = _new_claims.on_conflict_do_update(

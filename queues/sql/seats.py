@@ -1,19 +1,31 @@
 """Seats as columns: one list per attribute, shapes kept once, so that a gang is one row."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, bindparam, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import TypeEngine
 
 from queues.resources import Resources
+from queues.sql.given import INTEGERS, JSON, SMALLS, TEXTS
 from queues.sql.tables import admissions
 from queues.workload import AdmissionId, FlavorName, NodeName, QueueName, Seat
 
+#: Types of the columns that ``to_columns`` fills, for ``GivenWide``.
+SEAT_TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
+    "pod_sets": TEXTS,
+    "ordinals": INTEGERS,
+    "nodes": TEXTS,
+    "flavors": TEXTS,
+    "shape_of": SMALLS,
+    "shapes": JSON,
+}
+
 
 def to_columns(seats: Sequence[Seat]) -> dict[str, Any]:
-    """The lists of columns of ``admissions`` that describe these seats."""
+    """The lists that describe these seats, by column."""
     shapes: dict[Resources, int] = {}
     return {
         "pod_sets": [seat.pod_set for seat in seats],
