@@ -166,16 +166,12 @@ def _decisions(
     for index, admit in enumerate(plan.admits):
         if verdict is not None and index in verdict.accepted:
             rule = "elastic" if admit.elastic else "gang"
-            lines.append(
-                _line("admit", admit, rule, admission=verdict.accepted[index], seats=len(admit.seats))
-            )
+            lines.append(_line("admit", admit, rule, admission=verdict.accepted[index]))
         elif verdict is not None:
             rejection = verdict.rejected[index]
-            lines.append(
-                _line("reject", admit, rejection.code, message=rejection.message, seats=len(admit.seats))
-            )
+            lines.append(_line("reject", admit, rejection.code, message=rejection.message))
     for id_, adopt in zip(adopted, plan.adopts, strict=True):
-        lines.append(_line("adopt", adopt.admit, "running", admission=id_, seats=len(adopt.admit.seats)))
+        lines.append(_line("adopt", adopt.admit, "running", admission=id_))
     for evict in plan.evicts:
         if evict.admission in evicted:
             lines.append(_evicted(evict, admissions[evict.admission]))
@@ -186,33 +182,28 @@ def _decisions(
 
 
 def _line(
-    kind: str, admit: Admit, code: str, *, seats: int, admission: AdmissionId | None = None, message: str = ""
+    kind: str,
+    of: Admit | Admission,
+    code: str,
+    *,
+    admission: AdmissionId | None = None,
+    message: str = "",
 ) -> ledger.Decision:
     return ledger.Decision(
         kind=kind,
-        workload=admit.workload,
-        namespace=admit.namespace,
-        name=admit.name,
-        queue=admit.queue,
+        workload=of.workload,
+        namespace=of.namespace,
+        name=of.name,
+        queue=of.queue,
         code=code,
         message=message,
         admission=admission,
-        numbers={"seats": seats},
+        numbers={"seats": len(of.seats)},
     )
 
 
 def _leaving(kind: str, admission: Admission, code: str, message: str) -> ledger.Decision:
-    return ledger.Decision(
-        kind=kind,
-        workload=admission.workload,
-        namespace=admission.namespace,
-        name=admission.name,
-        queue=admission.queue,
-        code=code,
-        message=message,
-        admission=admission.id,
-        numbers={"seats": len(admission.seats)},
-    )
+    return _line(kind, admission, code, admission=admission.id, message=message)
 
 
 def _evicted(evict: Evict, admission: Admission) -> ledger.Decision:

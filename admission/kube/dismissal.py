@@ -12,6 +12,7 @@ from typing import Any, Final
 from admission.facts import PodFact
 from admission.kube.alarms import Alarm
 from admission.kube.client import Client
+from admission.kube.ending import cancelled
 from queues.errors import ApiError, Conflict, Fenced, NotFound
 from queues.spec.names import FINALIZER
 
@@ -84,11 +85,8 @@ class Dismissal:
     async def stop(self) -> None:
         """Cancel what is under way."""
         self._waiting.clear()
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
         self._alarm.stop()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(self._under_way.values())
 
 
 def _patch(pod: PodFact) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from admission.jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.kube.alarms import Alarms, pause_after
 from admission.kube.client import Client
 from admission.kube.companions import Companions
+from admission.kube.ending import cancelled
 from admission.kube.job_pods import JobPods, JobReport, all_of, pod_name
 from admission.kube.keys import KeyPairs
 from queues.errors import Fenced
@@ -107,10 +108,7 @@ class VolcanoJobs:
     async def stop(self) -> None:
         """Cancel what is under way."""
         self._alarms.stop()
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(self._under_way.values())
         await self._companions.stop()
         await self._keys.stop()
 

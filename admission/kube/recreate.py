@@ -26,6 +26,7 @@ from admission.engine.plan import Reason
 from admission.facts import PodFact
 from admission.kube.alarms import LONGEST_PAUSE, Alarms, pause_after
 from admission.kube.client import Client
+from admission.kube.ending import cancelled
 from admission.kube.objects import PODS
 from admission.manifest import manifest_of
 from admission.portrait import Portrait
@@ -282,7 +283,4 @@ class Recreate:
     async def stop(self) -> None:
         """Cancel what is under way."""
         self._alarms.stop()
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(self._under_way.values())

@@ -13,6 +13,7 @@ from typing import Final
 from admission.engine.plan import Reason
 from admission.kube.alarms import LONGEST_PAUSE, Alarms, pause_after
 from admission.kube.client import Client
+from admission.kube.ending import cancelled
 from admission.orders import Order, Promised, Verb, orders_for
 from admission.portrait import Portrait
 from admission.world import World
@@ -171,7 +172,4 @@ class Release:
     async def stop(self) -> None:
         """Cancel what is under way."""
         self._alarms.stop()
-        tasks = list(self._under_way.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(self._under_way.values())

@@ -20,26 +20,23 @@ from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.engine.typical import Demand
+from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
 from queues.queue import Queue
 from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
 from queues.workload import (
-    EVERYWHERE,
     Admission,
     AdmissionId,
     DeviceShare,
-    NodeFilter,
     NodeName,
     PodSet,
     QueueName,
-    Requirement,
     Workload,
     WorkloadKey,
     WorkloadKind,
 )
 
-MODEL: Final = "nvidia.com/gpu.product"
 _MIB: Final = 1 << 20
 #: Asked for, as a part of what there is.
 _LOAD_PERCENT: Final = 130
@@ -169,11 +166,10 @@ def _pod(row: Row) -> PodSet:
         GPU: gpus * milli,
         PODS: 1,
     }
-    models = tuple(sorted(set(filter(None, row["gpu_spec"].split("|")))))
     return PodSet(
         name=row["name"],
         count=1,
         takes=Resources(takes),
-        nodes=NodeFilter(affinity=((Requirement(MODEL, "In", models),),)) if models else EVERYWHERE,
+        nodes=nodes_with(row["gpu_spec"]),
         share=DeviceShare(devices=gpus, milli=milli) if gpus and milli < WHOLE else None,
     )

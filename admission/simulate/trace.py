@@ -14,17 +14,15 @@ from random import Random
 from typing import Any, Final
 
 from admission.engine.topology import HOST, Node, NodeTable
+from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import LARGEST, Row, document, named
 from queues.errors import InvalidDocument
 from queues.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, PODS, Resources
 from queues.workload import (
-    EVERYWHERE,
-    NodeFilter,
     NodeName,
     PodSet,
     QueueName,
-    Requirement,
     Workload,
     WorkloadKey,
     WorkloadKind,
@@ -33,7 +31,6 @@ from queues.workload import (
 #: The second at which every case begins (seconds since the epoch).
 START: Final = 1_800_000_000
 RACK: Final = "topology.muster.dev/rack"
-MODEL: Final = "nvidia.com/gpu.product"
 _PODS_PER_NODE: Final = 110
 _MIB: Final = 1 << 20
 #: Pods of one gang; more take minutes a turn, and no recorded job has them.
@@ -167,7 +164,7 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
         name="worker",
         count=members,
         takes=Resources(takes),
-        nodes=_filter(row.get("gpu_model_constraint", "")),
+        nodes=nodes_with(row.get("gpu_model_constraint", "")),
         required_topology=RACK if gang and members * gpus <= rack_gpus else None,
         preferred_topology=RACK if gang and members * gpus > rack_gpus else None,
     )
@@ -188,8 +185,3 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
         checkpoint_interval=checkpoint,
     )
     return Job(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))
-
-
-def _filter(constraint: str) -> NodeFilter:
-    models = tuple(sorted(set(filter(None, constraint.split("|")))))
-    return NodeFilter(affinity=((Requirement(MODEL, "In", models),),)) if models else EVERYWHERE
