@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from admission.endings import fewest_endings, holding, remaining
-from admission.engine.decide import decide
-from admission.engine.memo import Memo
+from admission.endings import holding, remaining
 from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.trying import Outcome, Trying, is_scarce, moved_nodes, with_limit
+from admission.fewest import fewest
+from admission.raising import Raised, capability_raised, deserved_raised
+from admission.trying import Outcome, Trying
 from admission.words import amount, duration, many, names
 from queues.account import Account
 from queues.queue import ROOT
-from queues.workload import NO_FLAVOR, AdmissionId, QueueName, Workload
+from queues.workload import AdmissionId, Workload
 
 
 class Kind(StrEnum):
@@ -60,31 +60,52 @@ def changes(world: Snapshot, workload: Workload, reason: Reason) -> list[Change]
     """Changes that would let the workload in, each alone; the smallest first."""
     if (only := _by_hand(world, workload, reason)) is not None:
         return [only]
-    alone = replace(world, pending={workload.key: workload})
-    plan, memo = decide(alone, Memo())
-    trying = Trying(alone, workload, memo)
-    now = trying.outcome()
+    trying, now = Trying.of(world, workload)
     if now or workload.key in world.claims:
         return [_its_turn(trying, now)]
-    refused = plan.reasons.get(workload.key, reason)
+    refused = now.reason or reason
+    raised = capability_raised(trying, refused)
     found = [
         *_time(trying),
         *_endings(trying, refused),
         *_less(trying, refused),
         *_priority(trying),
         *_deserved(trying),
-        *_capability(trying, refused),
+        *((_capability(raised, raised.outcome),) if raised is not None and raised.outcome else ()),
     ]
-    return found or [*_nodes(world, workload, refused)]
+    return found or [*_more_than_one(trying, refused, raised)]
 
 
-def _nodes(world: Snapshot, workload: Workload, refused: Reason) -> Iterator[Change]:
+def _more_than_one(trying: Trying, refused: Reason, raised: Raised | None) -> Iterator[Change]:
+    """Nothing does alone: higher limits, and whose end or what nodes it then takes."""
+    if raised is None:
+        yield from _nodes(trying, refused)
+        return
+    there, now = Trying.of(replace(trying.world, queues=raised.queues), trying.workload)
+    if now.reason is None:
+        return
+    for then in (*_endings(there, now.reason), *_nodes(there, now.reason)):
+        yield replace(
+            _capability(raised, now),
+            message=f"{raised.told}, and {then.message}",
+            facts={**then.facts, **raised.facts},
+        )
+        return
+
+
+def _nodes(trying: Trying, refused: Reason) -> Iterator[Change]:
     """Nothing on the nodes that there are would do."""
+    workload, table = trying.workload, trying.world.nodes
+    if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
+        account = Account(refused.facts["flavor"], refused.facts["resource"])
+        more = amount(account, refused.facts["over"])
+        yield Change(kind=Kind.NODES, message=f"nodes with {more} more, at the least", facts={})
+        return
     if refused.code not in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT):
         return
     for pods in workload.pod_sets:
-        mask = world.nodes.layout.allowed(pods.nodes)
-        if not holding(world.nodes, pods.takes, mask, empty=True).any():
+        mask = table.layout.allowed(pods.nodes)
+        if not holding(table, pods.takes, mask, empty=True).any():
             message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
             yield Change(kind=Kind.NODES, message=message, facts={"takes": dict(pods.takes)})
             return
@@ -168,14 +189,10 @@ def _time(trying: Trying) -> Iterator[Change]:
 
 def _endings(trying: Trying, refused: Reason) -> Iterator[Change]:
     """The fewest of those who run whose end would do."""
-    world = trying.world
-    found = fewest_endings(world, trying.workload, trying.tree, refused)
+    found = fewest(trying, refused)
     if found is None:
         return
-    moved = [(world.admissions[each], -1) for each in found.admissions]
-    left = {key: each for key, each in world.admissions.items() if key not in found.admissions}
-    if not trying.outcome(admissions=left, nodes=moved_nodes(world.nodes, moved)).goes_in:
-        return
+    world = trying.world
     who = names([_holder(world, each) for each in found.admissions])
     at_most = _at_most(world, found.admissions)
     told = f"{found.where} when {who} end" if found.where else f"when {who} end"
@@ -225,9 +242,14 @@ def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
 
 
 def _priority(trying: Trying) -> Iterator[Change]:
-    """The lowest priority at which somebody of its queue would be taken back for it."""
+    """The lowest priority at which somebody would be taken back for it."""
     workload, world = trying.workload, trying.world
-    steps = sorted({each.priority for each in world.admissions.values() if each.queue == workload.queue})
+    # Whoever else may be taken back for it by priority.
+    policy = trying.tree.policy(workload.queue)
+    others = policy.reclaim == "lower-priority" or policy.borrow_max_priority is not None
+    steps = sorted(
+        {each.priority for each in world.admissions.values() if others or each.queue == workload.queue}
+    )
     higher = [priority + 1 for priority in steps if priority >= workload.priority]
     for priority in higher[:4]:
         outcome = trying.instead(priority=priority)
@@ -242,58 +264,20 @@ def _priority(trying: Trying) -> Iterator[Change]:
 
 def _deserved(trying: Trying) -> Iterator[Change]:
     """More deserved, by its queue or by those above as well, so that lent quota is got back for it."""
-    workload, tree = trying.workload, trying.tree
-    usage = trying.memo.usage
-    assert usage is not None
-    queues = dict(trying.world.queues)
-    more: list[tuple[QueueName, Account, int]] = []
-    for name in tree.paths.get(workload.queue, ())[:-1]:
-        for resource, units in workload.asks().items():
-            account = Account(NO_FLAVOR, resource)
-            lacking = usage.used(name, account) + units - tree.deserved(name, account)
-            if lacking > 0 and (name in queues) and is_scarce(tree, account):
-                more.append((name, account, lacking))
-                queues[name] = with_limit(
-                    queues[name], "deserved", account, tree.deserved(name, account) + lacking
-                )
-        if not more:
-            continue
-        outcome = trying.outcome(queues=queues)
-        if outcome:
-            told = " and ".join(
-                f"{amount(account, units)} more deserved in {name}" for name, account, units in more
-            )
+    for raised in deserved_raised(trying):
+        if raised.outcome:
             yield Change(
                 kind=Kind.DESERVED,
-                message=f"{told}: {_taken_back(trying, outcome)}",
-                facts={
-                    "more": [{"queue": n, "resource": a.resource, "units": u} for n, a, u in more],
-                    "victims": len(outcome.victims),
-                },
+                message=f"{raised.told}: {_taken_back(trying, raised.outcome)}",
+                facts={**raised.facts, "victims": len(raised.outcome.victims)},
             )
             return
 
 
-def _capability(trying: Trying, refused: Reason) -> Iterator[Change]:
-    """Limits raised by what is too much, one after the other up to root."""
-    queues = dict(trying.world.queues)
-    raised: list[str] = []
-    facts: list[dict[str, Any]] = []
-    reason: Reason | None = refused
-    for _ in range(8):
-        if reason is None or reason.code != Code.QUEUE_LIMIT or reason.facts["queue"] == ROOT:
-            return
-        name, over = QueueName(reason.facts["queue"]), reason.facts["over"]
-        account = Account(reason.facts["flavor"], reason.facts["resource"])
-        queues[name] = with_limit(queues[name], "capability", account, reason.facts["limit"] + over)
-        raised.append(f"{amount(account, over)} more capability in {name}")
-        facts.append({"queue": name, "resource": account.resource, "flavor": account.flavor, "units": over})
-        outcome = trying.outcome(queues=queues)
-        if outcome:
-            told = "" if outcome.goes_in else f": {_taken_back(trying, outcome)}"
-            yield Change(kind=Kind.CAPABILITY, message=" and ".join(raised) + told, facts={"more": facts})
-            return
-        reason = outcome.reason
+def _capability(raised: Raised, outcome: Outcome) -> Change:
+    """Limits raised, and who would have to go then."""
+    told = f"{raised.told}: {_taken_back(raised.trying, outcome)}" if outcome.victims else raised.told
+    return Change(kind=Kind.CAPABILITY, message=told, facts=raised.facts)
 
 
 def _holder(world: Snapshot, id_: AdmissionId) -> str:

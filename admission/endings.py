@@ -1,4 +1,4 @@
-"""Whose end would make room for a workload: the fewest admissions, worked out roughly. ``explain`` tries the answer."""
+"""Whose end would make room for a workload: few admissions, worked out roughly. ``fewest`` tries the answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.gangs import Need
 from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
@@ -22,24 +23,18 @@ from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, Po
 _FOREVER = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Endings:
-    """Admissions, and where the room would be ("" = anywhere)."""
-
-    admissions: tuple[AdmissionId, ...]
-    where: str = ""
-
-
-def fewest_endings(world: Snapshot, workload: Workload, tree: QueueTree, refused: Reason) -> Endings | None:
-    """Admissions whose end might let the workload in; None: no end would."""
+def fewest_endings(
+    world: Snapshot, workload: Workload, lacks: Need, tree: QueueTree, refused: Reason
+) -> frozenset[AdmissionId]:
+    """Admissions whose end might help against this refusal; none: no end would."""
     if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
         return _below_limit(world, tree, refused.facts)
     if refused.code in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT, Code.QUEUE_LIMIT):
-        return _room(world, workload)
-    return None
+        return _room(world, workload, lacks)
+    return frozenset()
 
 
-def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) -> Endings | None:
+def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) -> frozenset[AdmissionId]:
     """Out of the queue whose limit it is, enough to come down by what is too much."""
     queue, over = QueueName(str(facts["queue"])), facts["over"]
     account = Account(facts["flavor"], facts["resource"])  # type: ignore[arg-type]
@@ -52,14 +47,14 @@ def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) 
                 held.append((units, admission.id))
     enough = sorted(each for each in held if each[0] >= over)
     if enough:
-        return Endings((enough[0][1],))
-    chosen: list[AdmissionId] = []
+        return frozenset({enough[0][1]})
+    chosen: set[AdmissionId] = set()
     for units, number in sorted(held, key=lambda each: (-each[0], each[1])):
-        chosen.append(number)
+        chosen.add(number)
         over -= units
         if over <= 0:
-            return Endings(tuple(chosen))
-    return None
+            return frozenset(chosen)
+    return frozenset()
 
 
 def _running(world: Snapshot) -> Iterable[Admission]:
@@ -93,18 +88,17 @@ class _Offer:
     ends: frozenset[AdmissionId]
 
 
-def _room(world: Snapshot, workload: Workload) -> Endings | None:
-    """The domain where the fewest have to end; without a required level all nodes are one."""
+def _room(world: Snapshot, workload: Workload, lacks: Need) -> frozenset[AdmissionId]:
+    """Where the fewest have to end for those who start together; without a required level all nodes are one place."""
     sitting = _sitting(world)
-    chosen: set[AdmissionId] = set()
-    where = ""
+    chosen: frozenset[AdmissionId] = frozenset()
     for pods in workload.pod_sets:
-        best = _for_pods(world, pods, sitting, chosen)
-        if best is None:
-            return None
-        chosen |= set(best.admissions)
-        where = best.where or where
-    return Endings(tuple(sorted(chosen)), where) if chosen else None
+        wanted = 1 if lacks.complete and pods.name in lacks.missing else len(lacks.least.get(pods.name, ()))
+        more = _for_pods(world, pods, wanted, sitting, chosen)
+        if more is None:
+            return frozenset()
+        chosen |= more
+    return chosen
 
 
 def _sitting(world: Snapshot) -> dict[NodeName, list[tuple[AdmissionId, Resources]]]:
@@ -119,15 +113,15 @@ def _sitting(world: Snapshot) -> dict[NodeName, list[tuple[AdmissionId, Resource
 def _for_pods(
     world: Snapshot,
     pods: PodSet,
+    wanted: int,
     sitting: Mapping[NodeName, Sequence[tuple[AdmissionId, Resources]]],
-    gone: set[AdmissionId],
-) -> Endings | None:
+    gone: frozenset[AdmissionId],
+) -> frozenset[AdmissionId] | None:
     lasting = {
         number: _FOREVER if (left := remaining(world, each)) is None else left
         for number, each in world.admissions.items()
     }
     table, layout = world.nodes, world.nodes.layout
-    wanted = len(pods.wanted())
     mask = layout.allowed(pods.nodes)
     offers: list[list[_Offer]] = []
     for column in range(len(table)):
@@ -139,18 +133,17 @@ def _for_pods(
         offers[column] = _offers(column, amounts, pods.takes, sitting.get(layout.names[column], ()), gone)
     found = layout.chain(pods.required_topology)
     if pods.required_topology is None or found is None:
-        ends = _pick(np.arange(len(table)), offers, wanted, lasting)
-        return Endings(tuple(sorted(ends))) if ends is not None else None
+        return _pick(np.arange(len(table)), offers, wanted, lasting)
     chain, at = found
     level = chain[at]
-    best: tuple[tuple[int, int], Endings] | None = None
-    for domain, name in enumerate(level.domains):
+    best: tuple[tuple[int, int], frozenset[AdmissionId]] | None = None
+    for domain in range(len(level.domains)):
         ends = _pick(level.members(domain), offers, wanted, lasting)
         if ends is None:
             continue
         rank = (len(ends), max((lasting[each] for each in ends), default=0))
         if best is None or rank < best[0]:
-            best = (rank, Endings(tuple(sorted(ends)), f"{level.key.rpartition('/')[2]} {name}"))
+            best = (rank, ends)
     return None if best is None else best[1]
 
 
@@ -159,7 +152,7 @@ def _offers(
     free: dict[str, int],
     takes: Resources,
     sitting: Sequence[tuple[AdmissionId, Resources]],
-    gone: set[AdmissionId],
+    gone: frozenset[AdmissionId],
 ) -> list[_Offer]:
     """How many pods the node takes as more and more of those on it end, the largest first."""
     ends: set[AdmissionId] = set()

@@ -3,20 +3,21 @@
 What people are told would help has been tried here first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.decide import decide
+from admission.engine.gangs import Need, need
 from admission.engine.memo import Memo
-from admission.engine.plan import Evict, Reason
+from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from queues.account import Account
 from queues.queue import Queue
 from queues.quota import QueueTree
 from queues.resources import NOTHING, Resources
-from queues.workload import NO_FLAVOR, Admission, NodeName, Workload
+from queues.workload import NO_FLAVOR, Admission, AdmissionId, AdmissionState, NodeName, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,18 @@ class Trying:
 
     world: Snapshot
     workload: Workload
+    #: Of the world as it is.
     memo: Memo
+    #: Of the world that was tried last; one entry.
+    latest: list[Memo]
+
+    @classmethod
+    def of(cls, world: Snapshot, workload: Workload) -> "tuple[Trying, Outcome]":
+        """The workload alone in this world, and what becomes of it there."""
+        alone = replace(world, pending={workload.key: workload})
+        _, memo = decide(alone, Memo())
+        trying = cls(alone, workload, memo, [memo])
+        return trying, trying.outcome()
 
     @property
     def tree(self) -> QueueTree:
@@ -36,13 +48,26 @@ class Trying:
     def outcome(self, **other: Any) -> "Outcome":
         """What ``decide`` says with these fields of the snapshot instead."""
         world = replace(self.world, **other)
-        plan, _ = decide(world, self.memo)
+        plan, self.latest[0] = decide(world, self.latest[0])
         key = self.workload.key
         return Outcome(
-            goes_in=any(admit.workload == key for admit in plan.admits),
+            admit=next((admit for admit in plan.admits if admit.workload == key), None),
             victims=tuple(evict for evict in plan.evicts if evict.beneficiary == key),
             reason=plan.reasons.get(key),
         )
+
+    def need(self) -> Need:
+        """What it lacks beyond the seats that it has."""
+        mine = (each for each in self.world.admissions.values() if each.workload == self.workload.key)
+        held = [seat for each in mine if each.state is AdmissionState.OPEN for seat in each.holding()]
+        return need(self.workload, held)
+
+    def without(self, ends: Collection[AdmissionId]) -> Snapshot:
+        """The world once these have ended."""
+        admissions = self.world.admissions
+        gone = [(admissions[each], -1) for each in ends]
+        left = {key: each for key, each in admissions.items() if key not in ends}
+        return replace(self.world, admissions=left, nodes=moved_nodes(self.world.nodes, gone))
 
     def instead(self, **other: Any) -> "Outcome":
         """The same with other fields of the workload."""
@@ -54,10 +79,16 @@ class Trying:
 class Outcome:
     """What became of the workload. True: it goes in, now or once its victims are gone."""
 
-    goes_in: bool
+    #: Its seats, if it goes in now.
+    admit: Admit | None
     victims: tuple[Evict, ...]
     #: Why it waits, if it does.
     reason: Reason | None
+
+    @property
+    def goes_in(self) -> bool:
+        """Without anybody being taken back for it."""
+        return self.admit is not None
 
     def __bool__(self) -> bool:
         return self.goes_in or bool(self.victims)

@@ -108,7 +108,8 @@ def topology_no_fit(
     if domain is None:
         text = f"no usable node belongs to a domain of {level}"
     else:
-        text = f"{_pods(pods)} of {_shape(takes)} have to be in one {level}; "
+        have = "has" if pods == 1 else "have"
+        text = f"{_pods(pods)} of {_shape(takes)} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
     return Reason(
         code=Code.TOPOLOGY_NO_FIT,

@@ -1,6 +1,8 @@
 """What people are told about a workload that waits: place, what it waits behind, and what would let it in."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, combinations
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,
     AdmissionId,
+    AdmissionState,
     NodeName,
     PodSet,
     QueueName,
@@ -259,6 +262,68 @@ def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> 
                 ended = {number: frozenset(range(99)) for number in change.facts["admissions"]}
                 alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
                 assert [admit.workload for admit in decide(alone, Memo())[0].admits] == [key]
+
+
+def test_more_deserved_is_told_for_those_who_start_together_only() -> None:
+    elastic = replace(job("it", "a", count=3), minimum=1)
+    snapshot = world([queue("a", 0), queue("b", 16)], full(), [elastic])
+
+    assert told(snapshot)[Kind.DESERVED] == "8 nvidia.com/gpu more deserved in a: 1 of b is evicted for it"
+
+
+def test_of_a_limit_nothing_is_told_that_those_free_who_would_go() -> None:
+    running = [*full(of="b")[:3], (job("own", "a"), ["n3"])]
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], running, [job("it", "a", priority=1)])
+
+    assert told(snapshot)[Kind.CAPABILITY] == (
+        "4 nvidia.com/gpu more capability in a: 1 of its own queue is evicted for it"
+    )
+
+
+def test_where_a_limit_and_the_room_lack_both_are_told() -> None:
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], full(), [job("it", "a")])
+
+    (change,) = explained(snapshot).changes
+    assert change.message == "4 nvidia.com/gpu more capability in a, and when job/ml/x0 ends"
+    assert change.facts["admissions"] == [1]
+
+
+def test_where_a_limit_and_the_cluster_are_too_small_both_are_told() -> None:
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], [], [job("it", "a", gpus=9)])
+
+    assert told(snapshot)[Kind.CAPABILITY] == (
+        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu, 1 pods: none of "
+        "those it may use can, even empty"
+    )
+
+
+def test_one_end_is_told_for_a_limit_and_another_for_the_room() -> None:
+    own = (job("own", "a", gpus=4), ["n3"])
+    foreign = (job("foreign", "b", gpus=4), ["n3"])
+    snapshot = world([queue("a", 8, 8), queue("b", 32)], [*full()[:3], own, foreign], [job("it", "a")])
+
+    assert told(snapshot)[Kind.END] == "when job/ml/x0 and job/ml/own end"
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots())
+def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> None:
+    plan, _ = decide(snapshot, Memo())
+    later = after(snapshot, plan)
+    running = [each for each in later.admissions if later.admissions[each].state is AdmissionState.OPEN]
+
+    for key in plan.reasons:
+        found = explain(snapshot, plan, key)
+        assert found is not None
+        told = [change.facts["admissions"] for change in found.changes if change.kind is Kind.END]
+        for fewer in (some for ends in told for some in subsets(running, len(ends) - 1)):
+            ended = {number: frozenset(range(99)) for number in fewer}
+            alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
+            assert not decide(alone, Memo())[0].admits
+
+
+def subsets(numbers: list[AdmissionId], most: int) -> Iterator[tuple[AdmissionId, ...]]:
+    return chain.from_iterable(combinations(numbers, size) for size in range(1, most + 1))
 
 
 @pytest.mark.parametrize(
