@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
+from admission.kube.documents import Document
 from admission.kube.guards import guards
 from admission.kube.install import Installation
-from admission.kube.policies import Document, mutating_policies
+from admission.kube.policies import mutating_policies
 from admission.kube.rbac import CONTROLLER, Rule, people, rbac
 from admission.kube.webhook_configuration import webhook_configurations
 

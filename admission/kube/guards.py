@@ -7,21 +7,10 @@ guarded themselves; other controllers may not, or any Deployment could declare i
 
 from collections.abc import Callable, Iterable, Sequence
 
-from admission.kube.policies import (
-    JOB,
-    PART_OF,
-    POD,
-    POD_GROUP,
-    VCJOB,
-    Document,
-    Kind,
-    PolicyOptions,
-    annotation,
-    by_job_controller,
-    label,
-    not_by,
-    text,
-)
+from admission.kube.documents import PART_OF, Document
+from admission.kube.expressions import annotation, label, text
+from admission.kube.matched_kinds import JOB, POD, POD_GROUP, VCJOB, Kind
+from admission.kube.policies import PolicyOptions, by_job_controller, not_by
 from queues.spec.names import (
     ADMISSION_ID,
     DEVICES,

@@ -14,10 +14,11 @@ import msgspec
 
 from admission.kube.certificates import Keyring
 from admission.kube.client import Client
+from admission.kube.documents import PART_OF, Document
 from admission.kube.guards import guards
 from admission.kube.keeper import Keeper
 from admission.kube.objects import QUEUES
-from admission.kube.policies import PART_OF, Document, PolicyOptions, mutating_policies
+from admission.kube.policies import PolicyOptions, mutating_policies
 from admission.kube.rbac import rbac
 from admission.kube.webhook_configuration import SERVICE, Callee, webhook_configurations
 from queues.errors import ApiError, ApiUnavailable, Conflict, MusterError, NotFound

@@ -26,7 +26,7 @@ from admission.kube.certificates import (
     renewed,
 )
 from admission.kube.client import Client
-from admission.kube.policies import PART_OF
+from admission.kube.documents import PART_OF
 from admission.kube.webhook_configuration import CONFIGURATION, SECRET
 from queues.errors import ApiError, Conflict, NotFound, Refused
 

@@ -17,15 +17,15 @@ None matches what Muster has released (label ``muster.dev/released: "true"``). E
 label with the value ``"false"``: the guard selects pods by it, and both maps of its metadata exist.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from admission.kube.documents import PART_OF, Document
+from admission.kube.expressions import add, annotation, escaped, join, label, map_exists, only_if, text, texts
+from admission.kube.matched_kinds import JOB, POD, POD_GROUP, QUEUE, VCJOB, Kind
 from queues.spec.names import (
-    BATCH,
-    BATCH_VOLCANO,
     CHANGED_BY,
-    CORE,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
@@ -35,16 +35,10 @@ from queues.spec.names import (
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
-    SCHEDULING_VOLCANO,
-    TOPOLOGY_VOLCANO,
     USER,
     VOLCANO_SCHEDULER,
 )
 
-Document = dict[str, Any]
-
-#: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
-PART_OF: Final = {"app.kubernetes.io/part-of": "muster"}
 #: Copies the template of a batch/v1 Job into pods; the second form is a controller manager without
 #: ``--use-service-account-credentials``, which is believed for pods of Jobs only.
 JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
@@ -87,38 +81,6 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
 
 
 # -- documents ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A resource that a policy is about."""
-
-    group: str
-    version: str
-    resource: str
-
-    def rule(self, operations: Sequence[str]) -> Document:
-        """The matchConstraints' rule for it."""
-        return {
-            "apiGroups": [self.group],
-            "apiVersions": [self.version],
-            "resources": [self.resource],
-            "operations": list(operations),
-        }
-
-
-def kind_at(api_version: str, resource: str) -> Kind:
-    """The resource of an ``apiVersion``."""
-    group, _, version = api_version.rpartition("/")
-    return Kind(group, version, resource)
-
-
-POD: Final = kind_at(CORE, "pods")
-JOB: Final = kind_at(BATCH, "jobs")
-VCJOB: Final = kind_at(BATCH_VOLCANO, "jobs")
-POD_GROUP: Final = kind_at(SCHEDULING_VOLCANO, "podgroups")
-QUEUE: Final = kind_at(SCHEDULING_VOLCANO, "queues")
-HYPERNODE: Final = kind_at(TOPOLOGY_VOLCANO, "hypernodes")
 
 
 def _waiting(kind: Kind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
@@ -190,29 +152,6 @@ def not_by(identity: str) -> Document:
 
 
 # -- expressions --------------------------------------------------------------------------------------------
-# JSON patches in CEL. Values are plain maps and strings: a typed list element, such as
-# Object.spec.schedulingGates{}, crashes the request on 1.36.3.
-
-
-def text(value: str) -> str:
-    """A CEL string literal."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-def texts(values: Iterable[str]) -> str:
-    """A CEL list of strings."""
-    return "[" + ", ".join(text(value) for value in values) + "]"
-
-
-def label(key: str, of: str = "object") -> str:
-    """A label's value, "" if there is none."""
-    return f"{of}.metadata.?labels[?{text(key)}].orValue('')"
-
-
-def annotation(key: str, of: str = "object") -> str:
-    """An annotation's value, "" if there is none."""
-    return f"{of}.metadata.?annotations[?{text(key)}].orValue('')"
 
 
 def by_job_controller(options: PolicyOptions) -> str:
@@ -226,24 +165,6 @@ def by_job_controller(options: PolicyOptions) -> str:
         f"({user} in {texts([options.identity, JOB_CONTROLLER])}"
         f" || ({user} == {text(CONTROLLER_MANAGER)} && {of_a_job}))"
     )
-
-
-def _add(path: str, value: str) -> str:
-    return f"[JSONPatch{{op: 'add', path: {text(path)}, value: {value}}}]"
-
-
-def _only_if(condition: str, patches: str) -> str:
-    return f"({condition} ? {patches} : [])"
-
-
-def _escaped(key: str) -> str:
-    """A key as a JSON pointer's token (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _map_exists(of: str, at: str, name: str) -> str:
-    """Make labels or annotations, which are left out when empty."""
-    return _only_if(f"!has({of}.metadata.{name})", _add(f"{at}/metadata/{name}", "{}"))
 
 
 def _queue_of(of: str) -> str:
@@ -262,17 +183,17 @@ def _pod_patches(options: PolicyOptions) -> str:
     gates = "object.spec.?schedulingGates.orValue([])"
     gate = f"{{'name': {text(GATE)}}}"
     in_a_group = f"{annotation(GROUP_ANNOTATION)} != '' || {annotation(GROUP_ANNOTATION_VOLCANO)} != ''"
-    return _join(
-        _only_if(f"size({gates}) == 0", _add("/spec/schedulingGates", f"[{gate}]")),
-        _only_if(
+    return join(
+        only_if(f"size({gates}) == 0", add("/spec/schedulingGates", f"[{gate}]")),
+        only_if(
             f"size({gates}) > 0 && !{gates}.exists(g, g.name == {text(GATE)})",
-            _add("/spec/schedulingGates/-", gate),
+            add("/spec/schedulingGates/-", gate),
         ),
-        _map_exists("object", "", "labels"),
-        _add(f"/metadata/labels/{_escaped(RELEASED)}", "'false'"),
-        _only_if(
+        map_exists("object", "", "labels"),
+        add(f"/metadata/labels/{escaped(RELEASED)}", "'false'"),
+        only_if(
             f"{label(QUEUE_LABEL)} == '' && !({in_a_group})",
-            _add(f"/metadata/labels/{_escaped(QUEUE_LABEL)}", _queue_of("object")),
+            add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", _queue_of("object")),
         ),
         _scheduler("object.spec", "/spec", options),
         _note_requester(options),
@@ -283,21 +204,21 @@ def _job_patches(options: PolicyOptions) -> str:
     """Suspend, name the queue on the Job and on its pods, which makes those wait too, note who asked."""
     template, at = "object.spec.template", "/spec/template"
     queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
-    return _join(
-        _add("/spec/suspend", "true"),
-        _map_exists("object", "", "labels"),
-        _add(f"/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
-        _map_exists(template, at, "labels"),
-        _add(f"{at}/metadata/labels/{_escaped(QUEUE_LABEL)}", queue),
+    return join(
+        add("/spec/suspend", "true"),
+        map_exists("object", "", "labels"),
+        add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
+        map_exists(template, at, "labels"),
+        add(f"{at}/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
         # Anything else in its place is refused by the guard.
-        _only_if(
+        only_if(
             f"{label(RELEASED, template)} == ''",
-            _add(f"{at}/metadata/labels/{_escaped(RELEASED)}", "'false'"),
+            add(f"{at}/metadata/labels/{escaped(RELEASED)}", "'false'"),
         ),
         _scheduler(f"{template}.spec", f"{at}/spec", options),
         _note_requester(options),
-        _map_exists(template, at, "annotations"),
-        _add(f"{at}/metadata/annotations/{_escaped(USER)}", "request.userInfo.username"),
+        map_exists(template, at, "annotations"),
+        add(f"{at}/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
     )
 
 
@@ -310,17 +231,15 @@ def _complete(options: PolicyOptions) -> str:
 
 def _scheduler(of: str, at: str, options: PolicyOptions) -> str:
     renamed = f"{of}.?schedulerName.orValue('') in {texts(options.aliases)}"
-    return _only_if(renamed, _add(f"{at}/schedulerName", text(options.scheduler)))
+    return only_if(renamed, add(f"{at}/schedulerName", text(options.scheduler)))
 
 
 def _note_requester(options: PolicyOptions) -> str:
     """Overwritten for everybody but the copiers, so nobody can sign with another's name."""
     copied = f"{annotation(USER)} != '' && {by_job_controller(options)}"
-    return _join(
-        _map_exists("object", "", "annotations"),
-        _only_if(
-            f"!({copied})", _add(f"/metadata/annotations/{_escaped(USER)}", "request.userInfo.username")
-        ),
+    return join(
+        map_exists("object", "", "annotations"),
+        only_if(f"!({copied})", add(f"/metadata/annotations/{escaped(USER)}", "request.userInfo.username")),
     )
 
 
@@ -328,9 +247,9 @@ def _changed_by_patch() -> str:
     """Who changed the spec last. Changes of metadata keep the name, whatever they write."""
     kept = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
     value = f"({kept} ? {annotation(CHANGED_BY, 'oldObject')} : request.userInfo.username)"
-    return _join(
-        _map_exists("object", "", "annotations"),
-        _add(f"/metadata/annotations/{_escaped(CHANGED_BY)}", value),
+    return join(
+        map_exists("object", "", "annotations"),
+        add(f"/metadata/annotations/{escaped(CHANGED_BY)}", value),
     )
 
 
@@ -340,7 +259,3 @@ def _of_volcano(of: str, options: PolicyOptions) -> str:
     named = f"{of}.metadata.?annotations.orValue({{}}).exists(k, k in {keys})"
     scheduler = f"{of}.spec.?schedulerName.orValue({text(options.scheduler)})"
     return f"{scheduler} in {texts(options.aliases)} || ({scheduler} == {text(options.scheduler)} && {named})"
-
-
-def _join(*patches: str) -> str:
-    return "\n+ ".join(patches)

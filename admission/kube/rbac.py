@@ -8,7 +8,7 @@ installs needs all of this as well (cluster-admin has).
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.kube.policies import PART_OF, Document
+from admission.kube.documents import PART_OF, Document
 from admission.kube.webhook_configuration import CONFIGURATION, SECRET
 
 ACCOUNT: Final = "muster"

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from admission.kube.client import Client
+from admission.kube.documents import PART_OF, Document
 from admission.kube.install import ADOPTED, Tell, found_at
 from admission.kube.objects import JOBS, PODS, QUEUES, VOLCANO_JOBS
-from admission.kube.policies import PART_OF, Document
 from admission.kube.returning import let_return
 from queues.errors import Conflict, MusterError, NotFound, Refused
 from queues.spec.crd import OWNER_LABEL

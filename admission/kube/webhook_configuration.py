@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from admission.kube.policies import HYPERNODE, PART_OF, POD_GROUP, QUEUE, VCJOB, Document, Kind, not_by
+from admission.kube.documents import PART_OF, Document
+from admission.kube.matched_kinds import HYPERNODE, POD_GROUP, QUEUE, VCJOB, Kind
+from admission.kube.policies import not_by
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
