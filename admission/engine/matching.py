@@ -5,6 +5,7 @@ The rules are those of the core API: requirements of a term are ANDed, terms are
 keeps nobody away. A whole column of nodes is compared at a time.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ from queues.workload import NodeFilter, Preference, Requirement, Taint, Tolerati
 Mask = NDArray[np.bool_]
 
 _ABSENT: Final = -1
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,25}")
 _REPELS: Final = ("NoSchedule", "NoExecute")
 
 
@@ -160,7 +162,8 @@ def _beyond(codes: NDArray[np.int64], values: Mapping[str, int], requirement: Re
 
 
 def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
+    """As the scheduler reads it: decimal digits of 64 bits; no ``1_000``, which is a label value as well."""
+    if not _DIGITS.fullmatch(text):
         return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None

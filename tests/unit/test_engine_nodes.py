@@ -43,6 +43,15 @@ def test_greater_and_less_compare_integers_only(operator: str, expected: set[str
     assert chosen(Requirement("cores", operator, ("8",))) == expected
 
 
+@pytest.mark.parametrize("value", ["1_0", "99999999999999999999", "0x9", "1.5"])
+def test_what_the_scheduler_does_not_read_as_an_integer_is_neither_greater_nor_less(value: str) -> None:
+    node = Node(name=NodeName("a"), allocatable=Resources(), labels={"cores": value})
+    layout = NodeTable.build([node]).layout
+    for operator, bound in (("Gt", "8"), ("Lt", "11"), ("Gt", value), ("Lt", value)):
+        filter_ = NodeFilter(affinity=((Requirement("cores", operator, (bound,)),),))
+        assert not layout.allowed(filter_).any()
+
+
 def test_requirements_of_a_term_are_all_met_and_an_empty_term_matches_nothing() -> None:
     assert chosen(Requirement("zone", "Exists"), Requirement("cores", "In", ("16",))) == {"b"}
     assert chosen() == set()
