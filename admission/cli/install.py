@@ -54,7 +54,8 @@ def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
 
 
 async def _uninstall(settings: "Settings", waiting: str, delete_crds: bool) -> None:
-    from admission.kube.uninstall import Removal, Waiting
+    from admission.kube.left_waiting import Waiting
+    from admission.kube.uninstall import Removal
     from admission.kube.uninstall import uninstall as uninstall_from
 
     removal = Removal(namespace=settings.namespace, waiting=Waiting(waiting), delete_crds=delete_crds)

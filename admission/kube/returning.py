@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.kube.applying import Tell, found_at
 from admission.kube.client import Client
-from admission.kube.install import Tell, found_at
 from admission.kube.objects import PODS
 from queues.spec.names import ADMISSION_ID, RELEASED
 

@@ -12,17 +12,13 @@ import pytest_asyncio
 
 from admission.kube import install as module
 from admission.kube.client import Client
-from admission.kube.install import (
-    DefinitionsOfOthers,
-    Installation,
-    ServerTooOld,
-    UnknownQueue,
-    install,
-    path_of,
-    set_paused,
-)
+from admission.kube.definitions import DefinitionsOfOthers
+from admission.kube.documents import path_of
+from admission.kube.install import Installation, ServerTooOld, install
+from admission.kube.left_waiting import Waiting
 from admission.kube.objects import QUEUES
-from admission.kube.uninstall import Removal, Waiting, uninstall
+from admission.kube.pausing import UnknownQueue, set_paused
+from admission.kube.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
 from queues.errors import NotFound, Refused
 from queues.spec.crd import crds

@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from admission.kube import objects
 from admission.kube.client import Client
-from admission.kube.install import Installation, install, path_of
+from admission.kube.documents import path_of
+from admission.kube.install import Installation, install
 from admission.kube.objects import Resource
 from admission.kube.rbac import AT_HOME, CONTROLLER, Rule, rbac
 from deploy.local.cluster import LocalCluster

@@ -8,7 +8,7 @@ import yaml
 
 import deploy
 from admission.kube.documents import PART_OF
-from admission.kube.install import first_queue
+from admission.kube.first_queues import first_queue
 from admission.kube.rbac import AT_HOME, CONTROLLER
 from admission.kube.webhook_configuration import SERVICE
 from deploy.manifests import INSTALLATION, files

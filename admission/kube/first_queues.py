@@ -1,0 +1,60 @@
+"""The queues that are there from the start: made once, then the administrators'."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from admission.kube.applying import FIELD_MANAGER, Tell, found_at
+from admission.kube.client import Client
+from admission.kube.documents import PART_OF, Document
+from admission.kube.objects import QUEUES
+from queues.errors import ApiUnavailable, Conflict, NotFound
+from queues.spec.names import ROOT_QUEUE, SCHEDULING_VOLCANO
+
+#: Seconds until the API server must serve queues.
+_PATIENCE: Final = 30.0
+
+
+async def create_first_queue(client: Client, name: str, tell: Tell) -> None:
+    """Made once, then the administrators'."""
+    document = first_queue(name)
+    try:
+        await _once_served(lambda: client.create(QUEUES.path(), document, field_manager=FIELD_MANAGER))
+    except Conflict:
+        tell(f"queue/{name} unchanged")
+    else:
+        tell(f"queue/{name} created")
+
+
+def first_queue(name: str = "muster-probe") -> Document:
+    """A queue that is there from the start."""
+    return {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": name, "labels": PART_OF},
+        "spec": {"weight": 1, "reclaimable": name != ROOT_QUEUE},
+    }
+
+
+async def _once_served(send: Callable[[], Any]) -> None:
+    """A definition counts as established some seconds before its objects are served and policies can read them."""
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            try:
+                await send()
+            except (NotFound, ApiUnavailable):  # 503 while admission does not know the kind yet
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def remove_first_queue(client: Client, name: str, others: int, tell: Tell) -> None:
+    """Only if Muster made it, and no queue is left that needs it."""
+    queue = await found_at(client, QUEUES.path(name=name))
+    if queue is None or not PART_OF.items() <= (queue["metadata"].get("labels") or {}).items():
+        return
+    if others:
+        tell(f"queue/{name} kept: other queues are left")
+        return
+    await client.delete(QUEUES.path(name=name))
+    tell(f"queue/{name} deleted")

@@ -1,0 +1,128 @@
+"""What waits when Muster is taken away: freed, or left, as told."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from admission.kube.applying import Tell, items_of
+from admission.kube.client import Client
+from admission.kube.documents import Document
+from admission.kube.objects import JOBS, PODS, VOLCANO_JOBS
+from queues.errors import Conflict, MusterError, NotFound, Refused
+from queues.spec.names import FINALIZER, GATE, QUEUE_LABEL, RELEASED
+
+#: Seconds for API servers to forget the policies.
+_PATIENCE: Final = 60.0
+#: Nothing may start to wait for so long before all is free: a policy works a moment longer than it exists.
+_QUIET: Final = 1.0
+_PARALLEL: Final = 32
+
+
+class Waiting(StrEnum):
+    """What becomes of pods and Jobs that wait."""
+
+    FREE = "free"
+    LEAVE = "leave"
+
+
+class StillWaiting(MusterError):
+    """{count} pods and Jobs could not be freed within {seconds:g} seconds: {reason}. Run uninstall again."""
+
+
+async def free_or_leave(client: Client, waiting: Waiting, tell: Tell) -> None:
+    """Pods lose the gate and Jobs go on, if told so; finalizers go anyway, or their pods could not."""
+    freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    quiet_since: float | None = None
+    while quiet_since is None or loop.time() - quiet_since < _QUIET:
+        left: list[tuple[str, Any]] = []
+        async for pod in items_of(client, PODS.path(), RELEASED):
+            patch = _freed_pod(pod, waiting)
+            if patch:
+                left.append((_path("/api/v1", "pods", pod), patch))
+        if waiting is Waiting.FREE:
+            async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
+                if job["spec"].get("suspend"):
+                    left.append((_path("/apis/batch/v1", "jobs", job), _freed_job(job)))
+        refused = await _patch_each(client, left, freed)
+        quiet_since = None if left else quiet_since or loop.time()
+        if refused and loop.time() > deadline:
+            raise StillWaiting(count=len(left), seconds=_PATIENCE, reason=refused)
+        await asyncio.sleep(0.2)
+    await _tell_of_waiting(client, waiting, freed, tell)
+
+
+async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, set[str]]) -> str:
+    """Patch all of them; why some could not be, "" if all could. The guard may be in force a moment longer."""
+    slots = asyncio.Semaphore(_PARALLEL)
+    reasons: list[str] = []
+
+    async def one(path: str, patch: Any) -> None:
+        async with slots:
+            try:
+                await client.patch(path, patch, kind="json")
+                freed[path.split("/")[-2]].add(path)
+            except NotFound:
+                return
+            except (Conflict, Refused) as error:
+                reasons.append(str(error))
+
+    await asyncio.gather(*(one(path, patch) for path, patch in patches))
+    return reasons[0] if reasons else ""
+
+
+def _freed_pod(pod: Document, waiting: Waiting) -> list[Document]:
+    steps: list[Document] = []
+    finalizers = pod["metadata"].get("finalizers") or []
+    if FINALIZER in finalizers:
+        steps += _without(finalizers.index(FINALIZER), FINALIZER, "/metadata/finalizers")
+    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+    if waiting is Waiting.FREE and GATE in gates:
+        at = f"/spec/schedulingGates/{gates.index(GATE)}"
+        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    return steps
+
+
+def _without(index: int, value: str, path: str) -> list[Document]:
+    at = f"{path}/{index}"
+    return [{"op": "test", "path": at, "value": value}, {"op": "remove", "path": at}]
+
+
+def _freed_job(job: Document) -> list[Document]:
+    """It goes on, and its pods will not be gated by the template either."""
+    steps: list[Document] = [{"op": "add", "path": "/spec/suspend", "value": False}]
+    gates = [gate["name"] for gate in job["spec"]["template"]["spec"].get("schedulingGates") or []]
+    if GATE in gates:
+        at = f"/spec/template/spec/schedulingGates/{gates.index(GATE)}"
+        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    return steps
+
+
+async def _tell_of_waiting(
+    client: Client, waiting: Waiting, freed: Mapping[str, set[str]], tell: Tell
+) -> None:
+    if waiting is Waiting.FREE:
+        tell(f"freed {len(freed['pods'])} pods and {len(freed['jobs'])} Jobs that waited")
+    else:
+        tell(
+            "What waits goes on waiting. To free a pod, remove its scheduling gate "
+            f"{GATE}; to free a Job, set spec.suspend to false."
+        )
+    async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
+        gates = job["spec"]["template"]["spec"].get("schedulingGates") or []
+        if {"name": GATE} in gates and not job["spec"].get("suspend"):
+            where = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+            tell(f"Job {where} runs; pods that replace failed ones of it will be gated: create it again.")
+    try:
+        jobs = [job async for job in items_of(client, VOLCANO_JOBS.path())]
+    except NotFound:
+        return
+    if jobs:
+        tell(f"{len(jobs)} Volcano Jobs stay; nobody makes pods for them any more")
+
+
+def _path(prefix: str, plural: str, item: Document) -> str:
+    metadata = item["metadata"]
+    return f"{prefix}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
