@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from admission.kube import credentials
-from admission.kube.client import Client, resource_of
+from admission.kube.client import Client
+from admission.kube.session import resource_of
 from queues.errors import (
     ApiError,
     ApiUnavailable,
@@ -196,7 +197,7 @@ async def test_requests_in_flight_are_bounded(server: FakeApiServer, tmp_path: P
     async with await Client.connect(server.kubeconfig(tmp_path), concurrency=3) as client:
         reads = [asyncio.create_task(client.get(PODS)) for _ in range(10)]
         await eventually(lambda: len(server.requests) >= 3, "three requests")
-        assert client._free.locked()
+        assert client._session._free.locked()
         assert len(server.requests) == 3
         for read in reads:
             read.cancel()
@@ -213,7 +214,7 @@ async def test_a_rotated_token_is_read_anew_when_the_old_one_is_refused(
     config["users"][0]["user"] = {"tokenFile": str(token_file)}
     path.write_text(yaml.safe_dump(config))
     async with await Client.connect(path) as client:
-        client._credentials._checked -= 5
+        client._session._credentials._checked -= 5
         await client.create(PODS, {})
         server.token = "renewed"
         token_file.write_text("renewed")
@@ -265,7 +266,7 @@ async def test_credentials_may_come_from_a_plugin(server: FakeApiServer, tmp_pat
     }
     path.write_text(yaml.safe_dump(config))
     async with await Client.connect(path) as client:
-        client._credentials._checked -= 5
+        client._session._credentials._checked -= 5
         await client.create(PODS, {})
         server.token = "renewed"
         plugin.write_text(f"#!/bin/sh\necho '{credential % 'renewed'}'\n")
