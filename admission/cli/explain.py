@@ -285,7 +285,8 @@ def _admission_title(held: Mapping[str, Any], now: str) -> str:
 def _admission(held: Mapping[str, Any], headers: bool) -> str:
     text = ""
     if held["eviction"]:
-        text += f"Being taken back, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
+        told = "Taken back" if held["state"] == "closed" else "Being taken back"
+        text += f"{told}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
     rows = [
         (
             seats["node"],
@@ -322,11 +323,12 @@ def _event(event: Mapping[str, Any], wide: bool) -> str:
     message = one_line(event["message"]) or (
         "" if seats is None else f"{seats} seat" + ("" if seats == 1 else "s")
     )
+    # Its name is in the message; the key is for those who look it up.
+    numbers = {**event["numbers"], "for": event["beneficiary"]}
     words: Iterable[str] = (
         f"{event['code']}:" if event["code"] and message else event["code"],
         message,
-        f"for {event['beneficiary']}" if event["beneficiary"] else "",
-        f"({numbers_of(event['numbers'])})" if wide and event["numbers"] else "",
+        f"({told})" if wide and (told := numbers_of(numbers)) else "",
     )
     return " ".join(word for word in words if word) or NONE
 

@@ -219,6 +219,15 @@ STORY = bodies.Explanation(
             beneficiary=None,
             numbers={},
         ),
+        bodies.Event(
+            at="2026-11-21T09:52:00Z",
+            what="evict",
+            code="Cleared",
+            message="its place is cleared for vcjob/ml/bert, which waited too long",
+            admission=8,
+            beneficiary="vcjob/bert-uid",
+            numbers={"used": 8},
+        ),
     ),
 )
 
@@ -278,6 +287,16 @@ RUNNING = bodies.Explanation(
                 ),
             ),
             ended=2,
+        ),
+        bodies.Admission(
+            id=9,
+            queue="dev",
+            state="closed",
+            opened="2026-11-21T07:00:00Z",
+            adopted=False,
+            eviction=bodies.Reason(code="Cleared", message="its place was wanted", facts={}, since=NOW),
+            seats=(),
+            ended=4,
         ),
     ),
     history=(),
