@@ -9,7 +9,8 @@ from aiohttp import web
 from admission.kube import objects
 from admission.kube.certificates import LIFETIMES, Lifetimes
 from admission.kube.client import Client
-from admission.kube.informer import Informer, Kind, Shift
+from admission.kube.collection import Kind, Shift
+from admission.kube.informer import Informer
 from admission.kube.keeper import Keeper
 from admission.kube.objects import Bare, Namespace
 from admission.kube.translate_documents import queue_fact, topology_fact

@@ -1,8 +1,7 @@
 """Keeps what is known of one kind of object current: LIST in pages, then WATCH with bookmarks, for ever.
 
 After a 410 comes a new LIST, never the same resource version again; after anything else the watch goes on
-where it was. Only the value that ``translate`` makes of an object is kept, not the object. One object that
-cannot be read costs that object, not the stream.
+where it was.
 """
 
 import asyncio
@@ -10,62 +9,16 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Final, Generic, NoReturn
 
 import msgspec
 
 from admission.kube.client import Client
-from admission.kube.objects import Bare, Metadata, Page, Resource, WatchEvent
+from admission.kube.collection import BARE, Collection, Kind, Place, S, Shift, V
+from admission.kube.objects import Metadata, Page, WatchEvent
 from queues.errors import ApiError, ApiUnavailable, Gone
 
 _log = logging.getLogger(__name__)
-
-Place = tuple[str, str]
-
-
-class _HasMetadata(Protocol):
-    @property
-    def metadata(self) -> Metadata: ...
-
-
-S = TypeVar("S", bound=_HasMetadata)
-V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[S, V]):
-    """What to watch and what to make of it."""
-
-    name: str
-    resource: Resource
-    struct: type[S]
-    #: From the decoded object and its bytes (valid only during the call); None: of no interest.
-    translate: Callable[[S, msgspec.Raw], V | None]
-    #: What is left of an object without the form of its kind; None: what was known before stays.
-    unreadable: Callable[[Bare, msgspec.DecodeError], V | None] = lambda bare, error: None
-    namespace: str | None = None
-    label_selector: str | None = None
-    field_selector: str | None = None
-
-
-@dataclass(slots=True)
-class Kept(Generic[V]):
-    """What is known of one object."""
-
-    uid: str
-    resource_version: str
-    value: V
-
-
-@dataclass(frozen=True, slots=True)
-class Shift(Generic[V]):
-    """One object appeared (``before`` is None), changed, or vanished (``after`` is None)."""
-
-    namespace: str
-    name: str
-    uid: str
-    before: V | None
-    after: V | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +41,6 @@ _FAILURES_BEFORE_LIST: Final = 4
 _SHORT: Final = 1.0
 _EVENT: Final = msgspec.json.Decoder(WatchEvent)
 _PAGE: Final = msgspec.json.Decoder(Page)
-_BARE: Final = msgspec.json.Decoder(Bare)
 
 
 class _ErrorStatus(msgspec.Struct, gc=False):
@@ -108,8 +60,7 @@ class Informer(Generic[S, V]):
         timing: Timing = Timing(),
     ) -> None:
         self.kind = kind
-        #: By (namespace, name).
-        self.kept: dict[Place, Kept[V]] = {}
+        self.collection = Collection(kind)
         #: The first LIST is reconciled.
         self.synced = asyncio.Event()
         #: Where the watch goes on; "" asks for a LIST.
@@ -117,14 +68,11 @@ class Informer(Generic[S, V]):
         #: Why nothing is heard now; None: all is well.
         self.problem: str | None = None
         self.lists = 0
-        #: Objects that could not be read.
-        self.unreadable = 0
         #: When the API server was last heard, on the loop's clock.
         self.heard = 0.0
         self._client = client
         self._deliver = deliver
         self._timing = timing
-        self._decoder = msgspec.json.Decoder(kind.struct)
         self._path = kind.resource.path(kind.namespace)
         self._selectors = {"labelSelector": kind.label_selector, "fieldSelector": kind.field_selector}
 
@@ -176,17 +124,17 @@ class Informer(Generic[S, V]):
                 continue
             shifts: list[Shift[V]] = []
             for raw in page.items or ():
-                place = self._put(raw, shifts)
-                if place is not None:
-                    seen.add(place)
+                meta = self.collection.put(raw, shifts)
+                if meta is not None:
+                    seen.add((meta.namespace, meta.name))
             self._hand_over(shifts)
             token = page.metadata.continue_
             if not token:
                 break
             await asyncio.sleep(0)
         shifts = []
-        for place in [place for place in self.kept if place not in seen]:
-            self._drop(place, shifts)
+        for place in [place for place in self.collection.kept if place not in seen]:
+            self.collection.drop(place, shifts)
         self._hand_over(shifts)
         self.resource_version = page.metadata.resource_version
         self.problem = None
@@ -229,10 +177,12 @@ class Informer(Generic[S, V]):
             raise self._broken(f"an unreadable watch event: {error}") from error
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._put(event.object, shifts, advance=True)
+                put = self.collection.put(event.object, shifts)
+                if put is not None:
+                    self.resource_version = put.resource_version
             case "DELETED":
                 meta = self._identity(event.object)
-                self._drop((meta.namespace, meta.name), shifts, uid=meta.uid)
+                self.collection.drop((meta.namespace, meta.name), shifts, uid=meta.uid)
                 self.resource_version = meta.resource_version
             case "BOOKMARK":
                 self.resource_version = self._identity(event.object).resource_version
@@ -252,78 +202,15 @@ class Informer(Generic[S, V]):
             method="WATCH", path=self._path, status=status.code, reason=status.message or status.reason
         )
 
-    def _put(self, raw: msgspec.Raw, shifts: list[Shift[V]], *, advance: bool = False) -> Place | None:
-        """Take in one object. Returns its place, None if not even that can be read."""
-        value: V | None
-        try:
-            thing = self._decoder.decode(raw)
-            meta = thing.metadata
-        except msgspec.DecodeError as error:
-            try:
-                bare = _BARE.decode(raw)
-            except msgspec.DecodeError:
-                self._cannot_read("?", "?", error)
-                return None
-            meta = bare.metadata
-            self._cannot_read(meta.namespace, meta.name, error)
-            value = self.kind.unreadable(bare, error)
-            understood = value is not None
-        else:
-            try:
-                value = self.kind.translate(thing, raw)
-                understood = True
-            except Exception as error:  # whatever it is, the other objects go on
-                self._cannot_read(meta.namespace, meta.name, error)
-                value, understood = None, False
-        if advance:
-            self.resource_version = meta.resource_version
-        place = (meta.namespace, meta.name)
-        if understood:
-            self._keep(place, meta, value, shifts)
-        return place
-
-    def _keep(self, place: Place, meta: Metadata, value: V | None, shifts: list[Shift[V]]) -> None:
-        known = self.kept.get(place)
-        if known is not None and known.uid != meta.uid:
-            # Deleted and made again under the same name, and we saw only the second half.
-            self._drop(place, shifts)
-            known = None
-        if value is None:
-            self._drop(place, shifts)
-        elif known is None:
-            self.kept[place] = Kept(meta.uid, meta.resource_version, value)
-            shifts.append(Shift(*place, meta.uid, None, value))
-        else:
-            before = known.value
-            known.resource_version = meta.resource_version
-            # An equal value is no news, and the old one stays: others hold it already.
-            if before != value:
-                known.value = value
-                shifts.append(Shift(*place, meta.uid, before, value))
-
-    def _drop(self, place: Place, shifts: list[Shift[V]], uid: str | None = None) -> None:
-        known = self.kept.get(place)
-        if known is not None and (uid is None or uid == known.uid):
-            del self.kept[place]
-            shifts.append(Shift(*place, known.uid, known.value, None))
-
     def _identity(self, raw: msgspec.Raw) -> Metadata:
         try:
-            return _BARE.decode(raw).metadata
+            return BARE.decode(raw).metadata
         except msgspec.DecodeError as error:
             raise self._broken(f"an object without readable metadata: {error}") from error
 
     def _hand_over(self, shifts: list[Shift[V]]) -> None:
         if shifts:
             self._deliver(shifts)
-
-    def _cannot_read(self, namespace: str, name: str, error: Exception) -> None:
-        self.unreadable += 1
-        told = {"kind": self.kind.name, "object": f"{namespace}/{name}", "why": str(error)}
-        if isinstance(error, msgspec.DecodeError):
-            _log.warning("cannot read an object", extra=told)
-        else:
-            _log.error("cannot translate an object", extra=told, exc_info=error)
 
     def _broken(self, reason: str) -> ApiUnavailable:
         return ApiUnavailable(method="WATCH", path=self._path, status=200, reason=reason)

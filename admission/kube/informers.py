@@ -13,9 +13,10 @@ import msgspec
 from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
 from admission.kube import objects
 from admission.kube.client import Client
+from admission.kube.collection import Kept, Kind, Shift
 from admission.kube.conduct import budget_fact
 from admission.kube.context import Context, in_context
-from admission.kube.informer import Informer, Kept, Kind, Shift, Timing
+from admission.kube.informer import Informer, Timing
 from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
 from admission.kube.placing import hypernode_fact
 from admission.kube.translate import node_fact, pod_fact
@@ -168,12 +169,12 @@ class Informers:
         return [
             self._change(facts, namespace, name, kept.uid, in_context(kept.value, self.context))
             for facts, informer in self._facts
-            for (namespace, name), kept in informer.kept.items()
+            for (namespace, name), kept in informer.collection.kept.items()
         ]
 
     def kept(self, kind: str, namespace: str, name: str) -> Kept[Any] | None:
         """What is known of one object: uid, resource version, fact. ``kind`` as in ``hearings``."""
-        return self._by_name[kind].kept.get((namespace, name))
+        return self._by_name[kind].collection.kept.get((namespace, name))
 
     def hearings(self) -> Mapping[str, Hearing]:
         """How each informer is doing, by name: for metrics and readiness."""
@@ -182,8 +183,8 @@ class Informers:
             name: Hearing(
                 silent_seconds=now - informer.heard if informer.heard else 0.0,
                 lists=informer.lists,
-                objects=len(informer.kept),
-                unreadable=informer.unreadable,
+                objects=len(informer.collection.kept),
+                unreadable=informer.collection.unreadable,
                 synced=informer.synced.is_set(),
                 problem=informer.problem,
             )
@@ -214,7 +215,7 @@ class Informers:
         for facts, informer in self._facts:
             if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
                 continue
-            for (namespace, name), kept in informer.kept.items():
+            for (namespace, name), kept in informer.collection.kept.items():
                 fact = in_context(kept.value, self.context)
                 if fact != in_context(kept.value, before):
                     self._changes.append(self._change(facts, namespace, name, kept.uid, fact))
@@ -223,24 +224,29 @@ class Informers:
 
     def classes(self) -> dict[str, ClassFact]:
         """Priority classes by name."""
-        return {name: kept.value for (_, name), kept in self._by_name["priorityclasses"].kept.items()}
+        return {
+            name: kept.value for (_, name), kept in self._by_name["priorityclasses"].collection.kept.items()
+        }
 
     def _read_context(self) -> Context:
         classes = self.classes()
         defaults = [found.value for found in classes.values() if found.is_default]
         topologies: dict[str, TopologyFact] = {
-            name: kept.value for (_, name), kept in self._by_name["topologies"].kept.items()
+            name: kept.value for (_, name), kept in self._by_name["topologies"].collection.kept.items()
         }
         first = min(topologies, default=None)
         hypernodes: list[HyperNodeFact] = [
-            kept.value for kept in self._by_name["hypernodes"].kept.values() if kept.value is not None
+            kept.value
+            for kept in self._by_name["hypernodes"].collection.kept.values()
+            if kept.value is not None
         ]
         return Context(
             priorities={name: found.value for name, found in classes.items()},
             # The API server takes the lowest where several claim to be the default.
             default_priority=min(defaults, default=0),
             queues={
-                name: QueueName(kept.value) for (_, name), kept in self._by_name["namespaces"].kept.items()
+                name: QueueName(kept.value)
+                for (_, name), kept in self._by_name["namespaces"].collection.kept.items()
             },
             levels=topologies[first].levels if first is not None else (),
             hypernodes=tuple(sorted({each.tier for each in hypernodes})),

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from admission.kube.client import Client
-from admission.kube.informer import Informer, Kind, Shift, Timing
+from admission.kube.collection import Kind, Shift
+from admission.kube.informer import Informer, Timing
 from admission.kube.objects import NODES, PODS, Node, Part, Resource
 from tests.kube.fake_api_server import (
     FakeApiServer,
@@ -42,7 +43,7 @@ class Watched:
         self.informer: Informer[Any, Any] = Informer(client, kind, self.told.extend, timing)
 
     def known(self) -> dict[str, Any]:
-        return {name: kept.value for (_, name), kept in self.informer.kept.items()}
+        return {name: kept.value for (_, name), kept in self.informer.collection.kept.items()}
 
     def replayed(self) -> dict[str, Any]:
         """What somebody knows who only heard the changes."""
@@ -100,7 +101,7 @@ async def test_an_update_that_changes_nothing_we_read_is_not_told(
         await server.put(PATH, node("b"))
         await watched.knows("a", "b")
         assert [shift.name for shift in watched.told] == ["a", "b"]
-        assert watched.informer.kept["", "a"].resource_version == "12"
+        assert watched.informer.collection.kept["", "a"].resource_version == "12"
 
 
 async def test_after_a_410_everything_is_listed_anew_and_deletions_are_told(
@@ -208,7 +209,7 @@ async def test_one_object_that_cannot_be_read_does_not_stop_the_others(
         await server.put(PATH, bad)
         await server.put(PATH, node("better"))
         await watched.knows("good", "better")
-        assert watched.informer.unreadable == 2
+        assert watched.informer.collection.unreadable == 2
         assert watched.informer.lists == 1
 
 
@@ -334,6 +335,6 @@ async def test_namespaced_objects_of_the_same_name_are_different(
         informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None, QUICK)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
-        assert set(informer.kept) == {("x", "a"), ("y", "a")}
+        assert set(informer.collection.kept) == {("x", "a"), ("y", "a")}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

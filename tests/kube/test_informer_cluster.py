@@ -11,7 +11,8 @@ import pytest
 
 from admission.facts import PodFact
 from admission.kube.client import Client
-from admission.kube.informer import Informer, Kind, Shift, Timing
+from admission.kube.collection import Kind, Shift
+from admission.kube.informer import Informer, Timing
 from admission.kube.objects import JOBS, PODS, Pod
 from admission.kube.translate import pod_fact
 from deploy.local.cluster import LocalCluster
@@ -57,12 +58,13 @@ async def test_a_restart_of_the_api_server_loses_no_change(local_cluster: LocalC
         async with watched(client, "informer-restart", timing) as informer:
             for name in "abc":
                 await client.create(pods, pod(name, schedulingGates=GATE))
-            await eventually(lambda: len(informer.kept) == 3, "three pods")
+            await eventually(lambda: len(informer.collection.kept) == 3, "three pods")
             await asyncio.to_thread(local_cluster.restart_api_server)
             await client.delete(f"{pods}/a", grace=0)
             await client.create(pods, pod("d", schedulingGates=GATE))
             await eventually(
-                lambda: {name for _, name in informer.kept} == {"b", "c", "d"}, "the pods after the restart"
+                lambda: {name for _, name in informer.collection.kept} == {"b", "c", "d"},
+                "the pods after the restart",
             )
             assert informer.problem is None
 
@@ -113,7 +115,7 @@ async def test_an_object_of_a_megabyte_is_written_and_watched(local_cluster: Loc
         await informer.synced.wait()
         await client.create(JOBS.path("informer-big"), job)
         await eventually(lambda: sizes.get("big", 0) > 1_000_000, "the big Job")
-        assert informer.unreadable == 0
+        assert informer.collection.unreadable == 0
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -131,7 +133,7 @@ async def test_pods_are_created_in_parallel(local_cluster: LocalCluster) -> None
             cpu, started = _cpu(), time.monotonic()
             await asyncio.gather(*(create(number) for number in range(many)))
             took, used = time.monotonic() - started, _cpu() - cpu
-            await eventually(lambda: len(informer.kept) == many, "all pods")
+            await eventually(lambda: len(informer.collection.kept) == many, "all pods")
             print(f"{many / took:.0f} pods/s, {used / many * 1000:.2f} ms of our CPU per pod")
             assert used / many < 0.01
 
