@@ -64,7 +64,7 @@ class Excess:
         excess, met = self._beyond(asked), self.meets(own)
         above: Mask = np.asarray((excess > 0).any(axis=1))
         most = np.where(excess > 0, beyond(excess, below), _NO_LIMIT)
-        may = (met < self._depth) & (met < len(self._usage.tree.paths[own]) - 1) & (self._kept <= met)
+        may = self.reclaimable(own)
         limits = np.full((len(met), len(asked)), _NO_LIMIT, np.int64)
         for level in range(1, self._levels.shape[1]):
             here = self._levels[:, level]
@@ -72,6 +72,13 @@ class Excess:
             may &= ~counts | above[here]
             np.minimum(limits, most[here], out=limits, where=counts[:, None])
         return may, limits
+
+    def reclaimable(self, own: QueueName) -> Mask:
+        """(Q,) which queues share an ancestor with this one below which all are ``reclaimable``."""
+        met = self.meets(own)
+        return np.asarray(
+            (met < self._depth) & (met < len(self._usage.tree.paths[own]) - 1) & (self._kept <= met)
+        )
 
     def of_each(self, asked: tuple[Account, ...]) -> Amounts:
         """(Q, A) what each queue itself has beyond its share; negative: it is below."""

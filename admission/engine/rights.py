@@ -79,19 +79,16 @@ class Rights:
         queue = self.workload.queue
         priority = unit.order[2]
         if unit.queue == queue:
-            if self._more_urgent(unit, priority):
-                return Rule.PREEMPTED
-            return Rule.CLEARED if self._may_clear(unit, priority) else None
+            return self._inside(unit, priority)
         meeting = self.meeting(unit.queue)
-        if meeting is None:
+        if meeting is None or not meeting.reclaimable:
             return None
-        if (
-            meeting.reclaimable
-            and self._lost(meeting, unit)
-            and self._reclaims(meeting, unit, priority, taken_of_queue)
-        ):
+        if self._lost(meeting, unit, self.below) and self._reclaims(meeting, unit, priority, taken_of_queue):
             return Rule.RECLAIMED
-        return Rule.CLEARED if self._may_clear(unit, priority) else None
+        if self._may_clear(unit, priority):
+            stays = self.keeps(meeting.mine) or self._lost(meeting, unit, Below.NEVER)
+            return Rule.CLEARED if stays else None
+        return None
 
     def why(self, rule: Rule, victim: QueueName) -> tuple[str, dict[str, Any]]:
         """The sentence for whoever is taken back, and its numbers as they were before."""
@@ -126,6 +123,11 @@ class Rights:
             return f"its place is cleared for {self.workload}, which waited too long: {sides['above']}", facts
         return f"reclaimed for {self.workload}: {sides['above']}, {sides['owner']}", facts
 
+    def _inside(self, unit: Unit, priority: int) -> Rule | None:
+        if self._more_urgent(unit, priority):
+            return Rule.PREEMPTED
+        return Rule.CLEARED if self._may_clear(unit, priority) else None
+
     def _more_urgent(self, unit: Unit, priority: int) -> bool:
         policy = self.usage.tree.policy(self.workload.queue).within_queue
         if policy == "never":
@@ -159,6 +161,33 @@ class Rights:
             asked = self._carried((name,), asked)
         return False
 
+    def keeps(self, mine: Iterable[QueueName]) -> bool:
+        """Whether a place cleared from others, who are within their shares then, could not be reclaimed at once.
+
+        That is where one of these, the beneficiary's side of a meeting, owns so much of it that reclaim would bring
+        it farther below its share than it was above (``Below.NO_FARTHER``).
+        """
+        usage, tree, asked = self.usage, self.usage.tree, self.asked
+        for name in mine:
+            beyond = [
+                (units, usage.counted(name, account) + units - tree.deserved(name, account))
+                for account, units in asked.items()
+            ]
+            if all(excess <= 0 for _, excess in beyond) or any(
+                units > 2 * excess > 0 for units, excess in beyond
+            ):
+                return True
+            asked = self._carried((name,), asked)
+        return False
+
+    def has_shares(self, theirs: Iterable[QueueName]) -> bool:
+        """Whether each of these has its share of something that is asked still."""
+        usage, tree = self.usage, self.usage.tree
+        return all(
+            any(usage.counted(name, account) >= tree.deserved(name, account) for account in self.asked)
+            for name in theirs
+        )
+
     def _carried(self, path: Iterable[QueueName], more: Mapping[Account, int]) -> Mapping[Account, int]:
         """What adding these amounts to the first of a path changes above its last: idle guarantees come first."""
         usage, guarantees = self.usage, self.usage.tree.guarantees
@@ -173,7 +202,7 @@ class Rights:
                 }
         return more
 
-    def _lost(self, meeting: "Meeting", unit: Unit) -> bool:
+    def _lost(self, meeting: "Meeting", unit: Unit, below: Below) -> bool:
         """Every queue on the victim's side has more than its share of something that is asked.
 
         A guarantee that lies idle below it is not lent, so it counts as used.
@@ -185,8 +214,8 @@ class Rights:
                 excess = usage.counted(name, account) - tree.deserved(name, account)
                 if excess > 0:
                     above = True
-                    if self.below is not Below.ANY:
-                        most = excess if self.below is Below.NEVER else 2 * excess
+                    if below is not Below.ANY:
+                        most = excess if below is Below.NEVER else 2 * excess
                         if unit.amount(account) > most:
                             return False
             if not above:

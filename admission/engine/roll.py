@@ -3,7 +3,7 @@
 What is said here is said too generously rather than too strictly: ``Rights.rule`` has the last word on a unit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,20 +101,22 @@ class Roll:
         chosen = np.zeros(len(self.units), np.bool_)
         workload, tree = rights.workload, rights.usage.tree
         policy = tree.policy(workload.queue)
-        of_own = self._own(rights, policy.within_queue or "never", chosen)
+        single = (self.priority <= workload.priority) & (self.size < rights.size) & (self.members == 1)
+        own = self._own(rights, policy.within_queue or "never", single, chosen)
         if policy.reclaim != "never":
-            chosen |= self._reclaimed(rights, below, larger=larger, entitled=of_own and not at_once)
+            chosen |= self._reclaimed(rights, below, larger=larger, entitled=own and not at_once)
         if rights.starved:
-            chosen |= (self.priority <= workload.priority) & (self.size < rights.size) & (self.members == 1)
+            chosen |= single & self._cleared(rights, kept=own and not at_once)
         chosen &= ~self.gone
         return chosen
 
-    def _own(self, rights: Rights, within: str, chosen: Chosen) -> bool:
+    def _own(self, rights: Rights, within: str, single: Chosen, chosen: Chosen) -> bool:
         here = self.of_queue.get(rights.workload.queue)
-        if here is None or within == "never":
+        if here is None:
             return False
-        mine = rights.workload.priority
-        may = self.priority[here] < mine
+        mine, may = rights.workload.priority, single[here] & rights.starved
+        if within != "never":
+            may |= self.priority[here] < mine
         if within == "lower-or-newer-equal":
             may |= (self.priority[here] == mine) & (self.arrival[here] > rights.workload.arrival)
         chosen[here] = may
@@ -127,7 +129,8 @@ class Roll:
         queues, limits = self.excess.may_lose(workload.queue, asked, below)
         lower, most = self.priority < workload.priority, policy.borrow_max_priority
         amounts = self.amounts(asked)
-        owned = queues & self._owned(rights, queues, entitled=entitled or rights.by_share is not None)
+        always = entitled or rights.by_share is not None
+        owned = queues & self._on_side(rights, queues, rights.entitled, always=always)
         may: Chosen = owned[self.queue_of]
         if most is not None:
             may |= queues[self.queue_of] & lower & (self.priority <= most)
@@ -138,14 +141,27 @@ class Roll:
             may &= lower
         return may
 
-    def _owned(self, rights: Rights, queues: Chosen, *, entitled: bool) -> Chosen:
-        """(Q,) whether what is asked is owned on this side of the common ancestor with each queue."""
+    def _cleared(self, rights: Rights, *, kept: bool) -> Chosen:
+        """(U,) in whose queue a place may be cleared. ``kept``: nobody could reclaim it, see ``Rights.keeps``."""
+        queue, asked = rights.workload.queue, tuple(rights.asked)
+        lent, limits = self.excess.may_lose(queue, asked, Below.NEVER)
+        amounts = self.amounts(asked)
+        may: Chosen = lent[self.queue_of] & (amounts <= limits[self.queue_of]).all(axis=1)
+        others = self.excess.reclaimable(queue)
+        may |= (others & self._on_side(rights, others, rights.keeps, always=kept))[self.queue_of]
+        may[self.of_queue.get(queue, slice(0))] = True
+        return may
+
+    def _on_side(
+        self, rights: Rights, queues: Chosen, holds: Callable[[Sequence[QueueName]], bool], *, always: bool
+    ) -> Chosen:
+        """(Q,) whether it holds for this side of the common ancestor with each of these queues."""
         met = self.excess.meets(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
-        owned = np.zeros(len(path), np.bool_)
+        answer = np.zeros(len(path), np.bool_)
         for depth in np.unique(met[queues]).tolist():
-            owned[depth] = entitled or rights.entitled(path[: len(path) - 1 - depth])
-        return owned[met]
+            answer[depth] = always or holds(path[: len(path) - 1 - depth])
+        return answer[met]
 
     def amounts(self, accounts: tuple[Account, ...]) -> Amounts:
         """(U, A) what each unit holds of these."""

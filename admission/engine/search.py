@@ -220,13 +220,16 @@ class Search:
 
     def still_allowed(self) -> bool:
         """Whether those of other queues may still go though somebody of the own queue stays."""
-        for queue in {each.unit.queue for each in self.taken if each.rule is Rule.RECLAIMED}:
-            meeting = self.rights.meeting(queue)
-            if (
-                meeting is not None
-                and not self.rights.entitled(meeting.mine)
-                and not self._by_other_means(queue)
-            ):
+        rights = self.rights
+        for queue, rule in {(each.unit.queue, each.rule) for each in self.taken}:
+            meeting = rights.meeting(queue)
+            if meeting is None:
+                continue
+            if rule is Rule.RECLAIMED:
+                allowed = rights.entitled(meeting.mine) or self._by_other_means(queue)
+            else:
+                allowed = rights.keeps(meeting.mine) or rights.has_shares(meeting.theirs)
+            if not allowed:
                 return False
         return True
 

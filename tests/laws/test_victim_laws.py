@@ -1,13 +1,16 @@
 """Laws of preemption, reclaim and clearing on small full worlds."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.rights import Rights, Rule
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from queues.queue import Queue, QueuePolicy
@@ -86,49 +89,76 @@ def test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him(snapshot: Snapsh
 
 def test_no_ping_pong_of_a_starved_gang_and_an_older_equal() -> None:
     """The gang may have a place cleared; the older pod could preempt it afterwards, as newer."""
-    node = NodeName("n0")
     queue = Queue(name=QueueName("q"), policy=QueuePolicy(within_queue="lower-or-newer-equal"))
-
-    def wants(number: int, pods: int) -> Workload:
-        takes = Resources({GPU: 2000, "pods": 1})
-        return Workload(
-            key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
-            namespace="team",
-            name=f"w{number}",
-            queue=queue.name,
-            priority=9,
-            arrival=number,
-            created=victims.NOW - 100_000,
-            minimum=pods,
-            generation="1",
-            pod_sets=(PodSet(name="main", count=pods, takes=takes),),
-        )
-
-    older, gang = wants(1, 1), wants(2, 2)
-    admission = Admission(
-        id=AdmissionId(1),
-        workload=older.key,
-        namespace="team",
-        name=older.name,
-        queue=queue.name,
-        priority=9,
-        seats=(Seat(pod_set="main", ordinal=0, node=node, takes=older.pod_sets[0].takes),),
-        opened_at=victims.NOW - 50_000,
-        generation="1",
-        started=True,
-    )
-    snapshot = Snapshot(
-        now=victims.NOW,
-        queues={queue.name: queue},
-        nodes=victims.table([node], {admission.id: admission}),
-        pending={gang.key: gang},
-        admissions={admission.id: admission},
-        holders={older.key: older},
-    )
+    gang = _waits(100, queue, gpus=2, pods=2)
+    snapshot = _on_one_node([queue], [_waits(1, queue, gpus=2)], gang)
     victims.no_ping_pong(snapshot)
     clears = QueuePolicy(within_queue="lower-priority")
     snapshot = replace(snapshot, queues={queue.name: replace(queue, policy=clears)})
     assert victims.plan_of(snapshot).evicts  # else nothing would be said above
+
+
+def test_no_ping_pong_of_a_gang_above_its_share_and_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two queues deserve half of a node each; a gang of one wants all of it, and the other has it."""
+    one, other = Queue(name=QueueName("one")), Queue(name=QueueName("other"))
+    holders = [_waits(1, other, gpus=3), _waits(2, other, gpus=1)]
+    snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=2, pods=2))
+    victims.no_ping_pong(snapshot)
+    monkeypatch.setattr(Rights, "keeps", lambda self, mine: True)
+    with pytest.raises(AssertionError, match="in turns"):
+        victims.no_ping_pong(snapshot)
+
+
+def test_a_place_of_what_others_deserve_is_cleared_for_what_is_mostly_owned() -> None:
+    """A gang of three GPUs whose queue deserves two: one of three may be another's own."""
+    one, other = Queue(name=QueueName("one")), Queue(name=QueueName("other"))
+    holders = [_waits(1, other, gpus=1), _waits(2, other, gpus=1), _waits(3, one, gpus=2)]
+    snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=1, pods=3))
+    assert {evict.code for evict in victims.plan_of(snapshot).evicts} == {Rule.CLEARED}
+    victims.no_ping_pong(snapshot)
+
+
+def _waits(number: int, queue: Queue, gpus: int, pods: int = 1) -> Workload:
+    """One that has waited for long enough."""
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+        namespace="team",
+        name=f"w{number}",
+        queue=queue.name,
+        arrival=number,
+        created=victims.NOW - 100_000,
+        minimum=pods,
+        generation="1",
+        pod_sets=(PodSet(name="main", count=pods, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
+    )
+
+
+def _on_one_node(queues: Sequence[Queue], holders: Sequence[Workload], gang: Workload) -> Snapshot:
+    """These single pods have what they ask, and the gang waits."""
+    node = NodeName("n0")
+    admissions = {
+        AdmissionId(number): Admission(
+            id=AdmissionId(number),
+            workload=holder.key,
+            namespace="team",
+            name=holder.name,
+            queue=holder.queue,
+            priority=holder.priority,
+            seats=(Seat(pod_set="main", ordinal=0, node=node, takes=holder.pod_sets[0].takes),),
+            opened_at=victims.NOW - 50_000,
+            generation="1",
+            started=True,
+        )
+        for number, holder in enumerate(holders, 1)
+    }
+    return Snapshot(
+        now=victims.NOW,
+        queues={queue.name: queue for queue in queues},
+        nodes=victims.table([node], admissions),
+        pending={gang.key: gang},
+        admissions=admissions,
+        holders={holder.key: holder for holder in holders},
+    )
 
 
 @settings(

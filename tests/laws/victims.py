@@ -287,22 +287,16 @@ def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:
 
 
 def no_ping_pong(snapshot: Snapshot, turns: int = 60) -> None:
-    """Nobody goes for somebody who went for him, as long as nothing arrives or ends.
-
-    But one way round: a gang that asks for more than its queue deserves has a place cleared, and loses it to the
-    owner of what was lent to it. Then its time of waiting begins anew, and ``maxEvictions`` ends it.
-    """
-    gone_for: dict[tuple[WorkloadKey, WorkloadKey | None], str] = {}
+    """Nobody goes for somebody who went for him, as long as nothing arrives or ends."""
+    gone_for: set[tuple[WorkloadKey, WorkloadKey | None]] = set()
     for turn in range(turns):
         plan = plan_of(snapshot)
         if not plan.changes_ledger():
             return
         for evict in plan.evicts:
             victim = snapshot.admissions[evict.admission].workload
-            before = None if evict.beneficiary is None else gone_for.get((evict.beneficiary, victim))
-            owned_again = before == Rule.CLEARED and evict.code == Rule.RECLAIMED
-            assert before is None or owned_again, f"{victim} and {evict.beneficiary} in turns"
-            gone_for[victim, evict.beneficiary] = str(evict.code)
+            assert (evict.beneficiary, victim) not in gone_for, f"{victim} and {evict.beneficiary} in turns"
+            gone_for.add((victim, evict.beneficiary))
         snapshot = replace(drained(apply(snapshot, plan)), now=snapshot.now + turn)
 
 
