@@ -18,6 +18,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Layout, Level, Node, NodeTable
 from queues.errors import InvalidDocument, MusterError
 from queues.past_use import PastUse
+from queues.resources import MOST_ON_NODE
 
 #: Grows when the form changes in a way that older files cannot be read.
 SCHEMA: Final = "muster.dev/turn/v2"
@@ -189,6 +190,11 @@ def _table_from(form: Any) -> NodeTable:
         if not isinstance(form, dict) or not isinstance(form.get(part), kind):
             raise InvalidDocument(where=where, found=repr(form)[:80], expected="nodes, levels and layout")
     nodes: tuple[Node, ...] = portable.value(tuple[Node, ...], form["nodes"], f"{where}.nodes")
+    for number, node in enumerate(nodes):
+        for name, units in node.allocatable.items():
+            if abs(units) > MOST_ON_NODE:
+                place = f"{where}.nodes[{number}].allocatable.{name}"
+                raise InvalidDocument(where=place, found=str(units), expected=f"at most {MOST_ON_NODE}")
     levels: tuple[tuple[str, ...], ...] = portable.value(
         tuple[tuple[str, ...], ...], form["levels"], f"{where}.levels"
     )

@@ -24,6 +24,10 @@ class InvalidQuantity(MusterError):
     """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
 
 
+class QuantityTooLarge(InvalidQuantity):
+    """{found!r} is more than is counted. Expected at most {most} of {resource}."""
+
+
 class InvalidSettings(MusterError):
     """Settings cannot be used: {problems}"""
 

@@ -11,15 +11,19 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Final
 
-from queues.errors import InvalidQuantity
+from queues.errors import InvalidQuantity, QuantityTooLarge
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 GPU: Final = "nvidia.com/gpu"
 
-#: The largest amount of anything, 1Ei of memory: fits the int64 of the database and of numpy.
+#: The largest amount of anything that a quota may state, 1Ei of memory.
 MOST: Final = 2**60
+#: The most that a node counts as having of anything, 512Ti of memory: 16,000 nodes of it add up within an int64.
+MOST_ON_NODE: Final = 2**49
+#: What a pod counts as asking for that asks for this or more: no node has it.
+BEYOND_NODES: Final = 2 * MOST_ON_NODE
 #: All of one device.
 WHOLE: Final = 1000
 #: Between a resource and the number of one of its devices, in the name of a row of a node that shares them.
@@ -109,23 +113,33 @@ def _quantity(text: str) -> Decimal:
 @lru_cache(maxsize=16384)
 def amount(resource: str, text: str | int | float) -> int:
     """A quantity in our units, rounded up as Kubernetes rounds requests. Raises InvalidQuantity."""
-    units = int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
+    units = _rounded_up(resource, text)
     if abs(units) > MOST:
-        raise InvalidQuantity(found=text)
+        raise QuantityTooLarge(found=text, most=show(resource, MOST), resource=resource)
     return units
 
 
 @lru_cache(maxsize=16384)
+def request(resource: str, text: str | int | float) -> int:
+    """What a container asks for in our units, rounded up, at most BEYOND_NODES. Raises InvalidQuantity."""
+    return min(_rounded_up(resource, text), BEYOND_NODES)
+
+
+def _rounded_up(resource: str, text: str | int | float) -> int:
+    return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
+
+
+@lru_cache(maxsize=16384)
 def capacity(resource: str, text: str | int | float) -> int:
-    """What a node offers in our units, rounded down. Raises InvalidQuantity."""
+    """What a node offers in our units, rounded down, at most MOST_ON_NODE. Raises InvalidQuantity."""
     units = int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_FLOOR))
-    return min(units, MOST)
+    return min(units, MOST_ON_NODE)
 
 
 def show(resource: str, units: int) -> str:
     """An amount as people write it: 8000 of ``nvidia.com/gpu`` is "8", 2**30 of ``memory`` is "1Gi"."""
     if in_bytes(resource):
-        for suffix in ("Ti", "Gi", "Mi", "Ki"):
+        for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
             size = int(_SUFFIXES[suffix])
             if units and units % size == 0:
                 return f"{units // size}{suffix}"

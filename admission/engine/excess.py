@@ -13,6 +13,8 @@ from queues.workload import QueueName
 
 #: More than anybody has.
 _NO_LIMIT = 1 << 62
+#: What anybody can be beyond or below a share: guarantees that no node could ever keep add up without end.
+_FURTHEST = 1 << 61
 
 
 class Excess:
@@ -103,7 +105,11 @@ class Excess:
 
     def _read(self, names: Sequence[QueueName], asked: tuple[Account, ...]) -> Amounts:
         usage, tree = self._usage, self._usage.tree
-        amounts = [usage.counted(name, each) - tree.deserved(name, each) for name in names for each in asked]
+        amounts = [
+            max(-_FURTHEST, min(usage.counted(name, each) - tree.deserved(name, each), _FURTHEST))
+            for name in names
+            for each in asked
+        ]
         return np.array(amounts, np.int64).reshape(len(names), len(asked))
 
 

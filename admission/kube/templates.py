@@ -13,6 +13,7 @@ from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
 from queues.spec import names
 from queues.spec.pod import node_filter_of, requests_of, topology_of
+from queues.spec.pod_rules import beyond_nodes
 from queues.workload import AdmissionId, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
@@ -67,6 +68,8 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
 
 def _impossible(takes: Resources, where: str) -> Obstacle:
     for resource, units in takes.items():
+        if beyond := beyond_nodes(resource, units):
+            return INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}"
         if units < 0:
             message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
             return INVALID_SPEC, message

@@ -24,7 +24,7 @@ from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
 from queues.queue import Queue
-from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
+from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, WHOLE, Resources, device
 from queues.workload import (
     Admission,
     AdmissionId,
@@ -150,7 +150,7 @@ def _node(row: Row) -> Node:
     gpus = row.offered("gpu", _GPUS_PER_NODE)
     takes = {
         CPU: row.offered("cpu_milli"),
-        MEMORY: row.offered("memory_mib") * _MIB,
+        MEMORY: row.offered("memory_mib", MOST_ON_NODE // _MIB) * _MIB,
         GPU: gpus * WHOLE,
         PODS: 1000,
         **{device(GPU, index): WHOLE for index in range(gpus)},

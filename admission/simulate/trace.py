@@ -18,7 +18,7 @@ from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import LARGEST, Row, document, named
 from queues.errors import InvalidDocument
 from queues.queue import ROOT, Limits, Queue, QueuePolicy
-from queues.resources import CPU, GPU, MEMORY, PODS, Resources
+from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
 from queues.workload import (
     NodeName,
     PodSet,
@@ -118,7 +118,7 @@ def _node(row: Row) -> Node:
     labels = {HOST: row["name"], RACK: row["rack"], MODEL: row["gpu_model"]}
     takes = {
         CPU: row.offered("cpu_milli"),
-        MEMORY: row.offered("mem_mib") * _MIB,
+        MEMORY: row.offered("mem_mib", MOST_ON_NODE // _MIB) * _MIB,
         GPU: row.offered("gpus") * 1000,
         PODS: _PODS_PER_NODE,
     }

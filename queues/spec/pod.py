@@ -11,7 +11,7 @@ from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from queues.errors import InvalidDocument
-from queues.resources import PODS, Resources, amount
+from queues.resources import BEYOND_NODES, PODS, Resources, request
 from queues.spec.metadata import ObjectMeta
 from queues.spec.model import Flag, Int32, Labels, Model, Text
 from queues.spec.names import CORE, PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
@@ -205,7 +205,7 @@ def requests_of(spec: _TakesResources) -> Resources:
 
     The larger of (containers and sidecars together) and (each init container with the sidecars before it);
     for cpu, memory and huge pages the pod's own requests instead, where it has any; plus overhead. A limit
-    without a request is the request. Raises InvalidQuantity.
+    without a request is the request. What is beyond any node counts as BEYOND_NODES. Raises InvalidQuantity.
     """
     sums: dict[str, int] = {}
     for container in spec.containers:
@@ -215,8 +215,10 @@ def requests_of(spec: _TakesResources) -> Resources:
     if spec.resources is not None:
         _prefer_pod_level(sums, spec.resources)
     if spec.overhead:
-        _add(sums, {name: amount(name, text) for name, text in spec.overhead.items()})
+        _add(sums, {name: request(name, text) for name, text in spec.overhead.items()})
     sums[PODS] = 1
+    if max(sums.values()) > BEYOND_NODES:
+        sums = {name: min(units, BEYOND_NODES) for name, units in sums.items()}
     return Resources(sums)
 
 
@@ -296,10 +298,10 @@ def _container(container: _Container) -> dict[str, int]:
     if resources is None:
         return {}
     requests = resources.requests or {}
-    amounts = {name: amount(name, text) for name, text in requests.items()}
+    amounts = {name: request(name, text) for name, text in requests.items()}
     for name, text in (resources.limits or {}).items():
         if name not in amounts:
-            amounts[name] = amount(name, text)
+            amounts[name] = request(name, text)
     return amounts
 
 
@@ -327,12 +329,12 @@ def _prefer_pod_level(sums: dict[str, int], resources: _Amounts) -> None:
     requests = resources.requests or {}
     for name, text in requests.items():
         if _pod_level(name):
-            sums[name] = amount(name, text)
+            sums[name] = request(name, text)
     for name, text in (resources.limits or {}).items():
         # A pod-level limit stands in for a request that neither the pod nor a container makes; huge pages
         # cannot be overcommitted, so there the pod's limit always does.
         if name not in requests and _pod_level(name) and (name not in sums or name.startswith("hugepages-")):
-            sums[name] = amount(name, text)
+            sums[name] = request(name, text)
 
 
 def _pod_level(resource: str) -> bool:

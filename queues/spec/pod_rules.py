@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.resources import amount
+from queues.resources import BEYOND_NODES, MOST_ON_NODE, amount, show
 from queues.spec.model import shown
 from queues.spec.names import (
     BALANCED,
@@ -30,6 +30,7 @@ from queues.spec.pod import (
     ResourceRequirements,
     TolerationSpec,
     partitions_of,
+    requests_of,
 )
 from queues.spec.violations import (
     LABEL,
@@ -80,12 +81,32 @@ def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
                     "cpu, memory or huge pages, the only pod-level resources",
                 )
     yield from quantity_violations(spec.overhead, f"{path}.overhead")
+    yield from _beyond_nodes(spec, path)
     yield from _affinity(spec.affinity, f"{path}.affinity")
     yield from _tolerations(spec.tolerations, f"{path}.tolerations")
     if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
         yield Violation(
             f"{path}.restartPolicy", shown(spec.restart_policy), "one of Always, OnFailure, Never"
         )
+
+
+def _beyond_nodes(spec: PodSpec, path: str) -> Iterator[Violation]:
+    try:
+        takes = requests_of(spec)
+    except InvalidQuantity:
+        return  # said already
+    for resource, units in takes.items():
+        if beyond := beyond_nodes(resource, units):
+            yield Violation(path, *beyond)
+
+
+def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
+    """What is found and expected where a pod asks for more than any node counts as having; None: it does not."""
+    if units <= MOST_ON_NODE:
+        return None
+    more = " or more" if units == BEYOND_NODES else ""
+    most = show(resource, MOST_ON_NODE)
+    return f"{show(resource, units)} {resource}{more}", f"at most {most}: no node counts as having more"
 
 
 def _tolerations(tolerations: tuple[TolerationSpec, ...], path: str) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from queues.errors import InvalidQuantity
+from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
 from queues.spec.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, path_of, shown
 
@@ -108,6 +108,9 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
         here = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}"
         try:
             units = amount(name, text)
+        except QuantityTooLarge as error:
+            yield Violation(here, shown(text), f"at most {error.facts['most']}")
+            continue
         except InvalidQuantity:
             yield Violation(
                 here, shown(text), "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"

@@ -300,7 +300,7 @@ async def _store_balances(
     tx: AsyncConnection, stored: Mapping[QueueAccount, Move], totals: Mapping[QueueAccount, Move]
 ) -> None:
     moved = [
-        (*account, *total)
+        (*account, *map(bounded, total))
         for account in sorted({*stored, *totals})
         if (total := totals.get(account, Move())) != stored.get(account, Move())
     ]

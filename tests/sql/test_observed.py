@@ -3,7 +3,7 @@
 from sqlalchemy import text
 
 from queues.account import Account
-from queues.resources import Resources
+from queues.resources import MOST_ON_NODE, Resources
 from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.loading import load_world
@@ -160,6 +160,16 @@ async def test_children_guaranteed_more_than_their_parent_has_keep_nothing(muste
 async def test_limits_too_large_for_any_cluster_limit_nothing(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a", capability=10**30)], {"n1": 4}, ["j1"])
     assert (await stage.admit(gang("j1", "a", "n1"))).rejected == {}
+
+
+async def test_guarantees_that_add_up_beyond_all_reason_stop_nobody(muster: Database) -> None:
+    huge = [queue(f"q{number}", guarantee=2**60, capability=2**60) for number in range(20)]
+    stage = await Stage.set(muster, huge, {f"n{number}": MOST_ON_NODE for number in range(20)}, ["j1", "j2"])
+
+    assert await capacity(muster) == {("", GPU): 20 * MOST_ON_NODE}
+    assert (await stage.admit(gang("j1", "q1", "n1"))).rejected == {}
+    await stage.queues(queue("q2"))
+    assert (await stage.admit(gang("j2", "q3", "n2 n3"))).rejected == {}
 
 
 async def test_capacity_follows_the_nodes(muster: Database) -> None:

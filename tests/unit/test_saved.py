@@ -272,6 +272,11 @@ def part(document: Any, *keys: Any) -> Any:
             {"shape": [1, 1], "values": [1]},
             "found allocatable, expected known fields",
         ),
+        (
+            ("nodes", "nodes", 1, "allocatable"),
+            {"cpu": 2**60},
+            f"snapshot.nodes.nodes[1].allocatable.cpu: found {2**60}, expected at most {2**49}",
+        ),
         (("nodes", "nodes", 1, "name"), "n0", "snapshot.nodes.nodes: found a node twice"),
         (
             ("pending", 0, "pod_sets", 0, "partitions"),

