@@ -5,27 +5,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine import gangs, reasons
-from admission.engine.claims import per_node
+from admission.engine import gangs
 from admission.engine.gangs import Need
 from admission.engine.making import Failure, Turn
-from admission.engine.plan import Admit, Evict, Reason
+from admission.engine.outlook import Outlook
+from admission.engine.plan import Admit, Reason
+from admission.engine.ports import ports_of
 from admission.engine.prospects import starves_at
 from admission.engine.rights import Below, Rights, asks_of
 from admission.engine.roll import Chosen
 from admission.engine.search import Search, Taken, take_gains
 from admission.engine.sites import domains, sites
 from admission.engine.topology import Mask
-from admission.engine.trial import Trial, ports_of
+from admission.engine.trial import Trial
 from admission.engine.victims import is_device
 from queues.account import Account
-from queues.claim import Claim
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, Seat, Workload
-
-#: A claim whose beneficiary is not in by then is given up.
-CLAIM_SECONDS = 600
 
 #: Among so many possible victims several orders of taking them are gone through, if nothing better was found.
 _FEW = 64
@@ -85,7 +82,7 @@ def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]"
             pods.name,
         ),
     )
-    layout = turn.trial.layout
+    layout, count = turn.trial.layout, len(need.least[pods.name])
     attempts = []
     for flavor in turn.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
         mask = layout.allowed(pods.nodes)
@@ -95,11 +92,9 @@ def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]"
         attempt = Attempt(
             turn=turn,
             need=need,
-            pods=pods,
-            count=len(need.least[pods.name]),
-            mask=mask,
+            outlook=Outlook(turn, pods, count, mask),
             asked=asked,
-            contested=_contested(turn.later, workload, pods, len(need.least[pods.name]), mask, asked),
+            contested=_contested(turn.later, workload, pods, count, mask, asked),
             size=asks_of(workload, need.least),
         )
         attempts.append(attempt)
@@ -114,7 +109,10 @@ def _contested(
     scarce = {
         resource
         for resource in pods.takes
-        if _fit(later, Resources({resource: pods.takes[resource]}), pods, mask) < count
+        if later.layout.most(
+            later.room(Resources({resource: pods.takes[resource]}), mask), pods.required_topology
+        )
+        < count
     }
     found = {
         account: units
@@ -127,15 +125,6 @@ def _contested(
     return devices or asked
 
 
-def _fit(later: Trial, takes: Resources, pods: PodSet, mask: Mask) -> int:
-    """Pods of these requests that have room now, in the best domain if there has to be one."""
-    room = later.room(takes, mask)
-    found = later.layout.chain(pods.required_topology) if pods.required_topology is not None else None
-    if found is None:
-        return int(room.sum())
-    return int(found[0][found[1]].sums(room).max(initial=0))
-
-
 @dataclass(slots=True, eq=False)
 class Attempt:
     """The search for one class."""
@@ -143,9 +132,7 @@ class Attempt:
     turn: Turn
     need: Need
     #: The pod set that is hardest to place, how many of it, and where they may go.
-    pods: PodSet
-    count: int
-    mask: Mask
+    outlook: Outlook
     asked: dict[Account, int]
     contested: dict[Account, int]
     size: int
@@ -165,20 +152,22 @@ class Attempt:
 
     def serve(self, workload: Workload) -> bool:
         """Make room for one. True: it has a claim now, or it fits when what leaves is gone."""
-        if self._may_fit(workload) and isinstance(gangs.admit(workload, self.need, self.turn.later), Admit):
+        if self.outlook.may_fit(workload.queue, self.asked) and isinstance(
+            gangs.admit(workload, self.need, self.turn.later), Admit
+        ):
             # What it takes of that which is leaving is not offered to the next.
             return True
         later, roll, rights = self.turn.later, self.turn.roll, self.rights(workload)
-        single = self.count == 1 and len(self.need.least) == 1 and not self.need.beside
+        single = self.outlook.count == 1 and len(self.need.least) == 1 and not self.need.beside
         search = Search(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
         if single and self._one_for_one(search):
             return True
         long = waits_long(workload, self.turn)
         last = Below.ANY if long else Below.NO_FARTHER
         most = roll.allowed(rights, below=last, larger=True)
-        if not most.any() or not self._enough(most):
+        if not most.any() or not self.outlook.enough(most):
             return False
-        if single or self._enough_by_shares(most, rights, last):
+        if single or self.outlook.enough_by_shares(most, rights, last):
             return self._by_ways(search, single=single, long=long)
         return False
 
@@ -190,55 +179,22 @@ class Attempt:
         for rights.below, larger in _WAYS if long else _WAYS[:-1]:
             chosen = roll.allowed(rights, below=rights.below, larger=larger)
             again = before is not None and before[0] is rights.below and bool((before[1] == chosen).all())
-            if again or not chosen.any() or not self._enough(chosen):
+            if again or not chosen.any() or not self.outlook.enough(chosen):
                 continue
             before = rights.below, chosen
             if single:
-                request = later.request(self.pods.takes)
-                self._line = iter(roll.singles(chosen, later, request, self.mask)), rights.below
+                request = later.request(self.outlook.pods.takes)
+                self._line = iter(roll.singles(chosen, later, request, self.outlook.mask)), rights.below
                 if self._one_for_one(search):
                     return True
-            if self._enough_by_shares(chosen, rights, rights.below) and self._choose(
+            if self.outlook.enough_by_shares(chosen, rights, rights.below) and self._choose(
                 search, chosen, larger=larger
             ):
-                search.spare(self._needed)
+                search.spare(self.outlook.needed if len(self.need.least) == 1 else None)
                 if self._promise(workload, search.taken):
                     return True
             search.put_all_back()
         return False
-
-    def _enough(self, chosen: Chosen) -> bool:
-        """Whether enough pods would have room if all of these were gone."""
-        later = self.turn.later
-        room = self.turn.roll.could_hold(chosen, later, later.request(self.pods.takes), self.mask)
-        if self.pods.required_topology is None:
-            return int(room.sum()) >= self.count
-        known = later.layout.chain(self.pods.required_topology)
-        return known is not None and int(known[0][known[1]].sums(room).max(initial=0)) >= self.count
-
-    def _enough_by_shares(self, chosen: Chosen, rights: Rights, below: Below) -> bool:
-        """Whether enough may be free, on nodes and below limits, when no queue loses more than it may: a quick look."""
-        if rights.starved or rights.by_share is not None:
-            return True
-        later, takes, tree = self.turn.later, self.pods.takes, rights.usage.tree
-        path = tree.paths[rights.workload.queue]
-        for account, units in rights.asked.items():
-            if account.flavor != NO_FLAVOR or takes.get(account.resource) <= 0:
-                continue
-            freed = self.turn.roll.most_freed(chosen, rights, below, account)
-            row = np.flatnonzero(later.request(Resources({account.resource: 1})))
-            free = np.maximum(later.free[row], 0) * self.mask
-            short = takes[account.resource] * self.count - int(free.sum())
-            if short > 0 and short > int(freed.sum()):
-                return False
-            for name in path:
-                if tree.guarantees[name]:
-                    break  # less of what is asked arrives further up
-                limit = tree.capabilities[name].get(account)
-                short = 0 if limit is None else rights.usage.counted(name, account) + units - limit
-                if short > 0 and short > int(freed[self.turn.roll.excess.under(name)].sum()):
-                    return False
-        return True
 
     def _one_for_one(self, search: Search) -> bool:
         """The quick way for a single pod: the next cheapest single victim whose node has room then.
@@ -247,7 +203,7 @@ class Attempt:
         """
         later, roll, workload = self.turn.later, self.turn.roll, search.rights.workload
         line, search.rights.below = self._line
-        request, tried = later.request(self.pods.takes), 0
+        request, tried = later.request(self.outlook.pods.takes), 0
         for index in line:
             column = int(roll.columns[roll.single[index]])
             takes = roll.takes[:, roll.single[index]]
@@ -281,9 +237,9 @@ class Attempt:
 
     def _choose_among(self, search: Search, chosen: Chosen, *, larger: bool) -> bool:
         later, roll = search.trial, self.turn.roll
-        found = sites(later, self.pods, self.mask, roll, chosen)
-        for gains, free in domains(later, self.pods, self.count, found):
-            if take_gains(search, gains, self.count - free, roll, larger=larger) and (
+        found = sites(later, self.outlook.pods, self.outlook.mask, roll, chosen)
+        for gains, free in domains(later, self.outlook.pods, self.outlook.count, found):
+            if take_gains(search, gains, self.outlook.count - free, roll, larger=larger) and (
                 search.fits() or self._for_quota(search, chosen)
             ):
                 return True
@@ -292,7 +248,7 @@ class Attempt:
 
     def _there(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
         """A seat on that node, taken; None: a limit stands against it, or the node has to be chosen with more care."""
-        pods, later = self.pods, self.turn.later
+        pods, later = self.outlook.pods, self.turn.later
         if pods.ports or pods.share is not None or pods.required_topology is not None:
             return None
         flavor = later.layout.flavors[column]
@@ -307,15 +263,8 @@ class Attempt:
         node = later.layout.names[column]
         return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
 
-    def _may_fit(self, workload: Workload) -> bool:
-        """Quick answer: no limit stands against it, and enough pods have room somewhere."""
-        later = self.turn.later
-        if later.usage.refusal(workload.queue, self.asked) is not None:
-            return False
-        return int(later.room(self.pods.takes, self.mask).sum()) >= self.count
-
     def _fits(self, workload: Workload) -> bool:
-        if not self._may_fit(workload):
+        if not self.outlook.may_fit(workload.queue, self.asked):
             return False
         later = self.turn.later
         answer = gangs.admit(workload, self.need, later)
@@ -338,60 +287,14 @@ class Attempt:
                         break
         return search.fits()
 
-    def _needed(self, taken: Sequence[Taken]) -> Sequence[bool]:
-        """Quick answer for pods of one shape anywhere: with which of these back too few would have room."""
-        later = self.turn.later
-        request = later.request(self.pods.takes)
-        rows = np.flatnonzero(request)
-        if self.pods.required_topology is not None or len(self.need.least) > 1 or not len(rows):
-            return [False] * len(taken)
-        owners, columns, takes = [], [], []
-        for place, each in enumerate(taken):
-            on, amounts = per_node([seat for part in each.parts for seat in part.seats], later)
-            owners += [place] * len(on)
-            columns.append(on)
-            takes.append(amounts)
-        on = np.concatenate(columns)
-        back = np.concatenate(takes, axis=1)[rows]
-        room = later.room(self.pods.takes, self.mask)
-        left = np.maximum(0, (later.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
-        lost = np.zeros(len(taken), np.int64)
-        np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
-        certain: list[bool] = (room.sum() - lost < self.count).tolist()
-        return certain
-
     def _promise(
         self, workload: Workload, taken: Sequence[Taken], there: tuple[Seat, ...] | None = None
     ) -> bool:
         """Enter evictions and the claim; False, and nothing done: it does not fit."""
-        turn, room = self.turn, self.turn.room
         if there is None:
-            admit = gangs.admit(workload, self.need, turn.later)
+            admit = gangs.admit(workload, self.need, self.turn.later)
             if isinstance(admit, Reason):
                 return False
             there = admit.seats
-        parts = [(part.admission.id, each) for each in taken for part in each.parts]
-        for number, each in parts:
-            message, facts = each.why
-            room.evicts.append(
-                Evict(
-                    admission=number, code=each.rule, message=message, beneficiary=workload.key, facts=facts
-                )
-            )
-        turn.gone.update(number for number, _ in parts)
-        turn.roll.left([number for number, _ in parts])
-        room.claims.append(
-            Claim(
-                workload=workload.key,
-                queue=workload.queue,
-                generation=workload.generation,
-                seats=there,
-                victims=tuple(sorted(number for number, _ in parts)),
-                until=turn.snapshot.now + CLAIM_SECONDS,
-            )
-        )
-        room.reasons[workload.key] = reasons.making_room(
-            pods=sum(len(part.seats) for each in taken for part in each.parts),
-            names=[str(each.unit.workload) for each in taken],
-        )
+        self.turn.promise(workload, taken, there)
         return True

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from admission.engine.ports import OnNode, ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
-from admission.engine.trial import Columns, OnNode, Trial, ports_of
+from admission.engine.trial import Columns, Trial
 from queues.account import Account
 from queues.claim import Claim
 from queues.queue import ROOT
@@ -89,7 +90,7 @@ class Held:
         assert self._promised is not None
         assert self._draining is not None
         ports = self.ports.get(claim.workload, ())
-        (trial.occupy if sign > 0 else trial.vacate)(ports)
+        (trial.ports.occupy if sign > 0 else trial.ports.vacate)(ports)
         columns, amounts = per_node(claim.seats, trial)
         if len(columns):
             promised, draining = self._promised[:, columns], self._draining[:, columns]
@@ -110,7 +111,7 @@ class Held:
     def emptied(self, trial: Trial) -> Trial:
         """The world when all that leaves is gone and every claim is used: a trial of its own."""
         later = trial.fork()
-        later.vacate(self.leaving_ports)
+        later.ports.vacate(self.leaving_ports)
         if self._promised is None or self._draining is None:
             return later
         later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining

@@ -14,10 +14,11 @@ from admission.engine.domains import scattered as scattered_over
 from admission.engine.domains import unknown_level
 from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
+from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
 from admission.engine.topology import Mask
-from admission.engine.trial import Trial, ports_of
+from admission.engine.trial import Trial
 from admission.engine.wanted import Want, Where
 from queues.account import Account
 from queues.resources import Resources, total

@@ -1,19 +1,24 @@
 """The worlds of one turn of ``preemption``, made when they are first needed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from admission.engine import reasons
 from admission.engine.claims import Held
 from admission.engine.plan import Evict, Reason
 from admission.engine.prospects import Prospects
 from admission.engine.roll import Roll
+from admission.engine.search import Taken
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Part, herd
 from queues.claim import Claim
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, NodeFilter, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeFilter, QueueName, Seat, Workload, WorkloadKey
+
+#: A claim whose beneficiary is not in by then is given up.
+CLAIM_SECONDS = 600
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +117,33 @@ class Turn:
         """Whose admission it is."""
         admission = self.snapshot.admissions[number]
         return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
+
+    def promise(self, workload: Workload, taken: Sequence[Taken], seats: tuple[Seat, ...]) -> None:
+        """These are taken back, and the seats are kept for the one it is done for."""
+        parts = [(part.admission.id, each) for each in taken for part in each.parts]
+        for number, each in parts:
+            message, facts = each.why
+            self.room.evicts.append(
+                Evict(
+                    admission=number, code=each.rule, message=message, beneficiary=workload.key, facts=facts
+                )
+            )
+        self.gone.update(number for number, _ in parts)
+        self.roll.left([number for number, _ in parts])
+        self.room.claims.append(
+            Claim(
+                workload=workload.key,
+                queue=workload.queue,
+                generation=workload.generation,
+                seats=seats,
+                victims=tuple(sorted(number for number, _ in parts)),
+                until=self.snapshot.now + CLAIM_SECONDS,
+            )
+        )
+        self.room.reasons[workload.key] = reasons.making_room(
+            pods=sum(len(part.seats) for each in taken for part in each.parts),
+            names=[str(each.unit.workload) for each in taken],
+        )
 
     def give_up(self, claim: Claim) -> None:
         """All of it is free and the beneficiary does not fit: the place is not what it was."""

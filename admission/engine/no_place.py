@@ -56,7 +56,7 @@ def _no_fit(where: Where, pods: PodSet, ask: Ask) -> Reason:
     chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
     usable = layout.usable
     rest = usable & chosen & tolerated
-    free = where.trial.unported(pods.ports)
+    free = where.trial.ports.free(pods.ports)
     excluded = {
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,

@@ -8,14 +8,14 @@ must be above its share. So what was lent is got back, how ever far up the tree 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any
 
+from admission.engine.by_share import ByShare, above
 from admission.engine.victims import Unit, size_of
 from queues.account import Account
 from queues.queue import ROOT
 from queues.usage import Usage
-from queues.workload import NO_FLAVOR, QueueName, Workload
+from queues.workload import QueueName, Workload
 
 
 class Rule(StrEnum):
@@ -36,18 +36,6 @@ class Below(StrEnum):
     #: Not farther below than it was above.
     NO_FARTHER = "no-farther"
     ANY = "any"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByShare:
-    """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
-
-    ``final``: the victim's side is at least as far above as the beneficiary's afterwards. ``initial``: it was
-    farther above before; together with ``final`` one victim a queue.
-    """
-
-    final: bool = True
-    initial: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -233,51 +221,13 @@ class Rights:
 
     def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
         mine, theirs = meeting.mine[-1], meeting.theirs[-1]
-        after = self.above(mine, self._carried(meeting.mine[:-1], self.asked))
+        after = above(self.usage, mine, self._carried(meeting.mine[:-1], self.asked))
         less = {account: -unit.amount(account) for account in self.asked}
-        if rule.final and after <= self.above(theirs, self._carried(meeting.theirs[:-1], less)):
+        if rule.final and after <= above(self.usage, theirs, self._carried(meeting.theirs[:-1], less)):
             return True
         again = taken_of_queue > 0 and rule.final
-        self.initially = rule.initial and not again and after < self.above(theirs, {})
+        self.initially = rule.initial and not again and after < above(self.usage, theirs, {})
         return self.initially
-
-    def above(self, queue: QueueName, more: Mapping[Account, int]) -> tuple[bool, Fraction]:
-        """How far a queue is above its share: borrowed of what its parent has, by weight.
-
-        The largest over resources. Without weight it is above everybody as soon as it borrows.
-        """
-        usage, tree = self.usage, self.usage.tree
-        weight = tree.queues[queue].weight
-        parent = tree.paths[queue][1]
-        largest = Fraction(0)
-        resources = {account.resource for account in (*usage.book(queue), *more)}
-        for resource in sorted(resources):
-            flavored = [
-                each
-                for each in {*usage.book(queue), *more}
-                if each.resource == resource and each.flavor != NO_FLAVOR
-            ]
-            every = flavored or [Account(NO_FLAVOR, resource)]
-            borrowed = sum(
-                max(0, usage.counted(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
-                for each in every
-            )
-            if borrowed > 0:
-                largest = max(largest, Fraction(borrowed, max(1, self._lendable(parent, resource))))
-        if weight <= 0:
-            return (largest > 0, largest)
-        return (False, largest / weight)
-
-    def _lendable(self, queue: QueueName, resource: str) -> int:
-        """What is there for all below a queue, over all flavors: without what is never lent."""
-        tree = self.usage.tree
-        plain = Account(NO_FLAVOR, resource)
-        flavored = [
-            each
-            for each in tree.own_deserved[queue]
-            if each.resource == resource and each.flavor != NO_FLAVOR
-        ]
-        return sum(tree.deserved(queue, each) - tree.idle[queue].get(each, 0) for each in flavored or [plain])
 
     def meeting(self, other: QueueName) -> "Meeting | None":
         """Where the paths of the two queues meet; None: the other queue is not in the tree."""

@@ -14,8 +14,9 @@ from admission.engine import gangs, reasons
 from admission.engine.classes import Batch, Kind
 from admission.engine.flavors import quota_hit
 from admission.engine.plan import Admit, Reason
+from admission.engine.ports import ports_of
 from admission.engine.topology import Amounts, NodeTable
-from admission.engine.trial import Trial, ports_of
+from admission.engine.trial import Trial
 from admission.engine.waiting import Waiting
 from queues.queue import ROOT
 from queues.resources import Resources

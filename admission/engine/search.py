@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from admission.engine.by_share import above
 from admission.engine.rights import Rights, Rule
 from admission.engine.roll import Chosen, Roll
 from admission.engine.sites import Gains
@@ -168,7 +169,7 @@ class Search:
     def _above(self, queue: QueueName) -> tuple[tuple[bool, Fraction], QueueName]:
         meeting = self.rights.meeting(queue)
         side = meeting.theirs[-1] if meeting is not None else queue
-        return self.rights.above(side, {}), queue
+        return above(self.rights.usage, side, {}), queue
 
     def in_best_order(
         self,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.ports import colliding
 from admission.engine.roll import Chosen, Roll
 from admission.engine.topology import Amounts, Level, Mask
-from admission.engine.trial import Columns, Trial, colliding
+from admission.engine.trial import Columns, Trial
 from queues.workload import PodSet
 
 #: So many domains are tried, cheapest first by estimate.
@@ -67,7 +68,7 @@ def sites(trial: Trial, pods: PodSet, mask: Mask, roll: Roll, chosen: Chosen) ->
     seats = seats[chosen[roll.owners[seats]] & mask[roll.columns[seats]]]
     room = trial.room(pods.takes, mask)
     if pods.ports:
-        room = np.minimum(room, 1) * trial.unported(pods.ports)
+        room = np.minimum(room, 1) * trial.ports.free(pods.ports)
         return Sites(room, _in_order(_one_by_one(trial, pods, roll, seats)))
     return Sites(room, _in_order(_at_once(trial, pods, roll, seats)))
 
@@ -121,7 +122,7 @@ def _one_by_one(trial: Trial, pods: PodSet, roll: Roll, seats: Columns) -> Gains
     for column, there in on_node.items():
         left = trial.free[rows, column].tolist()
         if pods.ports:
-            left.append(1 - trial.holders_of(pods.ports, column))
+            left.append(1 - trial.ports.holders(pods.ports, column))
         steps += ((column, *step) for step in _steps(left, asked, there))
     return _gains(steps)
 

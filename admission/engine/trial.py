@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 from admission.engine.capacity import Capacity
 from admission.engine.devices import Devices, devices_of
 from admission.engine.fragmentation import Gauge
+from admission.engine.ports import OnNode, Ports
 from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
 from queues.account import Account
 from queues.quota import QueueTree
 from queues.resources import WHOLE, Resources
 from queues.usage import Usage
-from queues.workload import DeviceShare, HostPort, NodeFilter, NodeName, QueueName, Seat, Workload
+from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName, Seat
 
 Columns = NDArray[np.intp]
-
-#: Host ports of one pod on one node.
-OnNode = tuple[NodeName, tuple[HostPort, ...]]
 
 #: Pods of no requests at all fit a node this many times.
 _PLENTY = 1 << 31
@@ -65,6 +63,7 @@ class Trial:
     table: NodeTable
     free: Amounts
     usage: Usage
+    ports: Ports
     #: What was placed since the last ``keep`` or ``undo``.
     steps: list[Step] = field(default_factory=list)
     _rows: dict[str, int] = field(default_factory=dict)
@@ -77,19 +76,15 @@ class Trial:
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: Tells where a single pod fragments devices least; None: packing alone decides.
     gauge: Gauge | None = None
-    #: (protocol, port) → column → addresses that are taken there.
-    _ports: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """Start from what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
         devices = devices_of(table.resources, table.allocatable)
-        trial = cls(table, table.allocatable - table.used, usage, _rows=rows, devices=devices)
-        for node, ports in table.ports.items():
-            if node in table.layout.position:
-                trial._occupy(table.layout.position[node], ports)
-        return trial
+        ports = Ports(table.layout.position)
+        ports.occupy(table.ports.items())
+        return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
 
     def fork(self) -> "Trial":
         """The same state, to be changed on its own."""
@@ -97,14 +92,11 @@ class Trial:
             self,
             free=self.free.copy(),
             usage=self.usage.copy(),
+            ports=self.ports.copy(),
             steps=[],
             gauge=None,
             _changed=[],
             _rooms={},
-            _ports={
-                port: {column: list(ips) for column, ips in taken.items()}
-                for port, taken in self._ports.items()
-            },
         )
 
     @property
@@ -189,44 +181,6 @@ class Trial:
         """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
         self._changed.append(np.unique(columns))
 
-    def unported(self, ports: Sequence[HostPort]) -> Mask:
-        """(N,) nodes on which none of these host ports is taken."""
-        mask = np.ones(len(self.table), np.bool_)
-        for port in ports:
-            for column, addresses in self._ports.get((port.protocol, port.port), {}).items():
-                if any(_collide(port.ip, address) for address in addresses):
-                    mask[column] = False
-        return mask
-
-    def holders_of(self, ports: Sequence[HostPort], column: int) -> int:
-        """How many pods on a node stand against a pod with these host ports."""
-        return sum(
-            _collide(port.ip, address)
-            for port in ports
-            for address in self._ports.get((port.protocol, port.port), {}).get(column, ())
-        )
-
-    def occupy(self, places: Iterable[OnNode]) -> None:
-        """These host ports are taken (again)."""
-        for node, ports in places:
-            if node in self.layout.position:
-                self._occupy(self.layout.position[node], ports)
-
-    def vacate(self, places: Iterable[OnNode]) -> None:
-        """One pod less has each of these host ports. Those that nobody has are passed over."""
-        for node, ports in places:
-            column = self.layout.position.get(node)
-            if column is None:
-                continue
-            for port in ports:
-                addresses = self._ports.get((port.protocol, port.port), {}).get(column, [])
-                if port.ip in addresses:
-                    addresses.remove(port.ip)
-
-    def _occupy(self, column: int, ports: Iterable[HostPort]) -> None:
-        for port in ports:
-            self._ports.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
-
     def room_when_empty(self, takes: Resources, nodes: NodeFilter) -> Amounts:
         """(N,) how many such pods each node would take if nothing was on it."""
         key = (takes, nodes)
@@ -246,7 +200,7 @@ class Trial:
         """Seats that are freed: their amounts return to queue and nodes, their host ports to the nodes."""
         self.usage.remove(queue, accounts)
         self._move(seats, 1)
-        self.vacate(ports)
+        self.ports.vacate(ports)
 
     def hold_again(
         self,
@@ -258,17 +212,17 @@ class Trial:
         """The contrary of ``give_back``."""
         self.usage.add(queue, accounts)
         self._move(seats, -1)
-        self.occupy(ports)
+        self.ports.occupy(ports)
 
     def _move(self, seats: Iterable[Seat], sign: int) -> None:
-        columns = set()
+        columns = []
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
                 self.free[:, column] += sign * self.request(seat.takes)
-                columns.add(column)
+                columns.append(column)
         if columns:
-            self._changed.append(np.array(sorted(columns), np.intp))
+            self.changed(np.array(columns, np.intp))
 
     def take(
         self,
@@ -290,7 +244,7 @@ class Trial:
         self.usage.add(queue, accounts)
         self.steps.append(Step(columns, taken, queue, accounts, ports))
         for column in columns.tolist() if ports else ():
-            self._occupy(column, ports)
+            self.ports.take(column, ports)
 
     def mark(self) -> int:
         """A point that ``undo`` can go back to, until the next ``keep``."""
@@ -304,30 +258,8 @@ class Trial:
             self._changed.append(step.columns)
             self.usage.remove(step.queue, step.accounts)
             for column in step.columns.tolist() if step.ports else ():
-                for port in step.ports:
-                    self._ports[port.protocol, port.port][column].remove(port.ip)
+                self.ports.untake(column, step.ports)
 
     def keep(self) -> None:
         """What was placed stays."""
         self.steps.clear()
-
-
-def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[OnNode, ...]:
-    """Host ports that the pods in these seats have."""
-    asked = {pods.name: pods.ports for pods in workload.pod_sets if pods.ports}
-    return tuple((seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked) if asked else ()
-
-
-def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:
-    """How many of the others stand against a pod with these host ports."""
-    return sum(
-        (port.port, port.protocol) == (other.port, other.protocol) and _collide(port.ip, other.ip)
-        for port in ports
-        for other in others
-    )
-
-
-def _collide(ip: str, other: str) -> bool:
-    """Whether two pods cannot have the same port at these addresses: no address means all of them."""
-    anywhere = ("", "0.0.0.0", "::")
-    return ip == other or ip in anywhere or other in anywhere

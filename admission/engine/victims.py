@@ -7,8 +7,8 @@ parts that joined a gang above its minimum.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from admission.engine.ports import OnNode, ports_of
 from admission.engine.snapshot import Snapshot
-from admission.engine.trial import OnNode, ports_of
 from queues.account import Account
 from queues.quota import QueueTree
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes

@@ -41,7 +41,7 @@ class Where:
     def usable(self, pods: PodSet) -> Mask:
         """(N,) those that the pods may use."""
         mask = self.mask & self.trial.layout.allowed(pods.nodes)
-        return mask & self.trial.unported(pods.ports) if pods.ports else mask
+        return mask & self.trial.ports.free(pods.ports) if pods.ports else mask
 
     def room(self, pods: PodSet) -> Amounts:
         """(N,) how many of the pods each node takes."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine import at_once, placement, together, trial
+from admission.engine import at_once, placement, ports, together
 from admission.engine.ask import Place
 from admission.engine.capacity import Capacity
 from tests.laws import test_placement_laws as laws
@@ -41,10 +41,10 @@ BUGS = (
         laws.test_as_many_pods_as_possible_are_on_nodes_that_they_prefer),
     Bug("the preferred level is forgotten", at_once, "place", lambda ask: _place(replace(ask, at=0)),
         laws.test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all),
-    Bug("taken ports are free", trial.Trial, "unported",
-        lambda self, ports: np.ones(len(self.table), np.bool_),
+    Bug("taken ports are free", ports.Ports, "free",
+        lambda self, asked: np.ones(len(self.position), np.bool_),
         laws.test_a_host_port_is_given_once_per_node),
-    Bug("a port is one of all addresses", trial, "_collide", lambda ip, other: ip == other,
+    Bug("a port is one of all addresses", ports, "_collide", lambda ip, other: ip == other,
         laws.test_a_host_port_is_given_once_per_node),
     Bug("balance is forgotten", at_once, "place", lambda ask: _place(replace(ask, balanced=False)),
         laws.test_balanced_pods_are_even_over_the_fewest_racks),

@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from admission.engine.rights import Below, ByShare, Rights
+from admission.engine.by_share import ByShare
+from admission.engine.rights import Below, Rights
 from admission.engine.search import Search
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
