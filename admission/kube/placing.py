@@ -18,7 +18,7 @@ from queues.spec import names
 from queues.spec.hypernode import HyperNode
 from queues.spec.hypernode import Member as MemberSpec
 from queues.spec.hypernode_rules import member_violations
-from queues.spec.pod import host_ports_of, partitions_of, preferences_of
+from queues.spec.pod_places import host_ports_of, partitions_of, preferences_of
 from queues.spec.shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.workload import Partition, PodSet, Requirement
 

@@ -12,7 +12,8 @@ from admission.kube.placing import placed, placing_of
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
 from queues.spec import names
-from queues.spec.pod import node_filter_of, requests_of, topology_of
+from queues.spec.pod_places import node_filter_of, topology_of
+from queues.spec.pod_requests import requests_of
 from queues.spec.pod_rules import beyond_nodes
 from queues.workload import AdmissionId, PodSet
 

@@ -15,7 +15,8 @@ from admission.kube.placing import placing_or_nothing
 from queues.errors import InvalidQuantity
 from queues.resources import PODS, Resources, capacity
 from queues.spec import names
-from queues.spec.pod import node_filter_of, requests_of, topology_of
+from queues.spec.pod_places import node_filter_of, topology_of
+from queues.spec.pod_requests import requests_of
 from queues.spec.shares import with_devices
 from queues.workload import AdmissionId, NodeName, QueueName, Taint, WorkloadKey, WorkloadKind
 

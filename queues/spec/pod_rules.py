@@ -29,9 +29,9 @@ from queues.spec.pod import (
     PodTemplate,
     ResourceRequirements,
     TolerationSpec,
-    partitions_of,
-    requests_of,
 )
+from queues.spec.pod_places import partitions_of
+from queues.spec.pod_requests import requests_of
 from queues.spec.violations import (
     LABEL,
     NOT_A_LABEL,

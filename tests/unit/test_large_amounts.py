@@ -25,7 +25,8 @@ from queues.resources import (
     request,
     show,
 )
-from queues.spec.pod import PodSpec, requests_of
+from queues.spec.pod import PodSpec
+from queues.spec.pod_requests import requests_of
 from queues.spec.pod_rules import pod_spec_violations
 from queues.workload import (
     Admission,

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from queues.resources import Resources
-from queues.spec.pod import NO_NODE, PodSpec, node_filter_of, requests_of, topology_of
+from queues.spec.pod import PodSpec
+from queues.spec.pod_places import NO_NODE, node_filter_of, topology_of
+from queues.spec.pod_requests import requests_of
 from queues.workload import NodeFilter, Requirement, Toleration
 
 

@@ -1,6 +1,6 @@
 """Kubernetes objects as Muster reads them: only the needed fields, decoded by msgspec.
 
-Attribute names are the snake_case forms of the API's, so the functions of queues.spec.pod work on them.
+Attribute names are the snake_case forms of the API's, so what queues.spec tells of pods it tells of these too.
 ``metadata.managedFields`` and everything else that is not named here is never materialised. Documents of
 administrators (Queue, ResourceFlavor, Topology) are few and go through queues.spec instead.
 """
