@@ -1,0 +1,40 @@
+"""What the cluster shows, in domain terms: the output of translation, the input of intake and the world.
+
+A fact is about one object at one resource version. Facts are compared with ``==``: an update that changes nothing
+that matters is no change.
+"""
+
+from admission.facts.changes import Change, Fact, FactKind, asks
+from admission.facts.cluster import (
+    BudgetFact,
+    FlavorFact,
+    HyperNodeFact,
+    Member,
+    NodeFact,
+    QueueFact,
+    TopologyFact,
+)
+from admission.facts.labels import holds
+from admission.facts.pods import Conduct, Placing, PodFact, PodPhase
+from admission.facts.workloads import SubGroup, WorkloadFact
+
+__all__ = [
+    "BudgetFact",
+    "Change",
+    "Conduct",
+    "Fact",
+    "FactKind",
+    "FlavorFact",
+    "HyperNodeFact",
+    "Member",
+    "NodeFact",
+    "Placing",
+    "PodFact",
+    "PodPhase",
+    "QueueFact",
+    "SubGroup",
+    "TopologyFact",
+    "WorkloadFact",
+    "asks",
+    "holds",
+]

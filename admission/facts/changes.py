@@ -1,0 +1,47 @@
+"""One object more, one otherwise, one less."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from admission.facts.cluster import BudgetFact, FlavorFact, HyperNodeFact, NodeFact, QueueFact, TopologyFact
+from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
+from queues.workload import WorkloadKind
+
+
+class FactKind(StrEnum):
+    """Collections of facts, one per informer."""
+
+    NODE = "nodes"
+    POD = "pods"
+    WORKLOAD = "workloads"
+    QUEUE = "queues"
+    FLAVOR = "flavors"
+    TOPOLOGY = "topologies"
+    HYPERNODE = "hypernodes"
+    BUDGET = "poddisruptionbudgets"
+
+
+Fact = NodeFact | PodFact | WorkloadFact | QueueFact | FlavorFact | TopologyFact | HyperNodeFact | BudgetFact
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones."""
+
+    kind: FactKind
+    key: str
+    fact: Fact | None
+    workload_kind: WorkloadKind | None = None
+
+
+def asks(before: Fact | None, after: Fact | None) -> bool:
+    """Whether somebody waits for an answer now: a workload that is new or wants something else, a gated pod."""
+    match before, after:
+        case WorkloadFact(), WorkloadFact():
+            return before.generation != after.generation
+        case None, WorkloadFact():
+            return True
+        case None, PodFact():
+            return after.gated
+    return False

@@ -1,0 +1,87 @@
+"""What is around workloads: nodes, queues, flavors, topologies, budgets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from admission.facts.labels import holds
+from queues.queue import Queue
+from queues.resources import Resources
+from queues.workload import NodeName, Requirement, Taint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFact:
+    """A node as admissions see it."""
+
+    name: NodeName
+    allocatable: Resources
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFact:
+    """A Queue object with who changed it last."""
+
+    queue: Queue
+    uid: str
+    changed_by: str = ""
+    document: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFact:
+    """A ResourceFlavor: the nodes whose labels match are of this flavor. Names decide where two match (sorted)."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyFact:
+    """A Topology: node label keys, outermost level first, the host last."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """Whom a HyperNode contains: nodes, or (exact only) HyperNodes."""
+
+    hypernode: bool = False
+    exact: str | None = None
+    regex: str | None = None
+    #: Requirements over node labels; None: not chosen by labels.
+    labels: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeFact:
+    """A HyperNode of Volcano: a domain of the network. The lower the tier, the closer its nodes."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    #: Those that can be used.
+    members: tuple[Member, ...] = ()
+    uid: str = ""
+    #: What is wrong with the others.
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetFact:
+    """A PodDisruptionBudget: how many more of the pods that it selects may go now."""
+
+    namespace: str
+    name: str
+    allowed: int
+    #: Requirements over pod labels, all of which must hold: matchLabels and matchExpressions; None: no pods.
+    selector: tuple[Requirement, ...] | None = None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
+        return self.selector is not None and all(holds(each, labels) for each in self.selector)
