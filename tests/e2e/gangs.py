@@ -1,8 +1,10 @@
 """The same gang as each kind, and what tests do with all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tests.e2e.yard import Document, Yard, batch_job, finish, grouped, pod_group, volcano_job
+from tests.e2e.documents import Document
+from tests.e2e.objects import batch_job, grouped, pod_group, volcano_job
+from tests.e2e.yard import Yard
 
 Gang = Callable[[Yard, str, int, int], list[Document]]
 
@@ -21,6 +23,17 @@ def as_pod_group(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
 
 
 EACH_KIND = (as_volcano_job, as_batch_job, as_pod_group)
+
+
+def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
+    """Running pods end."""
+    how = (
+        {"kwok.muster.dev/fail-after": "0s", "kwok.muster.dev/exit-code": str(exit_code)}
+        if exit_code
+        else {"kwok.muster.dev/complete-after": "0s"}
+    )
+    for name in names:
+        yard.merge("Pod", name, {"metadata": {"annotations": how}})
 
 
 def finish_all(yard: Yard, prefix: str) -> None:

@@ -18,17 +18,9 @@ from deploy.local.history import Moment, PodHistory
 from deploy.local.stack import Replica, Stack
 from queues.resources import Resources
 from tests.e2e.books import Books
-from tests.e2e.yard import (
-    Document,
-    Yard,
-    bare_pod,
-    batch_job,
-    condition,
-    path,
-    pod,
-    pod_group,
-    volcano_job,
-)
+from tests.e2e.documents import Document, condition, path
+from tests.e2e.objects import bare_pod, batch_job, pod, pod_group, volcano_job
+from tests.e2e.yard import Yard
 from tests.waiting import until
 
 #: Short times, so that a test need not wait for the next leader; the default ones are tried by themselves.

@@ -9,7 +9,8 @@ from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from tests.e2e.books import Books
 from tests.e2e.gangs import finish_all
-from tests.e2e.yard import GPU, Yard, bare_pod, batch_job, grouped, pod, pod_group, volcano_job
+from tests.e2e.objects import bare_pod, batch_job, grouped, pod, pod_group, volcano_job
+from tests.e2e.yard import GPU, Yard
 
 
 @pytest.fixture(scope="module")

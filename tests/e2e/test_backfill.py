@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.e2e.documents import Document
 from tests.e2e.gangs import finish_all
-from tests.e2e.yard import Document, Yard, batch_job, volcano_job
+from tests.e2e.objects import batch_job, volcano_job
+from tests.e2e.yard import Yard
 
 
 def lasting(document: Document, run_time: str) -> Document:

@@ -7,17 +7,9 @@ import pytest
 
 from deploy.local.stack import CommandFailed, Stack
 from queues.errors import ApiError
-from tests.e2e.yard import (
-    GPU,
-    YARD,
-    Document,
-    Yard,
-    bare_pod,
-    batch_job,
-    container,
-    path,
-    volcano_job,
-)
+from tests.e2e.documents import Document, path
+from tests.e2e.objects import bare_pod, batch_job, container, volcano_job
+from tests.e2e.yard import GPU, YARD, Yard
 
 
 def others_go_on(yard: Yard) -> None:

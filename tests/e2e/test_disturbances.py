@@ -6,21 +6,11 @@ import pytest
 
 from deploy.local.stack import CommandFailed, Stack
 from queues.errors import ApiError
-from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish_all
+from tests.e2e.documents import path
+from tests.e2e.gangs import EACH_KIND, Gang, as_batch_job, as_volcano_job, finish, finish_all
+from tests.e2e.objects import bare_pod, batch_job, grouped, pod, pod_group, volcano_job
 from tests.e2e.scene import is_stopped
-from tests.e2e.yard import (
-    GPU,
-    HOST,
-    Yard,
-    bare_pod,
-    batch_job,
-    finish,
-    grouped,
-    path,
-    pod,
-    pod_group,
-    volcano_job,
-)
+from tests.e2e.yard import GPU, HOST, Yard
 from tests.waiting import until
 
 

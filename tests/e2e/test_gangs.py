@@ -4,7 +4,8 @@ import pytest
 
 from deploy.local.stack import Stack
 from tests.e2e.gangs import EACH_KIND, Gang, as_pod_group, finish_all
-from tests.e2e.yard import Yard, batch_job, volcano_job
+from tests.e2e.objects import batch_job, volcano_job
+from tests.e2e.yard import Yard
 
 
 def check_that_a_gang_waits_whole(yard: Yard, gang: Gang) -> None:

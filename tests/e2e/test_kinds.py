@@ -2,18 +2,10 @@
 
 from collections import Counter
 
-from tests.e2e.gangs import finish_all
-from tests.e2e.yard import (
-    GPU,
-    Yard,
-    bare_pod,
-    batch_job,
-    finish,
-    grouped,
-    pinned_to,
-    pod_group,
-    volcano_job,
-)
+from tests.e2e.documents import pinned_to
+from tests.e2e.gangs import finish, finish_all
+from tests.e2e.objects import bare_pod, batch_job, grouped, pod_group, volcano_job
+from tests.e2e.yard import GPU, Yard
 
 
 def test_a_volcano_job_runs_with_everything_its_plugins_promise(yard: Yard) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from queues.errors import ApiError
 from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
+from tests.e2e.objects import volcano_job
 from tests.e2e.scene import (
     Company,
     Scene,
@@ -15,7 +16,7 @@ from tests.e2e.scene import (
     log_of,
     own_scene,
 )
-from tests.e2e.yard import Yard, volcano_job
+from tests.e2e.yard import Yard
 from tests.waiting import until
 
 #: The promise: nobody leads for at most a lease and one retry.

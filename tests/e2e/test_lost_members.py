@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
+from tests.e2e.documents import Document
 from tests.e2e.gangs import EACH_KIND, Gang, as_pod_group, finish_all
 from tests.e2e.test_preemption import evicted
-from tests.e2e.yard import RACK, Document, Yard
+from tests.e2e.yard import RACK, Yard
 
 IN_ONE_RACK = {"muster.dev/required-topology": RACK}
 

@@ -4,7 +4,8 @@ import json
 
 from deploy.local.stack import Stack
 from tests.e2e.gangs import finish_all
-from tests.e2e.yard import GPU, Yard, grouped, pod_group, volcano_job
+from tests.e2e.objects import grouped, pod_group, volcano_job
+from tests.e2e.yard import GPU, Yard
 from tests.waiting import until
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.documents import Document, path
 from tests.e2e.gangs import as_batch_job, as_volcano_job, finish_all
-from tests.e2e.yard import Document, Yard, batch_job, path, volcano_job
+from tests.e2e.objects import batch_job, volcano_job
+from tests.e2e.yard import Yard
 
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

@@ -9,9 +9,11 @@ import pytest
 
 from admission.faults import RECREATION_POINTS
 from deploy.local.stack import Stack
-from tests.e2e.gangs import finish_all
+from tests.e2e.documents import Document, condition, pinned_to
+from tests.e2e.gangs import finish, finish_all
+from tests.e2e.objects import bare_pod, grouped, pod, pod_group
 from tests.e2e.scene import Scene, balances_are_sums_of_open_seats, own_scene
-from tests.e2e.yard import Document, Yard, bare_pod, condition, finish, grouped, pinned_to, pod, pod_group
+from tests.e2e.yard import Yard
 
 #: What the API server fills in, or merges into what it was given.
 RICH: Document = {

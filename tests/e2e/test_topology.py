@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.yard import Document, Yard, batch_job, grouped, path, pod_group, volcano_job
+from tests.e2e.documents import Document, path
+from tests.e2e.objects import batch_job, grouped, pod_group, volcano_job
+from tests.e2e.yard import Yard
 
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 

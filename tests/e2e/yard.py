@@ -5,7 +5,7 @@ Nodes carry the yard's label and every pod of the yard selects it, so that tests
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,38 +17,13 @@ from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.books import Books
+from tests.e2e.documents import Document, condition, kind_of, path, pinned_to
 from tests.e2e.laws import breaches
 from tests.waiting import until
-
-Document = dict[str, Any]
 
 #: Label of nodes: the yard they belong to.
 YARD = "yard"
 GPU = "nvidia.com/gpu"
-
-_PATHS = {
-    "Namespace": "/api/v1/namespaces",
-    "Node": "/api/v1/nodes",
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "Service": "/api/v1/namespaces/{}/services",
-    "Secret": "/api/v1/namespaces/{}/secrets",
-    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
-    "Event": "/apis/events.k8s.io/v1/namespaces/{}/events",
-    "batch/v1 Job": "/apis/batch/v1/namespaces/{}/jobs",
-    "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
-    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
-    "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
-}
-
-
-def path(kind: str, namespace: str, name: str = "") -> str:
-    """Where the API server has objects of a kind; a plain Job is ``batch/v1 Job``, Volcano's is ``Job``."""
-    return _PATHS[kind].format(namespace) + (f"/{name}" if name else "")
-
-
-def kind_of(document: Document) -> str:
-    """The key of ``path`` for a document."""
-    return "batch/v1 Job" if document["apiVersion"] == "batch/v1" else str(document["kind"])
 
 
 @dataclass(slots=True)
@@ -295,153 +270,6 @@ class Yard:
     def explain(self, name: str) -> str:
         """What ``kubectl muster explain`` tells."""
         return self.stack.kubectl_muster("explain", name, "-n", self.name).stdout
-
-
-def container(gpus: int | str = 1, **resources: str) -> Document:
-    """One container that asks for GPUs; ``cpu="2"`` and the like for more."""
-    limits = {**({GPU: str(gpus)} if gpus else {}), **resources}
-    return {"name": "main", "image": "train", "resources": {"limits": limits}}
-
-
-def pod_spec(yard: str, gpus: int | str = 1, **resources: str) -> Document:
-    """What pods of a yard look like."""
-    return {
-        "nodeSelector": {YARD: yard},
-        "containers": [container(gpus, **resources)],
-        "restartPolicy": "Never",
-    }
-
-
-def template(
-    yard: str, gpus: int | str = 1, annotations: Document | None = None, **resources: str
-) -> Document:
-    """A pod template of a yard."""
-    return {
-        "metadata": {"annotations": annotations or {}},
-        "spec": pod_spec(yard, gpus, **resources),
-    }
-
-
-def volcano_job(
-    yard: Yard,
-    name: str,
-    replicas: int,
-    gpus: int | str = 1,
-    *,
-    annotations: Document | None = None,
-    **spec: Any,
-) -> Document:
-    """A Volcano Job with one task, ``worker``; other fields of its spec as given."""
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "minAvailable": replicas,
-            "queue": yard.queues[0],
-            "tasks": [
-                {"name": "worker", "replicas": replicas, "template": template(yard.name, gpus, annotations)}
-            ],
-            **spec,
-        },
-    }
-
-
-def batch_job(
-    yard: Yard,
-    name: str,
-    pods: int,
-    gpus: int | str = 1,
-    *,
-    annotations: Document | None = None,
-    **spec: Any,
-) -> Document:
-    """A batch/v1 Job in the yard's first queue."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": {"muster.dev/queue-name": yard.queues[0]}},
-        "spec": {
-            "parallelism": pods,
-            "completions": pods,
-            "backoffLimit": 6,
-            "template": template(yard.name, gpus, annotations),
-            **spec,
-        },
-    }
-
-
-def pod(
-    yard: Yard,
-    name: str,
-    gpus: int | str = 1,
-    *,
-    annotations: Document | None = None,
-    labels: Document | None = None,
-    **spec: Any,
-) -> Document:
-    """A pod of its own, or with ``group`` among its annotations a member of a PodGroup."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
-        "spec": {**pod_spec(yard.name, gpus), **spec},
-    }
-
-
-def bare_pod(yard: Yard, name: str, gpus: int | str = 1, **more: Any) -> Document:
-    """A pod that enters the yard's first queue by its label."""
-    return pod(yard, name, gpus, labels={"muster.dev/queue-name": yard.queues[0]}, **more)
-
-
-def grouped(yard: Yard, group: str, name: str, gpus: int | str = 1, **more: Any) -> Document:
-    """A pod of a PodGroup."""
-    return pod(yard, name, gpus, annotations={"scheduling.k8s.io/group-name": group}, **more)
-
-
-def pod_group(yard: Yard, name: str, minimum: int, **spec: Any) -> Document:
-    """A PodGroup in the yard's first queue."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"minMember": minimum, "queue": yard.queues[0], **spec},
-    }
-
-
-def pinned_to(pod_: Document) -> set[str]:
-    """Node names that a pod's required affinity lists."""
-    required = (
-        pod_["spec"]
-        .get("affinity", {})
-        .get("nodeAffinity", {})
-        .get("requiredDuringSchedulingIgnoredDuringExecution", {})
-    )
-    return {
-        value
-        for term in required.get("nodeSelectorTerms", ())
-        for part in term.get("matchFields", ())
-        for value in part["values"]
-    }
-
-
-def condition(document: Document, type_: str) -> Document:
-    """A condition of an object's status; {} if there is none."""
-    for each in document.get("status", {}).get("conditions", ()):
-        if each["type"] == type_:
-            return dict(each)
-    return {}
-
-
-def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
-    """Running pods end."""
-    how = (
-        {"kwok.muster.dev/fail-after": "0s", "kwok.muster.dev/exit-code": str(exit_code)}
-        if exit_code
-        else {"kwok.muster.dev/complete-after": "0s"}
-    )
-    for name in names:
-        yard.merge("Pod", name, {"metadata": {"annotations": how}})
 
 
 _numbers = count(1)

@@ -1,0 +1,53 @@
+"""Documents of the API server: where each is, and what it says."""
+
+from typing import Any
+
+Document = dict[str, Any]
+
+_PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "Event": "/apis/events.k8s.io/v1/namespaces/{}/events",
+    "batch/v1 Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "Job": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
+    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
+    "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
+}
+
+
+def path(kind: str, namespace: str, name: str = "") -> str:
+    """Where the API server has objects of a kind; a plain Job is ``batch/v1 Job``, Volcano's is ``Job``."""
+    return _PATHS[kind].format(namespace) + (f"/{name}" if name else "")
+
+
+def kind_of(document: Document) -> str:
+    """The key of ``path`` for a document."""
+    return "batch/v1 Job" if document["apiVersion"] == "batch/v1" else str(document["kind"])
+
+
+def pinned_to(pod_: Document) -> set[str]:
+    """Node names that a pod's required affinity lists."""
+    required = (
+        pod_["spec"]
+        .get("affinity", {})
+        .get("nodeAffinity", {})
+        .get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
+    return {
+        value
+        for term in required.get("nodeSelectorTerms", ())
+        for part in term.get("matchFields", ())
+        for value in part["values"]
+    }
+
+
+def condition(document: Document, type_: str) -> Document:
+    """A condition of an object's status; {} if there is none."""
+    for each in document.get("status", {}).get("conditions", ()):
+        if each["type"] == type_:
+            return dict(each)
+    return {}
