@@ -1,6 +1,6 @@
 """One whole product for all end-to-end tests, and for each test a part of the cluster of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,3 +72,25 @@ def yard(
     yard.open()
     yield yard
     yard.close()
+
+
+@pytest.fixture
+def idle_scheduler(whole_stack: Stack) -> Iterator[Stack]:
+    """The stock scheduler hangs until it is resumed: gangs are admitted and released, and not bound."""
+    whole_stack.cluster.pause("kube-scheduler")
+    yield whole_stack
+    whole_stack.cluster.resume("kube-scheduler")
+
+
+@pytest.fixture
+def absent_muster(whole_stack: Stack, yard: Yard) -> Iterator[Callable[[], None]]:
+    """Call it to kill Muster; it is there again when the test is over, at the latest."""
+
+    def kill() -> None:
+        replica = whole_stack.replicas[0]
+        replica.kill9()
+        whole_stack.stop_muster(replica)
+
+    yield kill
+    if not whole_stack.replicas:
+        whole_stack.start_muster("muster-afterwards")

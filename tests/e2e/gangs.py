@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tests.e2e.documents import Document
+from tests.e2e.documents import Document, path
 from tests.e2e.objects import batch_job, grouped, pod_group, volcano_job
 from tests.e2e.yard import Yard
 
@@ -39,3 +39,33 @@ def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
 def finish_all(yard: Yard, prefix: str) -> None:
     """All running pods of a gang succeed."""
     finish(yard, [pod["metadata"]["name"] for pod in yard.running(prefix)])
+
+
+def wait_released(yard: Yard, prefix: str, count: int) -> list[str]:
+    """Until so many pods are ready for the scheduler; their names."""
+
+    def released() -> list[str]:
+        return [
+            each["metadata"]["name"] for each in yard.pods(prefix) if not each["spec"].get("schedulingGates")
+        ]
+
+    yard.wait(lambda: len(released()) == count, f"{count} pods {prefix}* to be released")
+    return released()
+
+
+def bind(yard: Yard, name: str) -> None:
+    """Do the scheduler's work for one pod that is pinned to one node."""
+    [node] = yard.seats_of(name)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    yard.api.create(path("Pod", yard.name, name) + "/binding", binding)
+
+
+def made(yard: Yard, prefix: str = "") -> set[str]:
+    """Uids of all pods that ever were, whose name begins so."""
+    metas = [moment.pod["metadata"] for moment in yard.history.of(yard.name)]
+    return {meta["uid"] for meta in metas if meta["name"].startswith(prefix)}
