@@ -29,22 +29,6 @@ def kind_of(document: Document) -> str:
     return "batch/v1 Job" if document["apiVersion"] == "batch/v1" else str(document["kind"])
 
 
-def pinned_to(pod_: Document) -> set[str]:
-    """Node names that a pod's required affinity lists."""
-    required = (
-        pod_["spec"]
-        .get("affinity", {})
-        .get("nodeAffinity", {})
-        .get("requiredDuringSchedulingIgnoredDuringExecution", {})
-    )
-    return {
-        value
-        for term in required.get("nodeSelectorTerms", ())
-        for part in term.get("matchFields", ())
-        for value in part["values"]
-    }
-
-
 def condition(document: Document, type_: str) -> Document:
     """A condition of an object's status; {} if there is none."""
     for each in document.get("status", {}).get("conditions", ()):

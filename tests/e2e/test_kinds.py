@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from tests.e2e.documents import pinned_to
 from tests.e2e.gangs import finish, finish_all
 from tests.e2e.objects import bare_pod, batch_job, grouped, pod_group, volcano_job
 from tests.e2e.yard import GPU, Yard
+from tests.pinned import pinned_to
 
 
 def test_a_volcano_job_runs_with_everything_its_plugins_promise(yard: Yard) -> None:
@@ -16,7 +16,7 @@ def test_a_volcano_job_runs_with_everything_its_plugins_promise(yard: Yard) -> N
 
     pods = yard.wait_running("train-", 4)
     assert [pod["metadata"]["name"] for pod in pods] == [f"train-worker-{index}" for index in range(4)]
-    assert all(pinned_to(pod) == {pod["spec"]["nodeName"]} for pod in pods)
+    assert all(pinned_to(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
     assert all(pod["spec"]["schedulerName"] == "default-scheduler" for pod in pods)
     assert sorted(Counter(yard.nodes_of().values()).values()) == [2, 2]
     assert {"queue " + queue + " " + GPU: 16_000}.items() <= yard.held().items()
@@ -51,7 +51,7 @@ def test_a_batch_job_that_fills_its_nodes_is_released_by_one_patch(yard: Yard) -
     pods = yard.wait_running("full-", 4)
     nodes = set(yard.nodes_of().values())
     assert len(nodes) == 2
-    assert all(pinned_to(pod) == nodes for pod in pods), "the template lists all nodes"
+    assert all(pinned_to(pod["spec"]) == nodes for pod in pods), "the template lists all nodes"
     assert not yard.history.ever(
         yard.name, "full-", lambda moment: bool(moment.pod["spec"].get("schedulingGates"))
     )
@@ -67,7 +67,7 @@ def test_a_batch_job_with_room_left_on_its_nodes_is_released_pod_by_pod(yard: Ya
     yard.add(batch_job(yard, "loose", 3, 3))
 
     pods = yard.wait_running("loose-", 3)
-    assert all(pinned_to(pod) == {pod["spec"]["nodeName"]} for pod in pods)
+    assert all(pinned_to(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
     assert yard.history.ever(
         yard.name, "loose-", lambda moment: bool(moment.pod["spec"].get("schedulingGates"))
     )
@@ -118,7 +118,7 @@ def test_the_pods_of_a_group_run_together(yard: Yard) -> None:
     yard.add(grouped(yard, "ring", "ring-3", 4))
 
     pods = yard.wait_running("ring-", 4)
-    assert all(pinned_to(pod) == {pod["spec"]["nodeName"]} for pod in pods)
+    assert all(pinned_to(pod["spec"]) == {pod["spec"]["nodeName"]} for pod in pods)
     yard.wait_phase("PodGroup", "ring", "Running")
     finish_all(yard, "ring-")
     yard.wait_free()
@@ -134,6 +134,6 @@ def test_a_bare_pod_waits_for_nobody(yard: Yard) -> None:
     yard.wait_reason("behind", "NoFit")
     finish(yard, ["alone"])
     yard.wait_running("behind", 1)
-    assert pinned_to(alone) == {alone["spec"]["nodeName"]}
+    assert pinned_to(alone["spec"]) == {alone["spec"]["nodeName"]}
     finish(yard, ["behind"])
     yard.wait_free()

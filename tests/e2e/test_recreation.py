@@ -9,11 +9,12 @@ import pytest
 
 from admission.faults import RECREATION_POINTS
 from deploy.local.stack import Stack
-from tests.e2e.documents import Document, condition, pinned_to
+from tests.e2e.documents import Document, condition
 from tests.e2e.gangs import finish, finish_all
 from tests.e2e.objects import bare_pod, grouped, pod, pod_group
 from tests.e2e.scene import Scene, balances_are_sums_of_open_seats, own_scene
 from tests.e2e.yard import Yard
+from tests.pinned import pinned_to
 
 #: What the API server fills in, or merges into what it was given.
 RICH: Document = {
@@ -104,7 +105,7 @@ def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(yard: Ya
     assert yard.get("Pod", "foreign")["status"]["phase"] == "Running"
     for made, again in zip(created, pods, strict=True):
         assert again["metadata"]["labels"].items() >= {"app": "train", "run": "7"}.items()
-        assert pinned_to(again) == {again["spec"]["nodeName"]}
+        assert pinned_to(again["spec"]) == {again["spec"]["nodeName"]}
         for field in ("containers", "volumes", "tolerations", "topologySpreadConstraints", "priority"):
             assert again["spec"].get(field) == made["spec"].get(field), field
     assert yard.books.ask(arrival, yard.name) == number

@@ -17,8 +17,9 @@ from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.books import Books
-from tests.e2e.documents import Document, condition, kind_of, path, pinned_to
+from tests.e2e.documents import Document, condition, kind_of, path
 from tests.e2e.laws import breaches
+from tests.pinned import pinned_to
 from tests.waiting import until
 
 #: Label of nodes: the yard they belong to.
@@ -188,7 +189,7 @@ class Yard:
 
     def seats_of(self, name: str) -> set[str]:
         """Nodes that a pod is pinned to."""
-        return pinned_to(self.get("Pod", name))
+        return pinned_to(self.get("Pod", name)["spec"])
 
     def remove_node(self, name: str) -> None:
         """The node's object goes, as when a machine is taken out of the cluster."""

@@ -18,7 +18,8 @@ from queues.recreation import Recreation
 from queues.spec import names
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi
-from tests.laws.toy_cluster import NAMESPACE, ToyCluster
+from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_objects import NAMESPACE
 from tests.unit.sights import admission, evicting
 from tests.waiting import eventually
 
@@ -59,13 +60,13 @@ class Stage:
             admissions=[taken], arrivals={self.group: 1}, recreations=tuple(self.stored.values())
         )
         self.world = World(rows, Patience())
-        self.world.begin((), (), self.cluster.list_anew())
+        self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
         self.recreate = Recreate(cast(Client, self.api), self.world, guard, again=self.world.look_again)
 
     def turn(self) -> None:
         """See, store, order."""
         world = self.world
-        world.observe(self.cluster.deliver())
+        world.observe(self.cluster.watch.deliver())
         world.refresh(self.cluster.now)
         entries = dict(world.recreations.unsaved)
         for uid, entry in entries.items():

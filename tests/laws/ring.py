@@ -130,7 +130,7 @@ class Ring:
         self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
         self.under_way, self.works, self._echo = {}, {}, {}
         self.careers = Careers(PodRules())
-        self.world = await self.loaded(self.cluster.list_anew())
+        self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
         self.world.is_busy = lambda key: key in self.works
         self.recreate = ToyRecreate(self.cluster, self.world)
         self.cycle = Cycle(
@@ -166,7 +166,7 @@ class Ring:
         fault: tuple[str, type[BaseException] | None] = ("", None),
     ) -> None:
         """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
-        self.world.observe(self.cluster.deliver(None if delivered is None else dict(delivered)))
+        self.world.observe(self.cluster.watch.deliver(None if delivered is None else dict(delivered)))
         self.recreate.ring()
         open_before = set(self.world.admissions)
         self._fault = fault
@@ -334,7 +334,7 @@ class Ring:
         """The world equals one loaded afresh from the same database and the same facts."""
         if self.works:
             return  # while pods are being made, a missing pod means nothing yet: only this process knows
-        fresh = await self.loaded(self.cluster.everything_known())
+        fresh = await self.loaded(self.cluster.watch.everything_known())
         now = self.cluster.now
         kept = self.world
         kept.refresh(now)

@@ -6,15 +6,16 @@ from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
 from tests.laws.ring import Killed, Ring
 from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_components import control_jobs, run_pods, schedule
 
 
 async def beat(ring: Ring, fault: tuple[str, type[BaseException] | None] = ("", None)) -> None:
     """Everybody gets round to everything once."""
     await ring.turn(fault=fault)
     ring.carry_out()
-    ring.cluster.control_jobs()
-    ring.cluster.schedule()
-    ring.cluster.run_pods()
+    control_jobs(ring.cluster)
+    schedule(ring.cluster)
+    run_pods(ring.cluster)
     ring.cluster.now += 1
 
 

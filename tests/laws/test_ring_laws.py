@@ -17,7 +17,10 @@ from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
 from queues.workload import AdmissionState
 from tests.laws.ring import Killed, Ring
-from tests.laws.toy_cluster import ENDED, ToyCluster, pinned_to
+from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_components import control_jobs, run_pods, schedule
+from tests.laws.toy_objects import ENDED
+from tests.pinned import pinned_to
 
 QUEUES = ("a", "b")
 NODES = ("n1", "n2", "n3", "n4")
@@ -83,7 +86,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     @rule(queue=queues, pods=counts, more=st.sampled_from([0, 0, 2]), indexed=st.booleans(), gpus=devices)
     def job(self, queue: str, pods: int, more: int, indexed: bool, gpus: int) -> None:
         self.cluster.add_job(self.name(), queue, pods, pods + more, indexed=indexed, gpus=gpus)
-        self.cluster.control_jobs()
+        control_jobs(self.cluster)
 
     @rule(queue=queues, minimum=counts, members=st.integers(0, 4), gpus=devices)
     def pod_group(self, queue: str, minimum: int, members: int, gpus: int) -> None:
@@ -118,7 +121,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         node = waiting[number % len(waiting)] if waiting else ""
         if node and (free := GPUS_PER_NODE - self.cluster.gpus_on(node)) > 0:
             self.cluster.add_foreign_pod(self.name(), node, free)
-        self.cluster.schedule()
+        schedule(self.cluster)
         self.cluster.now += 11
 
     # ── what goes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -171,15 +174,15 @@ class RingUnderFaults(RuleBasedStateMachine):
 
     @rule()
     def controllers(self) -> None:
-        self.cluster.control_jobs()
+        control_jobs(self.cluster)
 
     @rule()
     def scheduler(self) -> None:
-        self.cluster.schedule()
+        schedule(self.cluster)
 
     @rule()
     def kubelets(self) -> None:
-        self.cluster.run_pods()
+        run_pods(self.cluster)
 
     @rule(seconds=st.sampled_from([1, 11, 60]))
     def later(self, seconds: int) -> None:
@@ -226,21 +229,21 @@ class RingUnderFaults(RuleBasedStateMachine):
         """Everybody gets round to everything once."""
         self.does(self.ring.turn())
         self.ring.carry_out()
-        self.cluster.control_jobs()
-        self.cluster.schedule()
-        self.cluster.run_pods()
+        control_jobs(self.cluster)
+        schedule(self.cluster)
+        run_pods(self.cluster)
         self.cluster.now += 1
 
     def settle(self, what: str, *, finish: bool) -> None:
         """Until nothing changes any more."""
         quiet = 0
         for _ in range(200):
-            before = self.cluster._versions
+            before = self.cluster.versions
             self.beat()
             if finish:
                 for uid in self.cluster.running():
                     self.cluster.end_pod(uid, "Succeeded")
-            quiet = quiet + 1 if self.cluster._versions == before else 0
+            quiet = quiet + 1 if self.cluster.versions == before else 0
             if quiet == 3:
                 # Whoever waits for a time to pass has waited long enough.
                 self.cluster.now += 100

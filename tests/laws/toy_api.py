@@ -7,7 +7,8 @@ from typing import Any
 
 from admission.kube.objects import PODS
 from queues.errors import Conflict, NotFound
-from tests.laws.toy_cluster import NAMESPACE, ToyCluster
+from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_objects import NAMESPACE
 
 
 @dataclass(slots=True)
