@@ -19,6 +19,7 @@ from queues.spec import names
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi
 from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_components import run_pods
 from tests.laws.toy_objects import NAMESPACE
 from tests.unit.sights import admission, evicting
 from tests.waiting import eventually
@@ -84,7 +85,7 @@ class Stage:
 
         def settled() -> bool:
             self.turn()
-            self.cluster.run_pods()
+            run_pods(self.cluster)
             return holds() and not self.recreate.is_busy()
 
         await eventually(settled, what, seconds=5)
@@ -258,7 +259,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
         "spec": {"containers": [], "schedulingGates": [{"name": names.GATE}]},
     }
     new = WorkloadKey(WorkloadKind.POD, cluster.create_pod(json.dumps(manifest).encode()))
-    world.begin((), (), cluster.list_anew())
+    world.begin((), (), cluster.watch.list_anew(cluster.objects))
     world.refresh(0)
     assert world.recreations.unsaved == {"old": None}
     assert world.recreations.heirs == {new: old}
