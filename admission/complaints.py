@@ -10,6 +10,8 @@ from queues.spec.cycles import cycles
 
 #: Reason of the events.
 REASON: Final = "InvalidMembers"
+#: So many problems of one HyperNode are told.
+_TOLD: Final = 3
 
 
 class Complaints:
@@ -55,7 +57,9 @@ def problems_of(hypernodes: Iterable[HyperNodeFact]) -> dict[str, str]:
     for fact in hypernodes:
         told = []
         if fact.problems:
-            told.append(f"Members that contain nobody until they are put right: {'; '.join(fact.problems)}.")
+            some, more = "; ".join(fact.problems[:_TOLD]), len(fact.problems) - _TOLD
+            rest = f"; and {more} more" if more > 0 else ""
+            told.append(f"Members that contain nobody until they are put right: {some}{rest}.")
         if fact.name in around:
             way = " → ".join(around[fact.name])
             told.append(f"It is inside itself, {way}: all of these contain the same nodes until one lets go.")

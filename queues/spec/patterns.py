@@ -17,8 +17,10 @@ from queues.errors import MusterError
 #: Bytes of memory for one pattern: about 40,000 steps, enough for a list of 3,000 names without a common beginning.
 LARGEST: Final = 1 << 20
 #: Bytes of memory for those that are looked for together.
-TOGETHER: Final = 1 << 23
+TOGETHER: Final = 1 << 25
 
+#: Characters of what RE2 says of a pattern, which may quote all of it.
+_TOLD: Final = 80
 #: What is taken literally, and what follows a backslash elsewhere.
 _ESCAPED: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.", re.DOTALL)
 #: A number that RE2 takes for no repetition but for text, Go for an error.
@@ -45,9 +47,8 @@ def _compiled(text: str) -> Any:
         return re2.compile(text, _options(LARGEST))
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0] if isinstance(error, re2.error) else "characters that are no Unicode"
-        raise InvalidPattern(
-            reason=reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        ) from error
+        told = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidPattern(reason=told if len(told) <= _TOLD else f"{told[:_TOLD]}…") from error
 
 
 def _options(memory: int) -> Any:

@@ -31,6 +31,12 @@ def test_what_is_wrong_is_told_once_and_once_more_when_it_changed() -> None:
     assert len(complaints.new([other, GOOD])) == 1
 
 
+def test_of_many_problems_some_are_told() -> None:
+    many = hypernode("bad", problems=tuple(f"problem {number}" for number in range(100)))
+
+    assert problems_of([many])["bad"].endswith("problem 0; problem 1; problem 2; and 97 more.")
+
+
 def test_hypernodes_inside_one_another_are_told_the_way_around() -> None:
     around = [hypernode("c", "a"), hypernode("a", "b", "nobody"), hypernode("b", "c")]
 

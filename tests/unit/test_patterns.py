@@ -45,6 +45,12 @@ def test_a_pattern_that_is_empty_no_text_or_too_large_is_refused(text: str) -> N
         check_pattern(text)
 
 
+def test_what_is_told_of_a_long_pattern_is_short() -> None:
+    with pytest.raises(InvalidPattern) as told:
+        check_pattern("(" + "a" * 100_000)
+    assert len(str(told.value)) < 200
+
+
 def test_a_list_of_a_thousand_names_is_not_too_large() -> None:
     names = [f"ip-10-{n // 250}-{n % 250}-7.internal" for n in range(1000)]
     text = f"^({'|'.join(names)})$"
