@@ -20,8 +20,8 @@ class Wants:
     need: Need
     asked: Resources
     accounts: tuple[Account, ...]
-    #: What its gang asks at the least, over all flavors; {} if it is complete.
-    least: Mapping[Account, int]
+    #: What its gang asks at the least, over all flavors, with these or those members; () if it is complete.
+    leasts: tuple[Mapping[Account, int], ...]
 
     @classmethod
     def of(cls, workload: Workload, held: Sequence[Seat]) -> "Wants":
@@ -29,7 +29,13 @@ class Wants:
         need = gangs.need(workload, held)
         asked = gangs.asked(workload, need.missing)
         takes = Resources({account.resource: units for account, units in asked.items()})
-        return cls(need, takes, tuple(asked), gangs.asked(workload, need.least))
+        leasts = tuple(gangs.asked(workload, each) for each in gangs.leasts(workload, need))
+        return cls(need, takes, tuple(asked), leasts)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the gang's minimum can be met by more than one choice of members."""
+        return len(self.leasts) > 1
 
 
 def obstacle(workload: Workload, now: int) -> Reason | None:

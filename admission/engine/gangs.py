@@ -43,6 +43,8 @@ class Need:
     beside: Mapping[str, tuple[NodeName, ...]]
     #: The same by ordinal.
     held: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
+    #: Of ``least`` so many are due by the pod sets' own minimums; the rest may be members of other sets as well.
+    due: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -67,6 +69,7 @@ def need(workload: Workload, seats: Sequence[Seat]) -> Need:
         lacking = max(0, _minimum(pods) - present[pods.name])
         least[pods.name] = _whole_parts(pods, missing[pods.name], lacking)
         short += max(0, lacking - least[pods.name])
+    due = dict(least)
     # A workload without any minimum still starts with one pod, not with none.
     lacking = max(workload.minimum, 1) - sum(present.values()) - sum(least.values())
     for pods in workload.pod_sets:
@@ -79,6 +82,7 @@ def need(workload: Workload, seats: Sequence[Seat]) -> Need:
         short=max(short, lacking, 0),
         beside={name: tuple(nodes.values()) for name, nodes in held.items()},
         held=held,
+        due=due,
     )
 
 
@@ -109,6 +113,8 @@ def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
             seats = _one_by_one(workload, lacks, trial) or seats
         elif lacks.least and lacks.least != lacks.missing:
             seats = _together(workload, lacks, lacks.least, trial)
+            if isinstance(seats, Reason):
+                seats = other_members(workload, lacks, trial) or seats
     if isinstance(seats, Reason):
         return seats
     trial.keep()
@@ -254,12 +260,17 @@ def _companions(workload: Workload, lacks: Need, pods: PodSet) -> tuple[NodeName
     )
 
 
-def _one_by_one(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
-    """As many further members as get a seat, in order, each on its own; of a part all or none."""
+def _one_by_one(workload: Workload, lacks: Need, trial: Trial, most: int | None = None) -> list[Seat]:
+    """As many further members as get a seat, in order, each on its own; of a part all or none.
+
+    ``most``: so many are enough.
+    """
     seats: list[Seat] = []
     held = {name: dict(nodes) for name, nodes in lacks.held.items()}
     for pods in workload.pod_sets:
         for ordinals in _units(pods, lacks.missing.get(pods.name, ())):
+            if most is not None and len(seats) >= most:
+                break
             now = replace(
                 lacks, held=held, beside={name: tuple(nodes.values()) for name, nodes in held.items()}
             )
@@ -271,6 +282,64 @@ def _one_by_one(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
             seats += answer
             held.setdefault(pods.name, {}).update({each.ordinal: each.node for each in answer})
     return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+
+
+def leasts(workload: Workload, lacks: Need) -> list[Mapping[str, tuple[int, ...]]]:
+    """Ordinals that make the gang complete, in several ways: ``least`` first, then more of each other pod set.
+
+    Only what is due by the sets' own minimums is in all of them. Empty: the gang is complete.
+    """
+    found = [lacks.least] if lacks.least else []
+    count = sum(len(ordinals) for ordinals in lacks.least.values())
+    if count == sum(lacks.due.values()) or len(lacks.missing) < 2 or lacks.least == lacks.missing:
+        return found
+    for first in workload.pod_sets:
+        sets = [first, *(pods for pods in workload.pod_sets if pods is not first)]
+        taken = dict(lacks.due)
+        for pods in sets:
+            lacking, missing, due = (
+                count - sum(taken.values()),
+                lacks.missing.get(pods.name, ()),
+                taken[pods.name],
+            )
+            taken[pods.name] = _whole_parts(pods, missing, due + max(0, lacking))
+        one = {
+            pods.name: lacks.missing[pods.name][: taken[pods.name]]
+            for pods in workload.pod_sets
+            if taken[pods.name]
+        }
+        if one not in found:
+            found.append(one)
+    return found
+
+
+def other_members(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
+    """Seats for a gang whose minimum is met by other members than the first; [] = there are none."""
+    others = leasts(workload, lacks)[1:]
+    for ordinals in others:
+        seats = _together(workload, lacks, ordinals, trial)
+        if not isinstance(seats, Reason):
+            return seats
+    return _as_many_as_needed(workload, lacks, trial) if others else []
+
+
+def _as_many_as_needed(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
+    """Those that are due, then whoever else gets a seat, until there are enough; else nobody."""
+    mark = trial.mark()
+    due = {name: lacks.missing[name][:count] for name, count in lacks.due.items() if count}
+    seats = _together(workload, lacks, due, trial) if due else []
+    if isinstance(seats, Reason):
+        return []
+    held = {name: dict(nodes) for name, nodes in lacks.held.items()}
+    for each in seats:
+        held.setdefault(each.pod_set, {})[each.ordinal] = each.node
+    rest = {name: ordinals[lacks.due[name] :] for name, ordinals in lacks.missing.items()}
+    count = sum(len(ordinals) for ordinals in lacks.least.values()) - len(seats)
+    more = _one_by_one(workload, replace(lacks, missing=rest, held=held), trial, count)
+    if len(more) < count:
+        trial.undo(mark)
+        return []
+    return sorted((*seats, *more), key=lambda each: (each.pod_set, each.ordinal))
 
 
 def _units(pods: PodSet, missing: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -5,6 +5,7 @@ whose queue is at a limit, and a kind whose pods do not fit on the nodes. What i
 again when the books of its queue changed, what is said of a kind when free amounts changed.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -92,11 +93,18 @@ class Screen:
         sets = kind.workload.pod_sets
         if need.complete:
             return any(self._fits(pods, 1, kind, trial) for pods in sets if pods.name in need.missing)
-        return all(
-            self._fits(pods, len(need.least[pods.name]), kind, trial)
-            for pods in sets
-            if pods.name in need.least
-        )
+        due = need.due if kind.wants.has_choice else {name: len(each) for name, each in need.least.items()}
+        if not all(self._fits(pods, due[pods.name], kind, trial) for pods in sets if due.get(pods.name)):
+            return False
+        if not kind.wants.has_choice:
+            return True
+        enough = sum(len(each) for each in need.least.values())
+        return sum(self._at_most(pods, kind, trial) for pods in sets) >= enough
+
+    def _at_most(self, pods: PodSet, kind: Kind, trial: Trial) -> int:
+        """How many of one pod set could have a place if there were no others."""
+        missing = len(kind.wants.need.missing.get(pods.name, ()))
+        return bisect_left(range(1, missing + 1), True, key=lambda n: not self._fits(pods, n, kind, trial))
 
     def _fits(self, pods: PodSet, count: int, kind: Kind, trial: Trial) -> bool:
         """Whether so many could have a place if there were no other pod sets."""
@@ -151,8 +159,8 @@ def _ask_queue(batch: Batch, trial: Trial) -> None:
     """Whether the queue lets one of them in now."""
     if batch.never is not None:
         return
-    least = batch.wants.least
-    hit = quota_hit(trial, batch.queue, least) if least else None
+    hits = [quota_hit(trial, batch.queue, each) for each in batch.wants.leasts]
+    hit = hits[0] if all(hits) and hits else None
     limit = None if hit is None else reasons.queue_limit(hit)
     batch.limit = _kept(batch.limit, limit)
     if batch.limit is None:

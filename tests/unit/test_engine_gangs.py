@@ -20,6 +20,7 @@ from queues.workload import (
     Admission,
     AdmissionId,
     FlavorName,
+    NodeFilter,
     NodeName,
     Partition,
     PodSet,
@@ -373,3 +374,60 @@ def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -
     assert [reason.code for reason in plan_of(world([machine], two, queue=queue)).reasons.values()] == [
         "QueueLimit"
     ]
+
+
+def members(snapshot: Snapshot) -> dict[str, int]:
+    """How many of each pod set start."""
+    plan, _ = decide(snapshot, Memo())
+    seats = [seat.pod_set for admit in plan.admits for seat in admit.seats]
+    return {name: seats.count(name) for name in sorted(set(seats))}
+
+
+def large(count: int, **more: Any) -> PodSet:
+    return workers(count, name="large", takes=Resources({GPU: 4000, "pods": 1}), **more)
+
+
+IN_R0, IN_R1 = (NodeFilter(selector=(("rack", rack),)) for rack in ("r0", "r1"))
+
+
+@pytest.mark.parametrize(
+    ("sets", "minimum", "racks", "start"),
+    [
+        pytest.param((large(4), workers(4)), 4, (1,), {"workers": 4}, id="others than the first"),
+        pytest.param((large(3), workers(2)), 3, (2,), {"large": 1, "workers": 2}, id="all others and one"),
+        pytest.param(
+            (large(2, nodes=IN_R0), workers(5, nodes=IN_R1)),
+            5,
+            (1, 1),
+            {"large": 1, "workers": 4},
+            id="some of each",
+        ),
+        pytest.param(
+            (large(3, minimum=1), workers(3)),
+            3,
+            (2,),
+            {"large": 1, "workers": 2},
+            id="what is due is among them",
+        ),
+        pytest.param((large(2, minimum=2), workers(4)), 4, (1,), {}, id="what is due has no room"),
+        pytest.param((large(4), workers(4)), 5, (1,), {}, id="too few have room"),
+    ],
+)
+def test_a_minimum_over_all_pod_sets_is_met_by_whoever_has_room(
+    sets: tuple[PodSet, ...], minimum: int, racks: tuple[int, ...], start: dict[str, int]
+) -> None:
+    assert members(world(nodes(*racks), gang(*sets, minimum=minimum))) == start
+
+
+def test_a_minimum_over_all_pod_sets_is_met_by_those_whom_the_queue_has_quota_for() -> None:
+    queue = Queue(name=Q, limits=Limits(capability={GPU: 3000}))
+    snapshot = world(nodes(4), gang(large(3), workers(3), minimum=3), queue=queue)
+
+    assert members(snapshot) == {"workers": 3}
+
+
+def test_members_of_other_sets_are_chosen_in_one_domain_as_well() -> None:
+    sets = (large(2, within="rack"), workers(4, within="rack"))
+
+    assert members(world(nodes(1, 1), gang(*sets, minimum=4))) == {"workers": 4}
+    assert members(world(nodes(1, 1, gpus=3), gang(*sets, minimum=4))) == {}
