@@ -11,11 +11,15 @@ import pytest_asyncio
 import yaml
 
 from admission.kube.client import Client
+from admission.kube.guards import guards
 from admission.kube.jobs import VolcanoJobs
+from admission.kube.policies import PolicyOptions, mutating_policies
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
 from tests.kube.fake_api_server import FakeApiServer
+from tests.kube.objects import applied
+from tests.kube.places import MUSTER, Place, place_in, policies_are_in_force
 from tests.kube.volcano_jobs import let_go
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
@@ -91,3 +95,25 @@ async def jobs(api: Client) -> AsyncIterator[VolcanoJobs]:
     made = VolcanoJobs(api, lambda: None)
     yield made
     await made.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
+    options = PolicyOptions(identity=MUSTER)
+    async with await Client.connect(door_cluster.kubeconfig) as client:
+        for document in [*mutating_policies(options), *guards(options)]:
+            await applied(client, document)
+        await policies_are_in_force(client)
+    return door_cluster
+
+
+@pytest_asyncio.fixture
+async def place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
+    async for one in place_in(guarded_cluster, {}):
+        yield one
+
+
+@pytest_asyncio.fixture
+async def gated_place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
+    async for one in place_in(guarded_cluster, {"labels": {"muster.dev/gated": "true"}}):
+        yield one
