@@ -3,25 +3,20 @@
 What is left out is what talks: informers and HTTP. A crash forgets everything that is not in Postgres.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import text
 
 from admission.careers import Careers
 from admission.compose import is_live
 from admission.cycle import Cycle, look_back, recall
-from admission.engine.decide import Memo, decide
-from admission.engine.plan import Plan
 from admission.facts import Change, PodPhase
 from admission.jobs.pods import PodMold, PodRules
 from admission.jobs.work import JobWork
 from admission.kube import intake
-from admission.kube.client import Client
-from admission.kube.recreate import Recreate, Step
 from admission.orders import Order, orders_for
 from admission.sight import Patience
 from admission.term import ledger_rows
@@ -30,8 +25,8 @@ from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, Outco
 from queues.sql import leadership, loading
 from queues.sql.database import Database
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
-from tests.laws.toy_api import ToyApi, done
 from tests.laws.toy_cluster import ToyCluster
+from tests.laws.toy_recreate import ToyRecreate
 
 PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
 #: Seconds; longer than any order that was carried out is not repeated.
@@ -40,41 +35,6 @@ ECHO = 10
 
 class Killed(BaseException):
     """The process ends here."""
-
-
-class ToyRecreate(Recreate):
-    """Steps are taken when the test says so, and pauses pass by the cluster's clock."""
-
-    def __init__(self, cluster: ToyCluster, world: World) -> None:
-        super().__init__(cast(Client, ToyApi(cluster)), world, lambda: None, again=world.look_again)
-        self.cluster = cluster
-        self.steps: dict[str, tuple[WorkloadKey, Step]] = {}
-        self.alarms: dict[str, tuple[float, WorkloadKey]] = {}
-
-    def look_at(self, keys: Iterable[WorkloadKey]) -> None:
-        for key in sorted(keys):
-            for uid, step in self.steps_of(key, self.cluster.now):
-                self.steps[uid] = (key, step)
-                self._under_way[uid] = cast(Any, None)
-
-    def _soon(self, key: WorkloadKey, uid: str, pause: float) -> float:
-        self.alarms[uid] = (self.cluster.now + pause, key)
-        return self.alarms[uid][0]
-
-    def ring(self) -> None:
-        """Whose pause is over is looked at again."""
-        for uid, (when, key) in list(self.alarms.items()):
-            if when <= self.cluster.now:
-                del self.alarms[uid]
-                self.world.look_again(key)
-
-    def carry_out(self, most: int) -> int:
-        """Up to so many steps; how many were taken."""
-        chosen = list(self.steps.items())[:most]
-        for uid, (key, step) in chosen:
-            del self.steps[uid]
-            done(self._take(key, uid, step))
-        return len(chosen)
 
 
 @dataclass(slots=True)
@@ -327,121 +287,3 @@ class Ring:
                 )
             ).one()
         return tuple(row)
-
-    # ── laws ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def equals_reloaded(self) -> None:
-        """The world equals one loaded afresh from the same database and the same facts."""
-        if self.works:
-            return  # while pods are being made, a missing pod means nothing yet: only this process knows
-        fresh = await self.loaded(self.cluster.watch.everything_known())
-        now = self.cluster.now
-        kept = self.world
-        kept.refresh(now)
-        # Only hints, and not stored.
-        fresh.left_at = dict(kept.left_at)
-        fresh.refusals = deepcopy(kept.refusals)
-        fresh.refresh(now)
-        news = kept.news
-        mine, theirs = seen(kept, now), seen(fresh, now)
-        for part, value in theirs.items():
-            assert mine[part] == value, (
-                f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
-            )
-        plan, anew = self._plan(kept, self.cycle._memo), self._plan(fresh, Memo())
-        assert plan == anew
-        assert news or now >= self.cycle.next_look or not plan.changes_ledger(), (
-            "there is news, and no turn for it"
-        )
-        kept.news = news
-
-    def _plan(self, world: World, memo: Memo) -> Plan:
-        return decide(world.freeze(self.cluster.now), memo)[0]
-
-    async def balances_equal_seats(self) -> None:
-        """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
-        async with self.database.snapshot() as tx:
-            rows = await loading.load_world(tx)
-            nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
-            on_nodes = {(node, resource): used for node, resource, used in nodes}
-            posted = await tx.execute(
-                text("SELECT debit, credit, resource, sum(amount) FROM muster_postings GROUP BY 1, 2, 3")
-            )
-            journal: dict[tuple[str, str], int] = {}
-            for debit, credit, resource, amount in posted:
-                journal[debit, resource] = journal.get((debit, resource), 0) + int(amount)
-                journal[credit, resource] = journal.get((credit, resource), 0) - int(amount)
-        own: dict[tuple[str, str], int] = {}
-        placed: dict[tuple[str, str], int] = {}
-        for admission in rows.admissions:
-            for seat in admission.holding():
-                for resource, units in seat.takes.items():
-                    own[admission.queue, resource] = own.get((admission.queue, resource), 0) + units
-                    placed[seat.node, resource] = placed.get((seat.node, resource), 0) + units
-        stored = {
-            (queue, account.resource): balance.own
-            for queue, accounts in rows.balances.items()
-            for account, balance in accounts.items()
-            if account.flavor == "" and balance.own
-        }
-        assert {place: units for place, units in own.items() if units} == stored
-        assert {place: units for place, units in placed.items() if units} == on_nodes
-        queues = {
-            (account.removeprefix("queue/"), resource): units
-            for (account, resource), units in journal.items()
-            if account != "pool" and units
-        }
-        assert queues == stored
-        assert self.world.admissions == {admission.id: admission for admission in rows.admissions}
-
-
-def seen(world: World, now: int) -> dict[str, Any]:
-    """Everything of a world that a decision, an order or a status may depend on."""
-    nodes = {*world.stock.nodes, *(seat.node for a in world.admissions.values() for seat in a.holding())}
-    table = world.stock.table()
-    return {
-        "ledger_seq": world.ledger_seq,
-        "pods": world.pods,
-        "facts": world.facts,
-        "queues": world.queues,
-        "admissions": world.admissions,
-        "arrivals": world.arrivals,
-        "outcomes": {key: value for key, value in world.outcomes.items() if value},
-        "backoffs": world.backoffs,
-        "setbacks": world.setbacks,
-        "displacements": world.displacements,
-        "claims": world.claims,
-        "holders": dict(world.showing.holders.freeze()),
-        "budgets": world.budgets.all(),
-        "jobs": world.jobs,
-        "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
-        "strays": {
-            uid
-            for uid, pod in world.pods.items()
-            if is_live(pod)
-            and pod.admission
-            and world.holdings.closed.get(pod.admission) == world.members.owner_of(uid)
-        },
-        "recreations": world.recreations.stored,
-        "portraits": world.portraits,
-        "pending": dict(world.showing.pending.freeze()),
-        "ended": world.showing.ended,
-        "evictable": world.showing.evictable,
-        "started": set(world.showing.started),
-        "unbooked": world.showing.unbooked,
-        "room": {node: world.stock.room(node) for node in nodes},
-        "limit": {node: world.stock.limit(node) for node in nodes},
-        "table": {node: table[node] for node in world.stock.nodes},
-        "past_use": dict(world.retrospect.freeze(now).rows),
-    }
-
-
-def _differ(mine: Any, theirs: Any) -> str:
-    if is_dataclass(mine) and type(mine) is type(theirs):
-        names = [each.name for each in fields(mine)]
-        differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
-        return "\n".join(f"{name}: {_differ(getattr(mine, name), getattr(theirs, name))}" for name in differ)
-    if not isinstance(mine, dict) or not isinstance(theirs, dict):
-        return f"{mine!r}\n≠ {theirs!r}"
-    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-    return "\n".join(f"{key}: {_differ(mine.get(key), theirs.get(key))}" for key in keys)

@@ -5,6 +5,7 @@ import pytest
 from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
 from tests.laws.ring import Killed, Ring
+from tests.laws.ring_laws import balances_equal_seats, equals_reloaded
 from tests.laws.toy_cluster import ToyCluster
 from tests.laws.toy_components import control_jobs, run_pods, schedule
 
@@ -57,7 +58,7 @@ async def test_what_was_lent_is_got_back_whoever_leads(
         assert (running(ring, "a"), running(ring, "b")) == (4, 4)
         assert sum(evictions for evictions, _ in ring.world.setbacks.values()) == 2
         assert ring.world.claims == {}
-        await ring.equals_reloaded()
-        await ring.balances_equal_seats()
+        await equals_reloaded(ring)
+        await balances_equal_seats(ring)
     finally:
         await connected.close()

@@ -17,6 +17,7 @@ from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
 from queues.workload import AdmissionState
 from tests.laws.ring import Killed, Ring
+from tests.laws.ring_laws import balances_equal_seats, equals_reloaded
 from tests.laws.toy_cluster import ToyCluster
 from tests.laws.toy_components import control_jobs, run_pods, schedule
 from tests.laws.toy_objects import ENDED
@@ -195,8 +196,8 @@ class RingUnderFaults(RuleBasedStateMachine):
     def turn(self, delivered: dict[str, int] | None, fault: tuple[str, type[BaseException] | None]) -> None:
         self.does(self.ring.turn(delivered, fault))
         self.does(self.no_plan_was_rejected())
-        self.does(self.ring.balances_equal_seats())
-        self.does(self.ring.equals_reloaded())
+        self.does(balances_equal_seats(self.ring))
+        self.does(equals_reloaded(self.ring))
 
     @rule(most=st.integers(1, 4) | st.just(1000))
     def writes(self, most: int) -> None:
@@ -269,14 +270,14 @@ class RingUnderFaults(RuleBasedStateMachine):
             self.cluster.end_pod(uid, "Succeeded")
         self.settle("everything ends", finish=True)
         self.everything_ended()
-        self.does(self.ring.equals_reloaded())
+        self.does(equals_reloaded(self.ring))
         self.nothing_is_held()
         for kind in ("vcjobs", "jobs", "groups", "pods"):
             for uid in list(self.cluster.objects[kind]):
                 self.cluster.remove(kind, uid)
         self.settle("everything goes", finish=True)
         self.nothing_is_held()
-        self.does(self.ring.equals_reloaded())
+        self.does(equals_reloaded(self.ring))
         world = self.ring.world
         assert world.recreations.stored == {}
         assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.backoffs == {}
@@ -336,7 +337,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     def nothing_is_held(self) -> None:
         """The books are exactly zero."""
         assert self.ring.world.admissions == {}
-        self.does(self.ring.balances_equal_seats())
+        self.does(balances_equal_seats(self.ring))
 
 
 def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, steps: int) -> None:
