@@ -28,6 +28,7 @@ _DOMAIN: Final = (
     "precedence",
     "queue",
     "quota",
+    "ranks",
     "resources",
     "rows",
     "usage",

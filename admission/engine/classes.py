@@ -8,7 +8,7 @@ from admission.engine.plan import Reason
 from admission.engine.preemption import Refused
 from admission.engine.reservation import waits_since
 from admission.engine.verdicts import Verdict
-from queues.ordering import Alike, Candidate, Rank
+from queues.ranks import Alike, Candidate, Rank
 from queues.workload import FlavorName, QueueName, Workload
 
 

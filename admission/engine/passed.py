@@ -21,9 +21,9 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
 from queues.fairshare import below_deserved
-from queues.ordering import Candidate
 from queues.precedence import gives_way
 from queues.quota import QueueTree
+from queues.ranks import Candidate
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import Admission, AdmissionState, PodSet, QueueName, Seat, Workload
 

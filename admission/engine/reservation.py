@@ -23,8 +23,8 @@ from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
 from admission.engine.victims import size_of
 from queues.fairshare import below_deserved
-from queues.ordering import Candidate
 from queues.quota import QueueTree
+from queues.ranks import Candidate
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import AdmissionId, AdmissionState, Workload, WorkloadKey
 

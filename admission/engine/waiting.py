@@ -18,9 +18,10 @@ from admission.engine.reservation import run_time_class
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.ordering import Alike, Candidate, Rank, by_user, rank
+from queues.ordering import by_user
 from queues.queue import ROOT
 from queues.quota import QueueTree
+from queues.ranks import Alike, Candidate, Rank, rank
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 

@@ -18,7 +18,7 @@ from admission.engine import (
     wanted,
 )
 from admission.engine.plan import Admit
-from queues import ordering, quota, usage
+from queues import quota, ranks, usage
 from tests.laws import laws
 from tests.laws.planted import Bug
 
@@ -63,7 +63,7 @@ def _take_quota_for_free(
 
 
 def _rank_by_chance(tree: Any, candidate: Any) -> Any:
-    return ordering.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
+    return ranks.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
 
 
 def _stale_answer(self: Any, snapshot: Any) -> Any:

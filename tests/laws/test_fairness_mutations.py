@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from admission.engine import rights, trial, waiting
-from queues import fairshare, ordering, quota, usage
+from queues import fairshare, ordering, quota, ranks, usage
 from queues.queue import ROOT
 from tests.laws import test_fairness_laws as laws
 from tests.laws.planted import Bug, is_broken
@@ -44,7 +44,7 @@ def _largest_first(self: Any, queue: Any, first: Any) -> Any:
 
 
 def _newest_first(tree: Any, candidate: Any) -> Any:
-    return ordering.Rank(candidate.joins, 0, 0, -candidate.workload.arrival, candidate.workload.key)
+    return ranks.Rank(candidate.joins, 0, 0, -candidate.workload.arrival, candidate.workload.key)
 
 
 BUGS = (

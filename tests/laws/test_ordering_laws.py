@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from queues.account import Account
 from queues.decay import Decay
 from queues.fairshare import Users
-from queues.ordering import Alike, Candidate, Keys, Line, by_user, rank
+from queues.ordering import Keys, Line, by_user
 from queues.past_use import Memories, half_lives, slot_ends, weight
 from queues.queue import ROOT
 from queues.quota import QueueTree
+from queues.ranks import Alike, Candidate, rank
 from queues.resources import Resources
 from queues.usage import Usage
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from queues.ordering import Candidate, rank
 from queues.precedence import PATIENCE, devices, precedence
 from queues.queue import ROOT, Queue, QueuePolicy
 from queues.quota import QueueTree
+from queues.ranks import Candidate, rank
 from queues.resources import Resources
 from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
