@@ -10,7 +10,7 @@ from admission.engine.typical import Demand
 from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
 from admission.hypernodes import tree_of
 from admission.ports import Ports
-from queues.resources import NOTHING, Resources
+from queues.resources import MOST, NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, Seat
 
 
@@ -27,6 +27,8 @@ class Stock:
         #: What the workloads that wait or run ask for.
         self.demand = Demand()
         self._foreign: dict[NodeName, Resources] = {}
+        #: Nodes of which foreign pods take more than is counted: any number can name a node that rejects them all.
+        self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
         self.ports = Ports()
@@ -82,9 +84,13 @@ class Stock:
         return tuple(node for node, _ in filter(None, (before, place)))
 
     def _change_foreign(self, node: NodeName, delta: Resources) -> None:
-        self._foreign[node] = self._foreign.get(node, NOTHING) + delta
+        taken = self._foreign[node] = self._foreign.get(node, NOTHING) + delta
         self.unsaved.add(node)
         self._change(node, delta)
+        beyond = any(taken[resource] > MOST for resource in taken)
+        if beyond or node in self._beyond:
+            (self._beyond.add if beyond else self._beyond.discard)(node)
+            self._table = None
 
     def hold(self, seats: Iterable[Seat]) -> None:
         """These seats are taken."""
@@ -147,7 +153,10 @@ class Stock:
     def _rows(self) -> Iterable[Node]:
         flavors = sorted(self.flavors.values(), key=lambda flavor: flavor.name)
         for name, fact in self.nodes.items():
-            used = self._foreign.get(name, NOTHING) + self._seats.get(name, NOTHING)
+            used = self._foreign.get(name, NOTHING)
+            if name in self._beyond:
+                used = Resources({resource: min(used[resource], MOST) for resource in used})
+            used += self._seats.get(name, NOTHING)
             why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else ""
             yield Node(
                 name=name,

@@ -2,7 +2,7 @@
 
 from admission.facts import FlavorFact, TopologyFact
 from admission.stock import Stock
-from queues.resources import GPU, NOTHING, Resources
+from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
 from queues.workload import NodeName, Seat
 from tests.unit.sights import gpus, node
 
@@ -43,6 +43,22 @@ def test_a_pod_that_moved_is_charged_where_it_is() -> None:
     assert set(known.charge("p", (N2, gpus(3)))) == {N1, N2}
     assert (free(known, N1), free(known, N2)) == (8, 5)
     assert known.charge("p", (N2, gpus(3))) == ()
+
+
+def test_pods_bound_to_a_node_in_any_number_and_size_stop_nobody() -> None:
+    known = stock("n1", "n2")
+    known.table()
+    for number in range(10_000):
+        known.charge(f"p{number}", (N1, Resources({GPU: BEYOND_NODES})))
+    assert free(known, N1) < 0
+    assert free(known, N2) == 8
+    known.charge("one-more", (N1, gpus(1)))
+    known.hold([seat(N2, gpus(3))])
+    assert free(known, N1) < 0
+    assert free(known, N2) == 5
+    for number in range(10_000):
+        known.charge(f"p{number}", None)
+    assert free(known, N1) == 7
 
 
 def test_a_table_that_was_kept_up_to_date_equals_a_new_one() -> None:
