@@ -313,6 +313,12 @@ def leasts(workload: Workload, lacks: Need) -> list[Mapping[str, tuple[int, ...]
     return found
 
 
+def ways(workload: Workload, lacks: Need) -> list[Need]:
+    """What is lacking, once for each choice of members that would make the gang complete."""
+    others = leasts(workload, lacks)[1:]
+    return [lacks, *(replace(lacks, least=least) for least in others)]
+
+
 def other_members(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
     """Seats for a gang whose minimum is met by other members than the first; [] = there are none."""
     others = leasts(workload, lacks)[1:]

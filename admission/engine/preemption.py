@@ -8,7 +8,7 @@ evicted for a place that becomes free anyhow.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.engine import reasons
+from admission.engine import gangs, reasons
 from admission.engine.attempt import Attempt, attempts_for, plain_failure, starved_now
 from admission.engine.claims import Held
 from admission.engine.gangs import Need
@@ -75,13 +75,13 @@ def _serve(turn: Turn, refused: Refused) -> None:
                 continue
             turn.give_up(claim)
         if attempts is None:
-            starved = starved_now(workload, refused.need, turn)
-            failure = None if starved else plain_failure(turn, workload, refused.need)
-            if failure is not None and turn.in_vain(failure):
-                break
-            if not starved and turn.prospects.hopeless(workload, refused.need) is not None:
-                break
-            attempts = attempts_for(turn, workload, refused.need)
+            ways = gangs.ways(workload, refused.need)
+            if not starved_now(workload, refused.need, turn):
+                failure = plain_failure(turn, workload, ways[0]) if len(ways) == 1 else None
+                if failure is not None and turn.in_vain(failure):
+                    break
+                ways = [need for need in ways if turn.prospects.hopeless(workload, need) is None]
+            attempts = [attempt for need in ways for attempt in attempts_for(turn, workload, need)]
         if not any(attempt.serve(workload) for attempt in attempts):
             if failure is not None and not turn.room.evicts:
                 turn.failures.setdefault(workload.queue, []).append(failure)

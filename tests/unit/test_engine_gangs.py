@@ -14,7 +14,7 @@ from admission.engine.topology import HOST, Node, NodeTable
 from admission.engine.trial import Trial
 from queues.queue import Limits, Queue, QueuePolicy
 from queues.quota import QueueTree
-from queues.resources import GPU, Resources
+from queues.resources import GPU, Resources, total
 from queues.usage import Usage
 from queues.workload import (
     Admission,
@@ -431,3 +431,38 @@ def test_members_of_other_sets_are_chosen_in_one_domain_as_well() -> None:
 
     assert members(world(nodes(1, 1), gang(*sets, minimum=4))) == {"workers": 4}
     assert members(world(nodes(1, 1, gpus=3), gang(*sets, minimum=4))) == {}
+
+
+def test_room_is_made_for_whichever_members_can_have_it() -> None:
+    """Nobody may go from the rack of the first pod set; the second's own queue has less urgent work."""
+    sets = (large(2, nodes=IN_R0), workers(2, nodes=IN_R1))
+    urgent = replace(gang(*sets, minimum=2), priority=9)
+    holder = replace(
+        gang(workers(2), minimum=2), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "u2"), name="two", arrival=0
+    )
+    machines = nodes(1, 1, gpus=2)
+    seats = tuple(
+        Seat(pod_set="workers", ordinal=ordinal, node=NodeName("r1-0"), takes=ONE) for ordinal in range(2)
+    )
+    admission = Admission(
+        id=AdmissionId(1),
+        workload=holder.key,
+        namespace="team",
+        name=holder.name,
+        queue=Q,
+        priority=0,
+        seats=seats,
+        opened_at=0,
+        generation="1",
+        started=True,
+    )
+    snapshot = world(machines, urgent)
+    snapshot = replace(
+        snapshot,
+        nodes=snapshot.nodes.with_used({NodeName("r1-0"): total(seat.takes for seat in seats)}),
+        admissions={admission.id: admission},
+        holders={holder.key: holder},
+    )
+    plan, _ = decide(snapshot, Memo())
+    assert [evict.admission for evict in plan.evicts] == [admission.id]
+    assert {seat.pod_set for claim in plan.claims for seat in claim.seats} == {"workers"}
