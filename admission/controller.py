@@ -10,7 +10,6 @@ from pathlib import Path
 
 from admission import rubbish
 from admission.configuration import fingerprint
-from admission.cycle import Decided, TurnReport
 from admission.faults import fault
 from admission.jobs.pods import PodRules
 from admission.kube.client import Client
@@ -23,6 +22,7 @@ from admission.saved import save
 from admission.settings import Settings
 from admission.sight import Patience as WorldPatience
 from admission.term import Lead, Means
+from admission.turn_report import Decided, TurnReport
 from admission.web import app as web
 from admission.web.bodies import Outlook
 from admission.web.outlook import outlooks

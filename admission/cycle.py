@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import monotonic, perf_counter
 
 from admission.apply import Applied, Reasons, apply
@@ -14,89 +14,18 @@ from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.jobs.state import JobTransition
 from admission.telling import Telling, Told, counts
+from admission.turn_report import Amounts, Decided, TurnReport
 from admission.world import World
-from queues.account import Account
 from queues.displacement import Displacement
-from queues.queue import ROOT
-from queues.quota import QueueTree
 from queues.sql import bygone, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.usage import Usage
-from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
 #: Reasons whose numbers changed, but not their code, are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnReport:
-    """What one turn did: metrics, logs and statuses read it."""
-
-    #: Seconds since the epoch.
-    now: int
-    changes: int = 0
-    freeze_seconds: float = 0.0
-    decide_seconds: float = 0.0
-    apply_seconds: float = 0.0
-    admitted: int = 0
-    adopted: int = 0
-    freed: int = 0
-    evicted: int = 0
-    dropped: int = 0
-    pending: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
-    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    nodes_usable: int = 0
-    #: Seconds from the creation of each gang's object to the commit of its admission.
-    admitted_after: Sequence[float] = ()
-    #: Seconds from the commit of each admission to the binding of its last pod.
-    bound_after: Sequence[float] = ()
-    applied: Applied | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The last decision, for whoever wants to save or repeat it."""
-
-    snapshot: Snapshot
-    plan: Plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amounts:
-    """What queues use and deserve, as the last decision saw it; worked out anew only where that changed."""
-
-    usage: Usage | None = None
-    tree: QueueTree | None = None
-    used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    #: Decayed averages, of queues in which past use counts.
-    past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-
-    def after(self, memo: Memo) -> "Amounts":
-        """The amounts of a later decision."""
-        usage, tree = memo.usage, memo.tree
-        if usage is None or tree is None or (usage is self.usage and tree is self.tree):
-            return self
-        deserved = self.deserved
-        if tree is not self.tree:
-            deserved = {
-                (name, account): tree.deserved(name, account)
-                for name in tree.paths
-                for account in tree.capabilities[ROOT]
-            }
-        used = {(name, account): units for name in tree.paths for account, units in usage.book(name).items()}
-        past_use = {
-            (name, account): units
-            for name in tree.paths
-            if usage.past is not None and (past := usage.past.of_queue(name)) is not None
-            for account, units in past.averages().items()
-        }
-        return Amounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
 
 
 class Cycle:

@@ -10,7 +10,6 @@ from typing import Final, NoReturn
 from admission.careers import Careers
 from admission.complaints import Complaints
 from admission.compose import is_live
-from admission.cycle import TurnReport
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.state import JobState
@@ -31,6 +30,7 @@ from admission.status import (
     pod_group_status,
     queue_status,
 )
+from admission.turn_report import TurnReport
 from admission.world import World
 from queues.errors import InvalidDocument
 from queues.resources import NOTHING, Resources

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from admission import rubbish
 from admission.careers import Careers
-from admission.cycle import Cycle, TurnReport
+from admission.cycle import Cycle
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.pods import PodRules
@@ -32,6 +32,7 @@ from admission.leader import Mandate
 from admission.remembered import LedgerRows, Outcomes
 from admission.sight import Patience
 from admission.statuses import Statuses
+from admission.turn_report import TurnReport
 from admission.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql import loading

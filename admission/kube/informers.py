@@ -21,8 +21,10 @@ from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
 from admission.kube.placing import hypernode_fact
 from admission.kube.translate import node_fact, pod_fact
 from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
-from admission.kube.translate_jobs import job_fact, pod_group_fact, unreadable_fact, volcano_job_fact
+from admission.kube.translate_jobs import job_fact, pod_group_fact
+from admission.kube.translate_volcano_jobs import volcano_job_fact
 from admission.kube.twins import ClassFact, class_fact
+from admission.kube.workload_facts import unreadable_fact
 from queues.spec.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 

@@ -1,11 +1,11 @@
-"""What queues may give: versions, limits, and the balances that follow from the tree's shape.
+"""What queues may give: limits, and the balances that follow from the tree's shape.
 
 Part of ``observed``: only intake writes here, by way of it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,10 +13,11 @@ from queues.queue import ROOT, Limits, Queue
 from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.sql.books import Move, QueueAccount, balance_all
-from queues.sql.given import FLAG, JSON, NUMBER, TEXT, Given, GivenWide, bounded, names
+from queues.sql.given import FLAG, NUMBER, TEXT, Given, bounded, names
 from queues.sql.leadership import Term, check_term
+from queues.sql.queue_versions import store_removals, store_versions
 from queues.sql.records import QueueVersion
-from queues.sql.tables import queue_balances, queue_limits, queue_versions, queues
+from queues.sql.tables import queue_balances, queue_limits, queues
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
@@ -35,77 +36,10 @@ async def record_queues(
     gone = sorted(set(removed) - {ROOT} - {queue.name for queue in changed})
     # Locked first and whole, so that balances never move while the tree does.
     stored = await _lock_balances(tx)
-    await _store_versions(tx, changed)
-    await _store_removals(tx, gone)
+    await store_versions(tx, changed)
+    await store_removals(tx, gone)
     await _store_limits(tx, changed, gone)
     await _rebalance(tx, stored)
-
-
-_VERSIONS = GivenWide(
-    name=TEXT,
-    uid=TEXT,
-    generation=NUMBER,
-    parent=TEXT,
-    document=JSON,
-    changed_by=TEXT,
-    paused=FLAG,
-    closed=FLAG,
-    problem=TEXT,
-    present=FLAG,
-)
-_current = insert(queues).from_select(_VERSIONS.c.keys(), select(*_VERSIONS.c))
-_new = [_current.excluded[column.name] for column in _VERSIONS.c if column.name != "name"]
-_old = [queues.c[column.name] for column in _VERSIONS.c if column.name != "name"]
-_differ = (
-    _current.on_conflict_do_update(
-        index_elements=[queues.c.name],
-        set_={column.key: column for column in _new},
-        where=tuple_(*_old).is_distinct_from(tuple_(*_new)),
-    )
-    .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
-    .cte("differ")
-)
-_STORE_VERSIONS = insert(queue_versions).from_select(
-    ["queue", "uid", "generation", "changed_by", "document"], select(*_differ.c)
-)
-
-
-async def _store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -> None:
-    told = [
-        {
-            "name": queue.name,
-            "uid": queue.uid,
-            "generation": queue.generation,
-            "parent": None if queue.name == ROOT else queue.parent,
-            "document": queue.document,
-            "changed_by": queue.changed_by,
-            "paused": queue.paused,
-            "closed": queue.closed,
-            "problem": queue.broken,
-            "present": True,
-        }
-        for queue in changed
-    ]
-    if told:
-        await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(told))
-
-
-async def _store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:
-    if not gone:
-        return
-    removed = (
-        update(queues)
-        .where(queues.c.name == func.any(names(gone)), queues.c.present)
-        .values(present=False)
-        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.document)
-        .cte("removed")
-    )
-    await tx.execute(
-        insert(queue_versions).from_select(
-            ["queue", "uid", "generation", "document", "changed_by", "removed"],
-            select(*removed.c, text("''"), text("true")),
-        )
-    )
 
 
 _LIMITS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER)

@@ -11,7 +11,8 @@ from admission.kube import objects
 from admission.kube.context import Context, in_context
 from admission.kube.translate import node_fact, pod_fact
 from admission.kube.translate_documents import queue_fact, topology_fact
-from admission.kube.translate_jobs import job_fact, pod_group_fact, volcano_job_fact
+from admission.kube.translate_jobs import job_fact, pod_group_fact
+from admission.kube.translate_volcano_jobs import volcano_job_fact
 from queues.workload import WorkloadKind
 from tests.laws.toy_objects import Document
 

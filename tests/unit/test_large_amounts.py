@@ -10,7 +10,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.kube.templates import pod_set_of
-from admission.kube.translate_jobs import MOST_PODS
+from admission.kube.workload_facts import MOST_PODS
 from queues.errors import QuantityTooLarge
 from queues.queue import Limits, Queue
 from queues.resources import (

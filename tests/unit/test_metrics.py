@@ -2,8 +2,8 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.cycle import TurnReport
 from admission.metrics import Metrics, Watching
+from admission.turn_report import TurnReport
 from queues.account import Account
 from queues.workload import FlavorName, QueueName
 

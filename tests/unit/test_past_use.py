@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from admission.cycle import Amounts
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
+from admission.turn_report import Amounts
 from queues.account import Account
 from queues.decay import Decay
 from queues.fairshare import share

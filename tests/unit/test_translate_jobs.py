@@ -9,13 +9,9 @@ import pytest
 from admission.facts import WorkloadFact, asks
 from admission.kube.context import Context, in_context
 from admission.kube.objects import Bare, Job, PodGroup, VolcanoJob
-from admission.kube.translate_jobs import (
-    indexes,
-    job_fact,
-    pod_group_fact,
-    unreadable_fact,
-    volcano_job_fact,
-)
+from admission.kube.translate_jobs import indexes, job_fact, pod_group_fact
+from admission.kube.translate_volcano_jobs import volcano_job_fact
+from admission.kube.workload_facts import unreadable_fact
 from queues.resources import Resources
 from queues.spec import names
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
