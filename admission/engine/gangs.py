@@ -15,6 +15,7 @@ from admission.engine.domains import unknown_level
 from admission.engine.flavors import quota_hit, seat
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.ports import ports_of
+from admission.engine.ranks import in_order
 from admission.engine.snapshot import Snapshot
 from admission.engine.together import domains
 from admission.engine.topology import Mask
@@ -345,7 +346,13 @@ def _as_many_as_needed(workload: Workload, lacks: Need, trial: Trial) -> list[Se
     if len(more) < count:
         trial.undo(mark)
         return []
-    return sorted((*seats, *more), key=lambda each: (each.pod_set, each.ordinal))
+    found = [*seats, *more]
+    for pods in workload.pod_sets if not lacks.beside else ():
+        if not pods.partitions:
+            mine = [each for each in found if each.pod_set == pods.name]
+            found = [each for each in found if each.pod_set != pods.name]
+            found += in_order(trial.layout, pods, mine)
+    return sorted(found, key=lambda each: (each.pod_set, each.ordinal))
 
 
 def _units(pods: PodSet, missing: Sequence[int]) -> Iterator[tuple[int, ...]]:

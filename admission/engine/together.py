@@ -15,6 +15,7 @@ from admission.engine import reasons
 from admission.engine.capacity import Part, losses
 from admission.engine.domains import levels_of, near, scattered, unknown_level
 from admission.engine.plan import Reason
+from admission.engine.ranks import in_order
 from admission.engine.seating import seats_for
 from admission.engine.topology import HOST, Amounts, Layout, Mask
 from admission.engine.wanted import Want, Where
@@ -131,13 +132,15 @@ def _beside(
     for want in companions:
         few = len(want.ordinals) <= _ONE_BY_ONE and not want.pods.partitions
         held: dict[int, NodeName] = dict(want.held)
+        found: list[Seat] = []
         for ordinals in [(ordinal,) for ordinal in want.ordinals] if few else [want.ordinals]:
             there = _with_costs(where, want.pods, largest.pods, apart)
             answer = seats_for(there, Want(want.pods, ordinals, held))
             if isinstance(answer, Reason):
                 return answer
-            seats += answer
+            found += answer
             held |= {each.ordinal: each.node for each in answer}
+        seats += in_order(where.trial.layout, want.pods, found) if few else found
     answer = seats_for(where, largest)
     return answer if isinstance(answer, Reason) else seats + answer
 

@@ -87,3 +87,16 @@ def test_who_finds_no_preferred_node_left_stays_in_the_rack_of_the_others() -> N
     admit = answer(nodes, replace(pods("main", 4), prefers=prefers, required_topology=BLOCK))
 
     assert hosts(admit, "main") == {"fast": 3, "near": 1}
+
+
+def test_ranks_of_pods_that_find_their_places_one_by_one_follow_the_racks() -> None:
+    free = [(2, "r0"), (4, "r0"), (2, "r1"), (8, "r1"), (7, "r2"), (7, "r2")]
+    nodes = [node(f"n{number}", 8000, rack=rack, gpus=gpus) for number, (gpus, rack) in enumerate(free)]
+    few = replace(pods("few", 4, cpu=0, gpus=2), together="all")
+    many = replace(pods("many", 8, cpu=0, gpus=1), together="all")
+
+    admit = answer(nodes, few, many)
+
+    assert admit is not None
+    seats = sorted((seat.ordinal, seat.node) for seat in admit.seats if seat.pod_set == "few")
+    assert [place for _, place in seats] == ["n0", "n1", "n1", "n2"]
