@@ -11,9 +11,9 @@ import pytest
 import yaml
 from msgspec import structs, to_builtins
 
-from admission.cli.explain import story
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.story import story
 from admission.cli.table import rounded
 from tests.unit.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
