@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from admission.kube.objects import Bare, Metadata, Resource
+from queues.errors import InvalidDocument
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +98,9 @@ class Collection(Generic[S, V]):
             try:
                 value = self.kind.translate(thing, raw)
                 understood = True
+            except InvalidDocument as error:
+                self._cannot_read(meta.namespace, meta.name, error)
+                value, understood = None, True  # what it said before counts no more
             except Exception as error:  # whatever it is, the other objects go on
                 self._cannot_read(meta.namespace, meta.name, error)
                 value, understood = None, False
@@ -133,7 +137,7 @@ class Collection(Generic[S, V]):
     def _cannot_read(self, namespace: str, name: str, error: Exception) -> None:
         self.unreadable += 1
         told = {"kind": self.kind.name, "object": f"{namespace}/{name}", "why": str(error)}
-        if isinstance(error, msgspec.DecodeError):
+        if isinstance(error, (msgspec.DecodeError, InvalidDocument)):
             _log.warning("cannot read an object", extra=told)
         else:
             _log.error("cannot translate an object", extra=told, exc_info=error)

@@ -238,9 +238,7 @@ class Informers:
         }
         first = min(topologies, default=None)
         hypernodes: list[HyperNodeFact] = [
-            kept.value
-            for kept in self._by_name["hypernodes"].collection.kept.values()
-            if kept.value is not None
+            kept.value for kept in self._by_name["hypernodes"].collection.kept.values()
         ]
         return Context(
             priorities={name: found.value for name, found in classes.items()},

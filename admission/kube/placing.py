@@ -242,12 +242,9 @@ def requirements_of(selector: Any) -> tuple[Requirement, ...]:
 _SELECTOR: Final = msgspec.json.Decoder(_Selector)
 
 
-def hypernode_fact(raw: bytes) -> HyperNodeFact | None:
-    """A HyperNode; None when it cannot be read. A member that cannot be used contains nobody, and why is told."""
-    try:
-        hypernode = HyperNode.read(msgspec.json.decode(raw))
-    except InvalidDocument:
-        return None
+def hypernode_fact(raw: bytes) -> HyperNodeFact:
+    """A HyperNode. A member that cannot be used contains nobody, and why is told. Raises InvalidDocument."""
+    hypernode = HyperNode.read(msgspec.json.decode(raw))
     members: list[Member] = []
     problems: list[str] = []
     for index, member in enumerate(hypernode.spec.members):

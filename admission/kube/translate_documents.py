@@ -1,6 +1,6 @@
 """Documents of administrators → facts: Queues, ResourceFlavors, Topologies. Pure; what cannot be used says why."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -10,12 +10,9 @@ from queues.errors import InvalidDocument
 from queues.queue import ROOT, Queue
 from queues.spec import names
 from queues.spec.flavor import ResourceFlavor
-from queues.spec.model import Model
 from queues.spec.queue import Queue as QueueDocument
 from queues.spec.topology import Topology
 from queues.workload import QueueName
-
-_M = TypeVar("_M", bound=Model)
 
 
 def queue_fact(raw: bytes) -> QueueFact:
@@ -41,24 +38,13 @@ def queue_fact(raw: bytes) -> QueueFact:
     )
 
 
-def flavor_fact(raw: bytes) -> FlavorFact | None:
-    """A ResourceFlavor; None when it cannot be read."""
-    flavor = _read(ResourceFlavor, raw)
-    if flavor is None:
-        return None
+def flavor_fact(raw: bytes) -> FlavorFact:
+    """A ResourceFlavor. Raises InvalidDocument."""
+    flavor = ResourceFlavor.read(msgspec.json.decode(raw))
     return FlavorFact(name=flavor.metadata.name, node_labels=flavor.spec.node_labels)
 
 
-def topology_fact(raw: bytes) -> TopologyFact | None:
-    """A Topology; None when it cannot be read."""
-    topology = _read(Topology, raw)
-    if topology is None:
-        return None
+def topology_fact(raw: bytes) -> TopologyFact:
+    """A Topology. Raises InvalidDocument."""
+    topology = Topology.read(msgspec.json.decode(raw))
     return TopologyFact(name=topology.metadata.name, levels=topology.level_keys())
-
-
-def _read(model: type[_M], raw: bytes) -> _M | None:
-    try:
-        return model.read(msgspec.json.decode(raw))
-    except InvalidDocument:
-        return None

@@ -426,7 +426,8 @@ def test_a_long_chain_of_hypernodes_is_followed_to_its_end() -> None:
 
 
 def test_one_that_cannot_be_read_is_none() -> None:
-    assert hypernode_fact(b'{"metadata":{"name":"x"},"spec":{"tier":"one"}}') is None
+    with pytest.raises(InvalidDocument, match=r"spec\.tier"):
+        hypernode_fact(b'{"metadata":{"name":"x"},"spec":{"tier":"one"}}')
     assert Member().labels is None
 
 

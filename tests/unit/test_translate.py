@@ -12,6 +12,7 @@ from admission.kube.objects import Node, Pod
 from admission.kube.placing import Tiers
 from admission.kube.translate import node_fact, pod_fact
 from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
+from queues.errors import InvalidDocument
 from queues.queue import ROOT
 from queues.resources import Resources
 from queues.spec import names
@@ -290,13 +291,14 @@ def test_a_queue_that_cannot_be_used_is_broken_under_its_own_name(spec: dict[str
 
 def test_flavors_and_topologies_are_read() -> None:
     flavor = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
-    assert flavor_fact(msgspec.json.encode(flavor)).node_labels == {"gpu": "h100"}  # type: ignore[union-attr]
+    assert flavor_fact(msgspec.json.encode(flavor)).node_labels == {"gpu": "h100"}
     topology = {
         "metadata": {"name": "t"},
         "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "host"}]},
     }
-    assert topology_fact(msgspec.json.encode(topology)).levels == ("block", "host")  # type: ignore[union-attr]
-    assert topology_fact(b'{"metadata":{"name":"t"},"spec":{"levels":[]}}') is None
+    assert topology_fact(msgspec.json.encode(topology)).levels == ("block", "host")
+    with pytest.raises(InvalidDocument, match=r"spec\.levels"):
+        topology_fact(b'{"metadata":{"name":"t"},"spec":{"levels":[]}}')
 
 
 def test_tier_1_is_the_innermost_level_above_the_host() -> None:

@@ -1,0 +1,43 @@
+"""What is known of the objects of one kind."""
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.facts import TopologyFact
+from admission.kube.collection import Collection, Kind, Shift
+from admission.kube.objects import TOPOLOGIES, Bare
+from admission.kube.translate_documents import topology_fact
+
+
+def document(*levels: str) -> msgspec.Raw:
+    return msgspec.Raw(
+        msgspec.json.encode(
+            {
+                "metadata": {"name": "racks", "uid": "u", "resourceVersion": "1"},
+                "spec": {"levels": [{"nodeLabel": level} for level in levels]},
+            }
+        )
+    )
+
+
+def test_a_document_that_cannot_be_used_any_more_is_gone_and_its_fault_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kind: Kind[Bare, TopologyFact] = Kind(
+        name="topologies",
+        resource=TOPOLOGIES,
+        struct=Bare,
+        translate=lambda bare, raw: topology_fact(bytes(raw)),
+    )
+    known, shifts = Collection(kind), list[Shift[Any]]()
+    known.put(document("rack"), shifts)
+    with caplog.at_level(logging.WARNING):
+        known.put(document(), shifts)
+
+    assert [shift.after is None for shift in shifts] == [False, True]
+    (told,) = caplog.records
+    assert "spec.levels" in vars(told)["why"]
+    assert told.exc_info is None
