@@ -1,4 +1,4 @@
-"""Fields that are accepted, because Volcano has them, but do nothing yet: shown as a condition."""
+"""Fields that are accepted, because Volcano has them or Muster will, but do nothing yet: shown as a condition."""
 
 from collections.abc import Iterator
 
@@ -21,11 +21,16 @@ def unsupported(job: VolcanoJob) -> tuple[str, ...]:
 def unsupported_in_queue(queue: Queue) -> tuple[str, ...]:
     """Field paths of a Queue that do nothing yet."""
     spec = queue.spec
+    access = spec.access
     fields = (
         ("spec.extendClusters", spec.extend_clusters),
         ("spec.affinity", spec.affinity),
         ("spec.type", spec.type),
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
+        ("spec.access.namespaceSelector", access.namespace_selector is not None),
+        ("spec.access.admins", access.admins),
+        # Only ``shortest`` asks for it, for work that declares no run time.
+        ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
         ("metadata.annotations[volcano.sh/hierarchy]", "volcano.sh/hierarchy" in queue.metadata.annotations),
     )
     return tuple(path for path, given in fields if given)

@@ -113,6 +113,12 @@ def test_fields_that_do_nothing_yet_are_told():
         "spec.affinity",
         "spec.type",
     )
+    access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
+    assert unsupported_in_queue(Queue.read({"spec": {"access": access}})) == (
+        "spec.access.namespaceSelector",
+        "spec.access.admins",
+        "spec.access.maxRunTime",
+    )
 
 
 @pytest.mark.parametrize(
