@@ -1,6 +1,7 @@
 """Small worlds that are full, and the laws of who may be taken back in them, told by the plain rules."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -41,12 +42,15 @@ GPUS = 4
 def full_worlds(draw: st.DrawFn) -> Snapshot:
     """Two racks of small nodes, mostly taken, and a few who want in."""
     names = [NodeName(f"n{number}") for number in range(draw(st.integers(1, 4)))]
-    queues = {QueueName(f"q{number}"): draw(_queues(number)) for number in range(draw(st.integers(1, 3)))}
+    leaves = {
+        QueueName(f"q{number}"): draw(_queues(f"q{number}")) for number in range(draw(st.integers(1, 3)))
+    }
+    queues = draw(_cohorts(leaves)) if draw(st.booleans()) else leaves
     free = dict.fromkeys(names, GPUS)
     holders: dict[WorkloadKey, Workload] = {}
     admissions: dict[AdmissionId, Admission] = {}
     for number in range(draw(st.integers(2, 14))):
-        workload = draw(_workloads(number, sorted(queues), most=2))
+        workload = draw(_workloads(number, sorted(leaves), most=2))
         room = [name for name in names for _ in range(free[name] // _gpus(workload))]
         if len(room) < workload.minimum:
             continue
@@ -69,7 +73,7 @@ def full_worlds(draw: st.DrawFn) -> Snapshot:
             generation="1",
             started=True,
         )
-    pending = [draw(_workloads(100 + number, sorted(queues))) for number in range(draw(st.integers(1, 3)))]
+    pending = [draw(_workloads(100 + number, sorted(leaves))) for number in range(draw(st.integers(1, 3)))]
     return Snapshot(
         now=NOW,
         queues=queues,
@@ -82,10 +86,18 @@ def full_worlds(draw: st.DrawFn) -> Snapshot:
 
 
 @st.composite
-def _queues(draw: st.DrawFn, number: int) -> Queue:
+def _cohorts(draw: st.DrawFn, leaves: Mapping[QueueName, Queue]) -> dict[QueueName, Queue]:
+    """These queues below one or two others."""
+    above = [draw(_queues(name)) for name in ("a", "b")]
+    below = [replace(leaf, parent=draw(st.sampled_from(above)).name) for leaf in leaves.values()]
+    return {queue.name: queue for queue in (*above, *below)}
+
+
+@st.composite
+def _queues(draw: st.DrawFn, name: str) -> Queue:
     deserved = draw(st.sampled_from([None, 0, 2, 4, 8]))
     return Queue(
-        name=QueueName(f"q{number}"),
+        name=QueueName(name),
         limits=Limits(deserved={} if deserved is None else {GPU: deserved * 1000}),
         reclaimable=draw(st.sampled_from([True] * 5 + [False])),
         policy=QueuePolicy(
@@ -200,17 +212,16 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
 
 
 def priority_protects(snapshot: Snapshot) -> None:
-    """Who is more urgent goes only for what the queue of the beneficiary owns."""
+    """Who is more urgent goes only for what the queue of the beneficiary owns, or one above it on its side."""
     plan, usage = plan_of(snapshot), books(snapshot)
     account = Account(NO_FLAVOR, GPU)
-    claimed: Counter[QueueName] = Counter()
-    gone: Counter[QueueName] = Counter()
     for evict in plan.evicts:
-        gone[snapshot.admissions[evict.admission].queue] += snapshot.admissions[evict.admission].holds()[GPU]
-    for admit in plan.admits:
-        claimed[admit.queue] += sum(seat.takes[GPU] for seat in admit.seats)
-    for claim in plan.claims:
-        claimed[claim.queue] += sum(seat.takes[GPU] for seat in claim.seats)
+        gone = snapshot.admissions[evict.admission]
+        usage.remove(gone.queue, accounts(seats_by_flavor(gone.holding())))
+    comes = [(admit.queue, admit.seats) for admit in plan.admits]
+    comes += [(claim.queue, claim.seats) for claim in plan.claims]
+    for queue, seats in comes:
+        usage.add(queue, accounts(seats_by_flavor(seats)))
     for evict in plan.evicts:
         assert evict.beneficiary is not None
         mine = snapshot.pending[evict.beneficiary]
@@ -218,8 +229,9 @@ def priority_protects(snapshot: Snapshot) -> None:
         if victim.queue == mine.queue or evict.code != Rule.RECLAIMED:
             assert victim.priority <= mine.priority
         else:
-            used = usage.used(mine.queue, account) - gone[mine.queue] + claimed[mine.queue]
-            assert used <= usage.tree.deserved(mine.queue, account)
+            paths = usage.tree.paths
+            side = [name for name in paths[mine.queue] if name not in paths[victim.queue]]
+            assert any(usage.used(name, account) <= usage.tree.deserved(name, account) for name in side)
 
 
 def budgets_hold(snapshot: Snapshot) -> None:
@@ -261,7 +273,7 @@ def beneficiaries_come_in(snapshot: Snapshot) -> None:
         key=WorkloadKey(WorkloadKind.JOB, "late"),
         namespace="team",
         name="late",
-        queue=min(snapshot.queues),
+        queue=max(snapshot.queues),
         priority=5,
         arrival=0,
         minimum=1,
