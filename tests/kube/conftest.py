@@ -14,11 +14,13 @@ from admission.kube.client import Client
 from admission.kube.guards import guards
 from admission.kube.jobs import VolcanoJobs
 from admission.kube.policies import PolicyOptions, mutating_policies
+from admission.kube.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
 from tests.kube.fake_api_server import FakeApiServer
-from tests.kube.objects import applied
+from tests.kube.installed import HOME, JOBS, NAMESPACE, cleared, usable
+from tests.kube.objects import applied, becomes, exists
 from tests.kube.places import MUSTER, Place, place_in, policies_are_in_force
 from tests.kube.volcano_jobs import let_go
 
@@ -117,3 +119,30 @@ async def place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
 async def gated_place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
     async for one in place_in(guarded_cluster, {"labels": {"muster.dev/gated": "true"}}):
         yield one
+
+
+@pytest.fixture(scope="module")
+def install_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]:
+    """A control plane for a file's own tests of installing and uninstalling."""
+    with LocalCluster() as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture
+async def admin(install_cluster: LocalCluster) -> AsyncIterator[Client]:
+    """An administrator. Muster is installed or not: that takes seconds, so tests do it only if need be."""
+    async with await Client.connect(install_cluster.kubeconfig) as one:
+        await one.delete(JOBS, propagation="Background")
+        await becomes(lambda: cleared(one))
+        await becomes(lambda: usable(one, HOME), within=300)
+        yield one
+
+
+@pytest_asyncio.fixture
+async def bare(admin: Client) -> Client:
+    """An administrator of a cluster without Muster, but for the namespace: deleting one takes seconds."""
+    await uninstall(admin, Removal(delete_crds=True), lambda line: None)
+    await becomes(lambda: usable(admin, HOME), within=300)
+    if not await exists(admin, HOME):
+        await admin.create("/api/v1/namespaces", NAMESPACE)
+    return admin
