@@ -1,7 +1,7 @@
 """Small worlds that are full, and the laws of who may be taken back in them, told by the plain rules."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ from admission.engine.rights import Rule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
 from queues.account import Account
+from queues.claim import Claim
 from queues.queue import Limits, Queue, QueuePolicy
 from queues.quota import QueueTree
 from queues.resources import GPU, Resources, total
@@ -247,7 +248,10 @@ def budgets_hold(snapshot: Snapshot) -> None:
 
 
 def victim_sets_are_minimal(snapshot: Snapshot) -> None:
-    """Without any one of its victims a sole beneficiary does not fit; without all of them it does."""
+    """Without any one of its victims a sole beneficiary does not fit, or does not own the place of the others.
+
+    Without all of them it fits.
+    """
     plan = plan_of(snapshot)
     if len(plan.claims) != 1 or plan.admits:
         return
@@ -262,7 +266,27 @@ def victim_sets_are_minimal(snapshot: Snapshot) -> None:
         }
         later = replace(drained(replace(alone, admissions=without)), holders={})
         admitted = bool(plan_of(later).admits)
-        assert admitted == (stays is None), stays
+        if stays is None:
+            assert admitted
+        elif admitted:
+            assert snapshot.admissions[stays].queue == claim.queue, stays
+            assert not _owns(later, claim, [snapshot.admissions[each].queue for each in claim.victims]), stays
+
+
+def _owns(snapshot: Snapshot, claim: Claim, others: Iterable[QueueName]) -> bool:
+    """Whether what the claim is for is owned on its side of the ancestor with each of these queues."""
+    usage, account = books(snapshot), Account(NO_FLAVOR, GPU)
+    usage.add(claim.queue, accounts(seats_by_flavor(claim.seats)))
+    paths = usage.tree.paths
+    return all(
+        any(
+            usage.used(name, account) <= usage.tree.deserved(name, account)
+            for name in paths[claim.queue]
+            if name not in paths[other]
+        )
+        for other in others
+        if other != claim.queue
+    )
 
 
 def beneficiaries_come_in(snapshot: Snapshot) -> None:
