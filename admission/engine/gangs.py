@@ -241,12 +241,16 @@ def _groups(workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, .
     groups: dict[tuple[bool, str], list[Want]] = {}
     for pods in workload.pod_sets:
         if pods.name in ordinals:
-            group = (True, pods.together) if pods.together is not None else (False, pods.name)
             want = Want(
                 pods, ordinals[pods.name], lacks.held.get(pods.name, {}), _companions(workload, lacks, pods)
             )
-            groups.setdefault(group, []).append(want)
+            groups.setdefault(_group_of(pods), []).append(want)
     return list(groups.values())
+
+
+def _group_of(pods: PodSet) -> tuple[bool, str]:
+    """What names the pod sets that go together with this one, and it."""
+    return (True, pods.together) if pods.together is not None else (False, pods.name)
 
 
 def _companions(workload: Workload, lacks: Need, pods: PodSet) -> tuple[NodeName, ...]:
@@ -294,8 +298,12 @@ def leasts(workload: Workload, lacks: Need) -> list[Mapping[str, tuple[int, ...]
     count = sum(len(ordinals) for ordinals in lacks.least.values())
     if count == sum(lacks.due.values()) or len(lacks.missing) < 2 or lacks.least == lacks.missing:
         return found
-    for first in workload.pod_sets:
-        sets = [first, *(pods for pods in workload.pod_sets if pods is not first)]
+    groups: dict[tuple[bool, str], list[PodSet]] = {}
+    for pods in workload.pod_sets:
+        groups.setdefault(_group_of(pods), []).append(pods)
+    for first in groups.values():
+        # Sets that go together are in the order in which they are written: no workers without their leader.
+        sets = [*first, *(pods for pods in workload.pod_sets if pods not in first)]
         taken = dict(lacks.due)
         for pods in sets:
             lacking, missing, due = (
@@ -327,7 +335,8 @@ def other_members(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
         seats = _together(workload, lacks, ordinals, trial)
         if not isinstance(seats, Reason):
             return seats
-    return _as_many_as_needed(workload, lacks, trial) if others else []
+    alone = all(pods.together is None for pods in workload.pod_sets)
+    return _as_many_as_needed(workload, lacks, trial) if others and alone else []
 
 
 def _as_many_as_needed(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:

@@ -466,3 +466,10 @@ def test_room_is_made_for_whichever_members_can_have_it() -> None:
     plan, _ = decide(snapshot, Memo())
     assert [evict.admission for evict in plan.evicts] == [admission.id]
     assert {seat.pod_set for claim in plan.claims for seat in claim.seats} == {"workers"}
+
+
+def test_workers_do_not_make_up_the_minimum_without_the_leader_they_go_with() -> None:
+    sets = tuple(replace(pods, together="both") for pods in (large(1), workers(4)))
+
+    assert members(world(nodes(1, gpus=4), gang(*sets, minimum=4))) == {}
+    assert members(world(nodes(2, gpus=4), gang(*sets, minimum=4))) == {"large": 1, "workers": 4}
