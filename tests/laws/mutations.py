@@ -80,7 +80,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _together = at_once.place, gangs._together
+_place, _together, _open = at_once.place, gangs._together, trial.Trial.open
 _need, _admit = gangs.need, gangs.admit
 
 MUTATIONS = (
@@ -93,8 +93,7 @@ MUTATIONS = (
     Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, laws.no_queue_above_a_limit),
     Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, laws.no_node_above_what_it_has),
     Bug("free is what nodes have", trial.Trial, "open", classmethod(
-        lambda cls, table, books: cls(table, table.allocatable.copy(), books,
-                                 _rows={name: row for row, name in enumerate(table.resources)})),
+        lambda cls, table, books: replace(_open(table, books), free=table.allocatable.copy())),
         laws.no_node_above_what_it_has),
     Bug("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
