@@ -21,6 +21,9 @@ from queues.account import Account
 from queues.queue import ROOT
 from queues.workload import AdmissionId, Workload
 
+#: So many numbers of pods above those that fit are tried.
+_MORE_TRIED = 4
+
 
 class Kind(StrEnum):
     """What has to change. In the order in which changes are told: what takes care of itself comes first."""
@@ -232,13 +235,16 @@ def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
     fit = refused.facts.get("fit")
     if len(workload.pod_sets) == 1 and isinstance(fit, int) and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
-        fewer = (replace(pods, count=fit, minimum=min(pods.minimum, fit)),)
-        if trying.instead(pod_sets=fewer, minimum=fit).goes_in:
-            yield Change(
-                kind=Kind.WORKLOAD,
-                message=f"{many(fit, 'pod')} instead of {workload.minimum}",
-                facts={"pods": fit, "minimum": workload.minimum},
-            )
+        # So many fit as the refusal has it; in another flavor, say, a few more may.
+        for count in sorted({fit, *range(workload.minimum - 1, fit, -1)[:_MORE_TRIED]}, reverse=True):
+            fewer = (replace(pods, count=count, minimum=min(pods.minimum, count)),)
+            if trying.instead(pod_sets=fewer, minimum=count).goes_in:
+                yield Change(
+                    kind=Kind.WORKLOAD,
+                    message=f"{many(count, 'pod')} instead of {workload.minimum}",
+                    facts={"pods": count, "minimum": workload.minimum},
+                )
+                return
 
 
 def _priority(trying: Trying) -> Iterator[Change]:
@@ -247,10 +253,11 @@ def _priority(trying: Trying) -> Iterator[Change]:
     # Whoever else may be taken back for it by priority.
     policy = trying.tree.policy(workload.queue)
     others = policy.reclaim == "lower-priority" or policy.borrow_max_priority is not None
-    steps = sorted(
-        {each.priority for each in world.admissions.values() if others or each.queue == workload.queue}
-    )
-    higher = [priority + 1 for priority in steps if priority >= workload.priority]
+    held = {each.priority for each in world.admissions.values() if others or each.queue == workload.queue}
+    steps = {priority + 1 for priority in held}
+    if policy.within_queue == "lower-or-newer-equal":
+        steps |= held
+    higher = sorted(priority for priority in steps if priority > workload.priority)
     for priority in higher[:4]:
         outcome = trying.instead(priority=priority)
         if outcome:

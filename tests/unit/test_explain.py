@@ -16,7 +16,7 @@ from admission.engine.topology import HOST, Node, NodeTable
 from admission.explain import Explained, after, explain
 from admission.web.outlook import outlooks
 from admission.words import duration
-from queues.queue import Limits, Queue
+from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (
     Admission,
@@ -262,6 +262,14 @@ def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> 
                 ended = {number: frozenset(range(99)) for number in change.facts["admissions"]}
                 alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
                 assert [admit.workload for admit in decide(alone, Memo())[0].admits] == [key]
+
+
+def test_where_newer_equals_go_no_higher_priority_than_theirs_is_told() -> None:
+    running = [(job(f"x{number}", "a", priority=2, arrival=9), [f"n{number}"]) for number in range(4)]
+    policy = QueuePolicy(within_queue="lower-or-newer-equal")
+    snapshot = world([queue("a", 32, policy=policy)], running, [job("it", "a")])
+
+    assert told(snapshot)[Kind.PRIORITY] == "priority 2 instead of 0: 1 of its own queue is evicted for it"
 
 
 def test_more_deserved_is_told_for_those_who_start_together_only() -> None:
