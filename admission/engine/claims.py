@@ -6,6 +6,7 @@ which is leaving there, and of its queue's books likewise. When the last victim 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -22,12 +23,18 @@ from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, Worklo
 
 Book = dict[Account, int]
 
+#: Seconds for which a claim is kept beyond its time while pods of its victims are still ending: they have a grace
+#: period, which may be long, to save their work in, and nobody else could have the place in that time anyway.
+LONGEST_GRACE: Final = 3600
+
 
 @dataclass(slots=True, eq=False)
 class Held:
     """Claims that are still good; their space is taken in the trial unless it is released."""
 
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
+    #: Until which second they are.
+    ends: dict[WorkloadKey, int] = field(default_factory=dict)
     #: Admissions that hold seats and are leaving, with those seats.
     leaving: dict[AdmissionId, tuple[QueueName, tuple[Seat, ...]]] = field(default_factory=dict)
     _dropped: set[WorkloadKey] = field(default_factory=set)
@@ -55,7 +62,7 @@ class Held:
     @property
     def until(self) -> int | None:
         """The second after which the first of the claims is no longer good."""
-        return min((claim.until + 1 for claim in self.claims.values()), default=None)
+        return min((self.ends[key] + 1 for key in self.claims), default=None)
 
     def waits_for(self, claim: Claim) -> tuple[AdmissionId, ...]:
         """Victims of a claim that are not gone."""
@@ -131,8 +138,8 @@ def hold(
     """The claims of earlier turns that are still good, with their space taken in the trial.
 
     A claim is good while its beneficiary waits in the same queue and asks the same, the nodes are there and take
-    pods, and its time is not over. Call it after the settlement, before anybody is tried. ``evicting``: all
-    admissions in that state, if that is known.
+    pods, and its time is not over or its victims are still leaving. Call it after the settlement, before anybody
+    is tried. ``evicting``: all admissions in that state, if that is known.
     """
     held = Held()
     leaving_now = snapshot.evictable
@@ -157,7 +164,7 @@ def hold(
             book[account] = book.get(account, 0) + units
     for key, claim in sorted(snapshot.claims.items()):
         if _good(claim, snapshot, trial, tree):
-            held.claims[key] = claim
+            held.claims[key], held.ends[key] = claim, _end(claim, snapshot)
             held.ports[key] = ports_of(snapshot.pending[key], claim.seats)
             held._promise(claim, 1, trial)
         else:
@@ -169,13 +176,20 @@ def _good(claim: Claim, snapshot: Snapshot, trial: Trial, tree: QueueTree) -> bo
     workload = snapshot.pending.get(claim.workload)
     if workload is None or workload.generation != claim.generation or workload.queue != claim.queue:
         return False
-    if snapshot.now > claim.until or workload.obstacle is not None or not tree.usable(claim.queue):
+    if snapshot.now > _end(claim, snapshot) or workload.obstacle is not None or not tree.usable(claim.queue):
         return False
     if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
         return False
     layout = trial.layout
     columns = [layout.position.get(seat.node) for seat in claim.seats]
     return all(column is not None and bool(layout.usable[column]) for column in columns)
+
+
+def _end(claim: Claim, snapshot: Snapshot) -> int:
+    """The last second of a claim. In the turn in which the last victim is given back it has not passed."""
+    victims = (snapshot.admissions.get(number) for number in claim.victims)
+    leaving = any(each is not None and each.state is AdmissionState.EVICTING for each in victims)
+    return claim.until + (LONGEST_GRACE if leaving else 0)
 
 
 def per_node(seats: Sequence[Seat], trial: Trial) -> tuple[Columns, Amounts]:
