@@ -55,7 +55,7 @@ def seat(
         return _in_flavor(trial, queue, wants, inside, borrowed)
     # What comes last on the way in says most: a quota that has room is of no use without nodes.
     placed = [each for each in refusals if each.code != reasons.Code.QUEUE_LIMIT]
-    return _not_split(trial, wants, inside, offered, (placed or refusals)[0])
+    return _elsewhere(trial, wants, inside, offered, len(refusals), (placed or refusals)[0])
 
 
 def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
@@ -124,16 +124,24 @@ def _could_preempt(
     )
 
 
-def _not_split(
-    trial: Trial, wants: Sequence[Want], inside: Mask | None, flavors: Sequence[FlavorName], reason: Reason
+def _elsewhere(
+    trial: Trial,
+    wants: Sequence[Want],
+    inside: Mask | None,
+    flavors: Sequence[FlavorName],
+    tried: int,
+    reason: Reason,
 ) -> Reason:
-    """Says so if only the flavors together have room for a pod set."""
+    """Says so if a flavor that was not tried has room for a pod set, or only the flavors together have."""
     if len(flavors) < 2 or len(wants) > 1 or reason.code != reasons.Code.NO_FIT:
         return reason
     want = wants[0]
     room = _where(trial, QueueName(""), inside, None).room(want.pods)
     fits = {flavor: int((room * trial.layout.of_flavor(flavor)).sum()) for flavor in flavors}
+    whole = [flavor for flavor in flavors if fits[flavor] >= len(want.ordinals)]
+    if whole:
+        return (
+            reasons.stopped(reason, flavors[tried - 1], whole[0]) if whole[0] in flavors[tried:] else reason
+        )
     fits = {flavor: fit for flavor, fit in fits.items() if fit}
-    if sum(fits.values()) < len(want.ordinals):
-        return reason
-    return reasons.not_split(reason, fits)
+    return reason if sum(fits.values()) < len(want.ordinals) else reasons.not_split(reason, fits)

@@ -169,6 +169,16 @@ def not_split(reason: Reason, fits: Mapping[FlavorName, int]) -> Reason:
     )
 
 
+def stopped(reason: Reason, at: FlavorName, other: FlavorName) -> Reason:
+    """The same refusal, where a later flavor has room that the queue's choice of flavors does not come to."""
+    return replace(
+        reason,
+        message=f"{reason.message}; {other} has room, but the queue waits in {at} until others make room there "
+        "(flavorChoice.beforePreempting: stop)",
+        facts={**reason.facts, "flavor": at, "room": other},
+    )
+
+
 def scattered(level: str, domains: Sequence[str]) -> Reason:
     """The pods that have seats already are in several domains of the level that is required, or in none."""
     where = ", ".join(domains) or "none"

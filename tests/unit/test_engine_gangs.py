@@ -473,3 +473,32 @@ def test_workers_do_not_make_up_the_minimum_without_the_leader_they_go_with() ->
 
     assert members(world(nodes(1, gpus=4), gang(*sets, minimum=4))) == {}
     assert members(world(nodes(2, gpus=4), gang(*sets, minimum=4))) == {"large": 1, "workers": 4}
+
+
+def test_where_the_queue_stops_at_a_flavor_the_reason_says_which_one_has_room() -> None:
+    limits = {FlavorName(name): Limits(deserved={GPU: 4000}) for name in ("h100", "a100")}
+    queue = Queue(name=Q, flavors=limits, policy=QueuePolicy(before_preempting="stop"))
+    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+
+    plan = plan_of(world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=queue))
+
+    (reason,) = plan.reasons.values()
+    assert reason.message.endswith(
+        "a100 has room, but the queue waits in h100 until others make room there "
+        "(flavorChoice.beforePreempting: stop)"
+    )
+
+
+def test_room_in_a_flavor_without_quota_is_not_called_split() -> None:
+    limits = {
+        FlavorName("h100"): Limits(deserved={GPU: 4000}),
+        FlavorName("a100"): Limits(deserved={GPU: 2000}, capability={GPU: 2000}),
+    }
+    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+
+    plan = plan_of(
+        world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=Queue(name=Q, flavors=limits))
+    )
+
+    (reason,) = plan.reasons.values()
+    assert "pods of one set" not in reason.message
