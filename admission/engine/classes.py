@@ -4,9 +4,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from admission.engine.eligible import Wants
+from admission.engine.kept import waits_since
 from admission.engine.plan import Reason
 from admission.engine.preemption import Refused
-from admission.engine.reservation import waits_since
 from admission.engine.verdicts import Verdict
 from queues.ranks import Alike, Candidate, Rank
 from queues.workload import FlavorName, QueueName, Workload
@@ -76,6 +76,10 @@ class Batch:
         if self.longest is None:
             self.longest = min(self.alike.candidates, key=lambda each: waits_since(each.workload))
         return self.longest
+
+    def refused_already(self) -> Reason | None:
+        """Why none of them could go in even alone."""
+        return self.limit or self.kind.reason
 
     def judge(self, reason: Reason) -> Verdict:
         """This is why those of them wait who were not admitted."""

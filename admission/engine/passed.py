@@ -4,28 +4,38 @@ Where nobody is evicted for a gang within a day and no run times are known, smal
 and a gang that needs a rack waits for days. So one whose queue has less than it deserves keeps the place that
 should be free soonest. What has run for some time is expected to run for as long again: run times are
 heavy-tailed. And only those count who were admitted after the gang came, so that a place is never kept for longer
-than the gang has waited for it already, as far as that can be expected. Neither the place nor whether there is
-one depends on what time it is.
+than the gang has waited for it already, as far as that can be expected.
+
+What is expected need not come, and who passes one place is the newest, and draws the gang there. So when it has
+waited for two weeks, and then for four, eight and so on, those who come in later do not count any more until the
+next of these times: it waits for those only who run at that moment, and they do end. Where places are cleared all
+this holds for a gang as well whose place was not within a week.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from admission.engine import gangs
-from admission.engine.claims import per_node
+from admission.engine.flavors import quota_hit
 from admission.engine.gangs import Need
+from admission.engine.kept import clearable, is_gang, limits_on, waits_since
 from admission.engine.plan import Admit
+from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
+from queues.account import Account
 from queues.fairshare import below_deserved
 from queues.precedence import gives_way
 from queues.quota import QueueTree
 from queues.ranks import Candidate
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionState, PodSet, QueueName, Seat, Workload
+from queues.workload import Admission, AdmissionId, AdmissionState, PodSet, QueueName, Seat, Workload
+
+#: Seconds after which a gang is one that nobody makes room for, whatever the rules.
+LONG = 7 * 86_400
 
 
 def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
@@ -33,24 +43,73 @@ def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
     return queue in tree.paths and not gives_way(tree.policy(queue))
 
 
-def waits_in_vain(candidate: Candidate, need: Need, trial: Trial) -> bool:
-    """Whether a place is to be kept for somebody: a gang, of a queue that has less than it deserves."""
-    queue = candidate.workload.queue
-    return (
-        sum(len(each) for each in need.least.values()) > 1
-        and nobody_makes_room(trial.tree, queue)
-        and below_deserved(trial.usage, queue, candidate.accounts)
+def is_passed_over(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+    """Whether nobody makes room for somebody: for a gang, by the rules or in fact."""
+    return is_gang(need) and (
+        nobody_makes_room(tree, workload.queue) or now - waits_since(workload)[0] >= LONG
     )
 
 
-def place(
-    snapshot: Snapshot, workload: Workload, since: int, need: Need, trial: Trial
-) -> tuple[Columns, Amounts] | None:
-    """Nodes, and (R, n) what of them, free now, is to be kept for a gang that waits since that second.
+def has_less_than_its_share(candidate: Candidate, trial: Trial) -> bool:
+    """Whether its queue uses less than it deserves of all that is asked: then a place may be kept for it."""
+    return below_deserved(trial.usage, candidate.workload.queue, candidate.accounts)
 
-    None: it would not fit either if all were gone who were admitted after it came.
+
+def share_holds(workload: Workload, need: Need, trial: Trial) -> bool:
+    """Whether the share of its queue would hold it, if nobody else of the queue was there."""
+    return all(
+        units <= trial.tree.deserved(workload.queue, account)
+        for account, units in gangs.asked(workload, need.least).items()
+    )
+
+
+def counted(since: int, now: int) -> tuple[int | None, int]:
+    """Before which second those were admitted who count as having passed a gang; and until when that holds.
+
+    ``since``: when it began to wait. None: all count.
     """
-    passed = _Passed.since(snapshot, since, trial)
+    step = 2 * LONG
+    if now - since < step:
+        return None, since + step
+    while now - since >= 2 * step:
+        step *= 2
+    return since + step, since + 2 * step
+
+
+def holds_until(workload: Workload, now: int) -> int:
+    """Until when those count as having passed a gang who do now."""
+    return counted(waits_since(workload)[0], now)[1]
+
+
+def those(
+    snapshot: Snapshot, workload: Workload, among: Iterable[AdmissionId], tree: QueueTree, *, cleared: bool
+) -> list[Admission]:
+    """Of these, who leaves already or passed a gang; who should be gone first is first.
+
+    ``cleared``: those who may be cleared away for it now count with them.
+    """
+    since, _, _ = waits_since(workload)
+    before, _ = counted(since, snapshot.now)
+    leaving, found = [], []
+    for number in among:
+        admission = snapshot.admissions[number]
+        if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
+            leaving.append(admission)
+        elif (since <= admission.opened_at and (before is None or admission.opened_at < before)) or (
+            cleared and _may_be_cleared(snapshot, admission, workload, tree)
+        ):
+            found.append(admission)
+    return sorted(leaving, key=_newest_first) + sorted(found, key=_newest_first)
+
+
+def place(
+    snapshot: Snapshot, workload: Workload, need: Need, trial: Trial, those: Iterable[Admission]
+) -> tuple[Trial, Admit] | None:
+    """The world in which a gang has its place, the first of those who passed it being gone, and its seats there.
+
+    None: it would not fit either if all of them were gone.
+    """
+    passed = _Passed.by(snapshot, those, trial)
     low, high = passed.least(workload, need, trial), len(passed.ends)
     if low > high:
         return None
@@ -62,55 +121,63 @@ def place(
             middle = (low + high) // 2
             fits = passed.gone(middle, workload, need, trial)
             low, high, found = (low, middle, fits) if fits is not None else (middle + 1, high, found)
-    if found is None:
-        return None
-    later, answer = found
-    columns, _ = per_node(answer.seats, trial)
-    left = np.maximum(later.free[:, columns], 0)
-    return columns, np.maximum(trial.free[:, columns] - left, 0)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Passed:
     """Admissions that are newer than somebody's wait, those first that should end first; seat by seat."""
 
-    admissions: Sequence[tuple[Admission, tuple[Seat, ...]]]
+    snapshot: Snapshot
+    admissions: Sequence[Admission]
     #: After so many of the seats each admission ends.
     ends: Sequence[int]
     columns: Columns
     #: (seats, R)
     takes: Amounts
+    #: What each gives back to its queue, as far as that was asked, by index.
+    books: dict[int, Mapping[Account, int]] = field(default_factory=dict)
 
     @classmethod
-    def since(cls, snapshot: Snapshot, since: int, trial: Trial) -> "_Passed":
-        found = [
-            each for each in snapshot.admissions.values() if each.opened_at >= since or _goes(snapshot, each)
-        ]
-        found.sort(key=lambda each: (not _goes(snapshot, each), -each.opened_at, each.id))
+    def by(cls, snapshot: Snapshot, those: Iterable[Admission], trial: Trial) -> "_Passed":
         position = trial.layout.position
-        admissions, ends, columns, takes = [], [], [], []
-        for admission in found:
-            gone = admission.ended | snapshot.ended.get(admission.id, frozenset())
-            seats = tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+        admissions: list[Admission] = []
+        ends, columns, takes = [], [], []
+        for admission in those:
+            seats = _held(snapshot, admission)
             if not seats:
                 continue
             for seat in seats:
                 if seat.node in position:
                     columns.append(position[seat.node])
                     takes.append(trial.request(seat.takes))
-            admissions.append((admission, seats))
+            admissions.append(admission)
             ends.append(len(columns))
-        none = np.zeros((0, len(trial.free)), np.int64)
-        return cls(admissions, ends, np.array(columns, np.intp), np.array(takes) if takes else none)
+        rows = np.array(takes) if takes else np.zeros((0, len(trial.free)), np.int64)
+        return cls(snapshot, admissions, ends, np.array(columns, np.intp), rows)
 
     def least(self, workload: Workload, need: Need, trial: Trial) -> int:
-        """At least so many must be gone, by what pods of one set ask for; more than there are: it never fits."""
+        """At least so many must be gone, by quota and by what pods of one set ask for; more than there are: never."""
         wanted = {pods.name: pods for pods in workload.pod_sets}
-        return max(
+        by_nodes = (
             self._least_for(wanted[name], len(ordinals), trial)
             for name, ordinals in need.least.items()
             if ordinals
         )
+        return max(self._least_of_quota(workload, need, trial), *by_nodes)
+
+    def _least_of_quota(self, workload: Workload, need: Need, trial: Trial) -> int:
+        leasts = [gangs.asked(workload, each) for each in gangs.leasts(workload, need)]
+        limits, paths = limits_on(workload.queue, trial.tree), trial.tree.paths
+        later, least = trial.fork(), 0
+        for index, admission in enumerate(self.admissions if limits else ()):
+            if limits[-1] in paths.get(admission.queue, ()):
+                if any(quota_hit(later, workload.queue, asked) is None for asked in leasts):
+                    return least
+                self._give_back(later, index)
+                least = index + 1
+        fits = any(quota_hit(later, workload.queue, asked) is None for asked in leasts)
+        return least if fits else len(self.ends) + 1
 
     def _least_for(self, pods: PodSet, count: int, trial: Trial) -> int:
         found = trial.layout.chain(pods.required_topology) if pods.required_topology is not None else None
@@ -132,10 +199,23 @@ class _Passed:
         """How it fits when so many of them are gone; None: it does not."""
         later = trial.fork()
         self._add(later, many)
-        for admission, seats in self.admissions[:many]:
-            later.usage.remove(admission.queue, accounts(seats_by_flavor(seats)))
+        for index in range(many):
+            self._give_back(later, index)
+        if any(pods.ports for pods in workload.pod_sets):
+            for admission in self.admissions[:many]:
+                holder = self.snapshot.holders.get(admission.workload)
+                later.ports.vacate(
+                    ports_of(holder, _held(self.snapshot, admission)) if holder is not None else ()
+                )
         answer = gangs.admit(workload, need, later)
         return (later, answer) if isinstance(answer, Admit) else None
+
+    def _give_back(self, later: Trial, index: int) -> None:
+        """Its queue has its quota again."""
+        admission, amounts = self.admissions[index], self.books.get(index)
+        if amounts is None:
+            amounts = self.books[index] = accounts(seats_by_flavor(_held(self.snapshot, admission)))
+        later.usage.remove(admission.queue, amounts)
 
     def _add(self, later: Trial, many: int) -> None:
         """Their seats are free. More than there are: all."""
@@ -143,5 +223,16 @@ class _Passed:
         np.add.at(later.free.T, self.columns[:seats], self.takes[:seats])
 
 
-def _goes(snapshot: Snapshot, admission: Admission) -> bool:
-    return admission.state is not AdmissionState.OPEN or admission.id in snapshot.evictable
+def _newest_first(admission: Admission) -> tuple[int, AdmissionId]:
+    return -admission.opened_at, admission.id
+
+
+def _may_be_cleared(snapshot: Snapshot, admission: Admission, workload: Workload, tree: QueueTree) -> bool:
+    """Whether it may be cleared away for a starved gang now."""
+    holder, since = snapshot.holders.get(admission.workload), min(snapshot.now, admission.opened_at)
+    return holder is not None and clearable(holder, since, workload, tree) <= snapshot.now
+
+
+def _held(snapshot: Snapshot, admission: Admission) -> tuple[Seat, ...]:
+    gone = admission.ended | snapshot.ended.get(admission.id, frozenset())
+    return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)

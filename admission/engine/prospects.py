@@ -20,6 +20,12 @@ def starves_at(workload: Workload, need: Need, tree: QueueTree) -> int | None:
     return (workload.waiting_since or workload.created) + clear_after
 
 
+def starves_by(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+    """Whether a place is cleared for a gang at that second."""
+    due = starves_at(workload, need, tree)
+    return due is not None and due <= now
+
+
 class Prospects:
     """What queues, priorities and free amounts alone tell about who could have others taken back."""
 

@@ -2,146 +2,92 @@
 
 EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), for gangs on nodes: the place is where the gang could
 start soonest, as far as run times are declared. Where none are, a place counts as free as soon as it may be
-cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way.
-Where nobody clears anything, it is where those run who passed the gang (``admission.engine.passed``).
-When the place is free at last, smaller work that comes first in the order of the queue does not take it either.
+cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way
+(``admission.engine.soonest``). Where nobody clears anything, it is where those run who passed the gang
+(``admission.engine.passed``). When the place is free at last, smaller work that comes first in the order of the
+queue does not take it either.
+
+One gang keeps a place, the one that has waited longest of those who lack room. Quota is kept for more of them: of
+what a limit on their path leaves free, what they will need. That is also so where their quota is to be cleared now:
+what others get of it in each turn would never be among what can be cleared. Where only quota is kept, only those
+count as leaving who use quota of the same limits: they are few, and no others have it.
 Derived anew in every turn, never stored.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import numpy as np
-
-from admission.engine import gangs, passed, reasons
-from admission.engine.claims import per_node
+from admission.engine import gangs, passed, reasons, soonest
 from admission.engine.gangs import Need
+from admission.engine.kept import Reservation, limits_on, of_place, waits_since
 from admission.engine.plan import Admit, Reason
+from admission.engine.prospects import starves_by
+from admission.engine.settlement import Possessions
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Amounts
-from admission.engine.trial import Columns, Trial
-from admission.engine.victims import size_of
-from queues.fairshare import below_deserved
-from queues.quota import QueueTree
+from admission.engine.trial import Trial
 from queues.ranks import Candidate
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, AdmissionState, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.
 _HEADS_ASKED = 8
 
-#: Declared run times count as the next of these (seconds), so that workloads of one shape stay few classes.
-_RUN_TIMES = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 345600, 604800)
+#: In so many queues quota is kept for the gang that has waited longest there.
+_QUOTAS_KEPT = 4
 
 
-def run_time_class(workload: Workload) -> int | None:
-    """The declared run time rounded up to one of few steps; None: unknown."""
-    seconds = workload.run_time
-    if seconds is None:
-        return None
-    step = bisect_left(_RUN_TIMES, seconds)
-    return _RUN_TIMES[step] if step < len(_RUN_TIMES) else -(-seconds // 604800) * 604800
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reservation:
-    """Where and when the longest-starved gang is to start."""
+class Head(NamedTuple):
+    """Who has waited longest of a class."""
 
     candidate: Candidate
-    #: Seconds since the epoch at which its place is expected to be free, at the latest; None: nobody knows.
-    at: int | None
-    #: From when on (seconds since the epoch) a place may be cleared for it; None: never.
-    clears: int | None
-    #: Its nodes …
-    columns: Columns
-    #: … and (R, n) what of them, free now, nobody may hold at that time.
-    withheld: Amounts
-    #: The next second at which somebody should be gone: if he is not, all is reckoned anew. For ``Memo.until``.
-    until: int | None
-
-    def is_delayed_by(self, candidate: Candidate, now: int, trial: Trial) -> bool:
-        """Whether somebody who is admitted now would be in the way, and has no right to be."""
-        mine, other = self.candidate.workload, candidate.workload
-        if other.key == mine.key or other.priority > mine.priority:
-            return False
-        if self.at is not None:
-            run_time = run_time_class(other)
-            if run_time is not None and now + run_time <= self.at:
-                return False
-            cleared = _clearable(other, now, mine, trial.tree)
-            if self.clears is not None and max(self.clears, cleared) <= self.at:
-                return False
-        usage = trial.usage
-        owed = below_deserved(usage, other.queue, candidate.accounts)
-        return not owed or below_deserved(usage, mine.queue, self.candidate.accounts)
+    #: What it lacks.
+    need: Need
+    #: Why nobody of the class could go in even alone; None: one may.
+    refused: Reason | None
 
 
 @dataclass(slots=True, eq=False)
 class Backfill:
-    """Admits around at most one reservation, and the place of one who can start now."""
+    """Admits around what is reserved, and the places of those who can start now."""
 
     snapshot: Snapshot
-    reservation: Reservation | None = None
-    #: Who has waited longest, and fits since something was given back in this turn: for him until he is in.
-    due: Reservation | None = None
+    #: In the order in which those have waited whom they are for: it is the younger who stays off.
+    reservations: list[Reservation] = field(default_factory=list)
+    #: When the answers may be others though nothing else changed; None: never.
+    until: int | None = None
 
     @classmethod
     def around(
-        cls, snapshot: Snapshot, classes: Sequence[tuple[Candidate, Need]], trial: Trial, *, told: bool
+        cls, snapshot: Snapshot, heads: Iterable[Head], trial: Trial, possessions: Possessions, *, told: bool
     ) -> "Backfill":
         """Reserve for the longest-starved of these who lacks nothing but room, and for one before it who fits now.
 
-        ``classes``: the first candidate of every (queue, shape) and what it lacks. ``trial`` is as before.
-        ``told``: whether anybody's end is known, or somebody in them could settle where he cannot be cleared.
+        And quota for those who lack it. ``trial`` is as before. ``told``: whether anybody's end is known, or somebody
+        in them could settle where he cannot be cleared.
         """
-        if not told:
-            classes = [each for each in classes if passed.waits_in_vain(*each, trial)]
-        gangs_ = [each for each in classes if not each[0].joins and not each[1].beside]
-        gangs_.sort(key=lambda each: waits_since(each[0].workload))
-        freed = any(snapshot.ended.values())
-        due: Reservation | None = None
-        for candidate, need in gangs_[:_HEADS_ASKED]:
-            later = trial.fork()
-            answer = gangs.admit(candidate.workload, need, later)
-            if isinstance(answer, Admit):
-                if freed and due is None:
-                    due = _due(snapshot, candidate, answer, trial, later)
-                    trial = later
-            elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
-                place = _reserve(snapshot, candidate, need, trial, later) if told else None
-                if place is None and passed.waits_in_vain(candidate, need, trial):
-                    place = _of_those_who_passed(snapshot, candidate, need, trial)
-                if told or place is not None:
-                    return cls(snapshot, place, due)
-        return cls(snapshot, due=due)
+        search = _Search(cls(snapshot), trial, possessions, told)
+        alone = [each for each in heads if not each.candidate.joins and not each.need.beside]
+        for head in sorted(alone, key=lambda each: waits_since(each.candidate.workload)):
+            if search.over:
+                break
+            search.ask(head)
+        return search.backfill
 
-    @property
-    def until(self) -> int | None:
-        """When the answers may be others though nothing else changed; None: never."""
-        return None if self.reservation is None else self.reservation.until
+    def no_later_than(self, second: int | None) -> None:
+        """The answers may be others from that second on; None: not by then."""
+        if second is not None:
+            self.until = second if self.until is None else min(self.until, second)
 
     def admit(self, candidate: Candidate, need: Need, trial: Trial) -> Admit | Reason:
-        """As ``gangs.admit``, but off the reserved place for those who would delay whom it is for."""
-        due = self.due
-        if due is not None and _alike(due.candidate, candidate):
-            # Nothing is reserved for others on its own place. In or not, its turn has come.
-            self.due = None
-            return gangs.admit(candidate.workload, need, trial)
-        reserved = [
-            each
-            for each in (due, self.reservation)
-            if each is not None and each.is_delayed_by(candidate, self.snapshot.now, trial)
-        ]
+        """As ``gangs.admit``, but off what is reserved for those whom it would delay."""
+        reserved = self._in_the_way_of(candidate, trial)
         if not reserved:
             return gangs.admit(candidate.workload, need, trial)
         for each in reserved:
-            trial.free[:, each.columns] -= each.withheld
-            trial.changed(each.columns)
+            each.withhold(trial)
         answer = gangs.admit(candidate.workload, need, trial)
         for each in reserved:
-            trial.free[:, each.columns] += each.withheld
-            trial.changed(each.columns)
+            each.let_go(trial)
         if isinstance(answer, Admit):
             return answer
         # The reason is the one that holds without the reservation, if there is one.
@@ -150,143 +96,173 @@ class Backfill:
             return without
         return reasons.would_delay(str(reserved[0].candidate.workload), reserved[0].at)
 
+    def _in_the_way_of(self, candidate: Candidate, trial: Trial) -> list[Reservation]:
+        found = []
+        for number, each in enumerate(self.reservations):
+            if _alike(each.candidate, candidate):
+                if each.due:  # in or not, its turn has come
+                    del self.reservations[number]
+                break
+            if each.is_delayed_by(candidate, self.snapshot.now, trial):
+                found.append(each)
+        return found
+
 
 def _alike(one: Candidate, other: Candidate) -> bool:
     """Whether they are of one class, of which the first in the order of the queue goes for all."""
     return one.workload.queue == other.workload.queue and one.shape == other.shape
 
 
-def _due(snapshot: Snapshot, candidate: Candidate, answer: Admit, trial: Trial, later: Trial) -> Reservation:
-    """The place that one who fits gets if he is first. ``later``: the trial with him in it."""
-    columns, _ = per_node(answer.seats, trial)
-    withheld = trial.free[:, columns] - later.free[:, columns]
-    return Reservation(candidate, snapshot.now, None, columns, withheld, snapshot.now)
+class _Search:
+    """Who gets a reservation, asked one by one, the longest waiting first."""
 
+    def __init__(self, backfill: Backfill, trial: Trial, possessions: Possessions, told: bool) -> None:
+        self.backfill = backfill
+        self._snapshot = backfill.snapshot
+        self._possessions = possessions
+        #: The world without what is reserved so far.
+        self._trial = trial
+        self._told = told
+        self._freed = any(backfill.snapshot.ended.values())
+        #: So many were asked for a place, so many for quota alone.
+        self._asked = self._asked_quota = 0
+        #: Somebody keeps a place who lacks room, somebody who lacks quota, somebody who fits.
+        self._for_room = self._for_quota = self._due = False
+        #: Queues of which quota is kept, or none can be.
+        self._quotas: set[QueueName] = set()
 
-def _of_those_who_passed(
-    snapshot: Snapshot, candidate: Candidate, need: Need, trial: Trial
-) -> Reservation | None:
-    since, _, _ = waits_since(candidate.workload)
-    found = passed.place(snapshot, candidate.workload, since, need, trial)
-    return None if found is None else Reservation(candidate, None, None, *found, None)
+    @property
+    def over(self) -> bool:
+        """Whether nobody can get anything any more."""
+        return self._no_place_left and self._no_quota_left
 
+    @property
+    def _no_place_left(self) -> bool:
+        return self._for_room or self._asked >= _HEADS_ASKED
 
-def _reserve(
-    snapshot: Snapshot, candidate: Candidate, need: Need, trial: Trial, later: Trial
-) -> Reservation | None:
-    """The soonest place of one who does not fit now. ``later`` is a fork of the trial to play on."""
-    head = candidate.workload
-    clear_after = trial.tree.policy(head.queue).clear_after
-    is_gang = sum(len(each) for each in need.least.values()) > 1
-    clears = (
-        None if clear_after is None or not is_gang else max(snapshot.now, waits_since(head)[0] + clear_after)
-    )
-    ends = sorted(_ends(snapshot, head, clears, trial.tree))
-    asked = 1
-    gone = 0
-    while gone < len(ends):
-        # Twice as many each time: few of the many ends are needed as a rule, and each try costs a placement.
-        reached = min(len(ends), gone + asked)
-        while reached < len(ends) and ends[reached][0] == ends[reached - 1][0]:
-            reached += 1
-        _leave(snapshot, later, ends[gone:reached])
-        if isinstance(gangs.admit(head, need, later), Admit):
-            return _soonest(snapshot, candidate, need, trial, ends, gone, reached, clears)
-        gone, asked = reached, asked * 2
-    return None
+    @property
+    def _no_quota_left(self) -> bool:
+        return self._asked_quota >= _HEADS_ASKED or len(self._quotas) >= _QUOTAS_KEPT
 
-
-def _soonest(
-    snapshot: Snapshot,
-    candidate: Candidate,
-    need: Need,
-    trial: Trial,
-    ends: Sequence[tuple[int, AdmissionId]],
-    low: int,
-    high: int,
-    clears: int | None,
-) -> Reservation:
-    """It does not fit when ``low`` of those who end first are gone, it does when ``high`` are."""
-    times = sorted({end for end, _ in ends[low:high]})
-    first, last = 0, len(times) - 1
-    while first < last:
-        middle = (first + last) // 2
-        later = trial.fork()
-        _leave(snapshot, later, [each for each in ends[:high] if each[0] <= times[middle]])
-        if isinstance(gangs.admit(candidate.workload, need, later), Admit):
-            last = middle
+    def ask(self, head: Head) -> None:
+        """Reserve for one what there is to be reserved."""
+        (candidate, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
+        workload = candidate.workload
+        starved = starves_by(workload, need, tree, now)
+        passed_over = passed.is_passed_over(workload, need, tree, now)
+        in_vain = passed_over and passed.has_less_than_its_share(candidate, self._trial)
+        place = (self._told or in_vain) and not self._no_place_left
+        quota = (self._told or starved or passed_over) and self._may_keep_quota(workload.queue)
+        if quota and refused is not None and refused.code == reasons.Code.QUEUE_LIMIT:
+            self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
+            return
+        # Of quota alone something is kept for those only who may go in now, or who lack nothing but room for long.
+        quota = quota and ((self._freed and refused is None) or passed_over)
+        if not place and not quota:
+            return
+        self._asked_quota += not place
+        later = self._trial.fork()
+        answer = gangs.admit(workload, need, later)
+        if isinstance(answer, Admit):
+            self._asked += place
+            self._fits(candidate, later, answer, place=place)
+        elif answer.code == reasons.Code.QUEUE_LIMIT:
+            if quota:
+                self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
+        elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
+            self._asked += place
+            found = self._lacks_room(candidate, need, in_vain=in_vain) if place else None
+            if found is None and quota and passed_over:
+                among = self._with_its_limits(workload)
+                self._keep_quota(self._of_those_who_passed(candidate, need, among=among))
         else:
-            first = middle + 1
-    later = trial.fork()
-    _leave(snapshot, later, [each for each in ends[:high] if each[0] <= times[first]])
-    answer = gangs.admit(candidate.workload, need, later)
-    assert isinstance(answer, Admit)
-    columns, _ = per_node(answer.seats, trial)
-    left = np.maximum(later.free[:, columns], 0)
-    withheld = np.maximum(trial.free[:, columns] - left, 0)
-    until = min((end for end, _ in ends if end > snapshot.now), default=times[first])
-    return Reservation(candidate, times[first], clears, columns, withheld, until)
+            self._asked += place
 
+    def _may_keep_quota(self, queue: QueueName) -> bool:
+        """Whether quota may be kept for one more of this queue."""
+        return (
+            not self._no_quota_left and queue not in self._quotas and bool(limits_on(queue, self._trial.tree))
+        )
 
-def _leave(snapshot: Snapshot, later: Trial, ends: Iterable[tuple[int, AdmissionId]]) -> None:
-    for _, number in ends:
-        admission = snapshot.admissions[number]
-        gone = admission.ended | snapshot.ended.get(number, frozenset())
-        seats = [seat for index, seat in enumerate(admission.seats) if index not in gone]
-        later.give_back(admission.queue, accounts(seats_by_flavor(seats)), seats)
+    def _fits(self, candidate: Candidate, later: Trial, answer: Admit, *, place: bool) -> None:
+        """Nobody smaller takes what was given back in this turn before it was asked."""
+        if not self._freed:
+            return
+        found = of_place(candidate, self._trial, later, answer, at=self._snapshot.now, due=True)
+        if place and not self._due:
+            self._due, self._trial = True, later
+            self.backfill.reservations.append(found)
+        elif not place:
+            self._keep_quota(found)
 
+    def _lacks_room(self, candidate: Candidate, need: Need, *, in_vain: bool) -> Reservation | None:
+        """It keeps a place. If nothing is known about its own, nobody who came later has one."""
+        found = self._soonest(candidate, need) if self._told else None
+        if found is None and in_vain:
+            found = self._of_those_who_passed(candidate, need)
+        self._for_room = self._told or found is not None
+        if found is not None:
+            self._keep(found)
+        return found
 
-def _ends(
-    snapshot: Snapshot, head: Workload, clears: int | None, tree: QueueTree
-) -> Iterable[tuple[int, AdmissionId]]:
-    """When running admissions are expected to be gone, those of which anything is known."""
-    now = snapshot.now
-    for number, admission in snapshot.admissions.items():
-        if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
-            yield now, number
-            continue
-        holder = snapshot.holders.get(admission.workload)
-        if holder is None:
-            continue
-        known = []
-        if holder.run_time is not None:
-            known.append(_expected_end(admission.opened_at, max(1, holder.run_time), now))
-        if clears is not None:
-            since = min(now, admission.opened_at)
-            cleared = _clearable(holder, since, head, tree)
-            if cleared < _NEVER:
-                known.append(max(clears, cleared))
-        if known:
-            yield min(known), number
+    def _lacks_quota(self, candidate: Candidate, need: Need, *, starved: bool, passed_over: bool) -> None:
+        """It keeps of limits on its path what they leave free; one keeps its place, if that is not idle until then."""
+        workload, found = candidate.workload, None
+        self._quotas.add(workload.queue)
+        if not self._for_quota:
+            if self._told and not starved:
+                found = self._soonest(candidate, need)
+            if found is None and passed_over and self._keeps_place_for_quota(candidate, need):
+                found = self._of_those_who_passed(candidate, need, starved=starved)
+        if found is not None:
+            self._for_quota = True
+            self._keep(found)
+        elif starved or passed_over:
+            among = self._with_its_limits(workload)
+            self._keep_quota(self._of_those_who_passed(candidate, need, among=among, starved=starved))
 
+    def _keeps_place_for_quota(self, candidate: Candidate, need: Need) -> bool:
+        """Whether a gang that lacks quota has waited too long for others to have its place until it has enough."""
+        since, _, _ = waits_since(candidate.workload)
+        long = self._snapshot.now - since >= passed.LONG
+        return long and passed.share_holds(candidate.workload, need, self._trial)
 
-def _expected_end(opened_at: int, run_time: int, now: int) -> int:
-    """By what was declared; who is over his time already is expected to take as long again, and again."""
-    end = opened_at + run_time
-    while end <= now:
-        run_time *= 2
-        end = opened_at + run_time
-    return end
+    def _soonest(self, candidate: Candidate, need: Need) -> Reservation | None:
+        found = soonest.place(self._snapshot, candidate, need, self._trial)
+        if found is None:
+            return None
+        self.backfill.no_later_than(found[1])
+        return found[0]
 
+    def _of_those_who_passed(
+        self,
+        candidate: Candidate,
+        need: Need,
+        *,
+        among: Iterable[AdmissionId] | None = None,
+        starved: bool = False,
+    ) -> Reservation | None:
+        """``among``: only they leave; None: all. ``starved``: those who may be cleared away for it count with them."""
+        snapshot, workload = self._snapshot, candidate.workload
+        self.backfill.no_later_than(passed.holds_until(workload, snapshot.now))
+        every = snapshot.admissions if among is None else among
+        those = passed.those(snapshot, workload, every, self._trial.tree, cleared=starved)
+        found = passed.place(snapshot, workload, need, self._trial, those)
+        return None if found is None else of_place(candidate, self._trial, *found)
 
-_NEVER = 1 << 62
+    def _with_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
+        """Whoever uses quota that a limit on its path counts."""
+        tree = self._trial.tree
+        return self._possessions.below(limits_on(workload.queue, tree)[-1], tree)
 
+    def _keep(self, found: Reservation) -> None:
+        self.backfill.reservations.append(found)
+        self._trial = self._trial.fork()
+        found.withhold(self._trial)
 
-def _clearable(workload: Workload, admitted_at: int, head: Workload, tree: QueueTree) -> int:
-    """From when on somebody admitted at that second may be cleared away for the head; a far future: never."""
-    policy = tree.policy(workload.queue) if workload.queue in tree.paths else None
-    if policy is None or not workload.preemptable or workload.priority > head.priority:
-        return _NEVER
-    # Only what is smaller is cleared away (admission.engine.rights).
-    if workload.evictions >= (policy.max_evictions or 0) or _size(workload) >= _size(head):
-        return _NEVER
-    return admitted_at + max(policy.min_run_time or 0, workload.min_run_time, workload.cooldown)
-
-
-def _size(workload: Workload) -> int:
-    return sum(size_of([(pods.takes, 1)]) * len(pods.wanted()) for pods in workload.pod_sets)
-
-
-def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
-    """Sort key: who has waited longest comes first."""
-    return workload.waiting_since or workload.created, workload.arrival, workload.key
+    def _keep_quota(self, found: Reservation | None) -> None:
+        """Of what was found, only the quota."""
+        if found is not None:
+            self._quotas.add(found.candidate.workload.queue)
+            if found.books:
+                self._keep(found.without_place())

@@ -43,19 +43,24 @@ class Screen:
         for batch in waiting.changed:
             if batch.fresh and batch.alike.candidates:
                 _ask_queue(batch, trial)
+                waiting.heads.look_at(batch)
                 batch.fresh = False
         for queue in leaves(waiting, touched):
             for batch in waiting.batches.get(queue, {}).values():
                 _ask_queue(batch, trial)
+                waiting.heads.look_at(batch)
                 batch.kind.stale |= bool(batch.kind.flavors)
                 news.append(batch)
         for kind in waiting.kinds.values():
             if nodes_changed:
                 kind.stale = True
             if kind.open and kind.stale:
-                kind.reason = _kept(kind.reason, self._ask_nodes(kind, trial))
+                before, kind.reason = kind.reason, _kept(kind.reason, self._ask_nodes(kind, trial))
                 kind.stale = False
                 news += kind.open
+                if _is_limit(before) or _is_limit(kind.reason):
+                    for batch in kind.open:
+                        waiting.heads.look_at(batch)
         return news
 
     def _same_nodes(self, trial: Trial) -> bool:
@@ -167,6 +172,10 @@ def _ask_queue(batch: Batch, trial: Trial) -> None:
         batch.kind.open[batch] = None
     else:
         batch.kind.open.pop(batch, None)
+
+
+def _is_limit(reason: Reason | None) -> bool:
+    return reason is not None and reason.code == reasons.Code.QUEUE_LIMIT
 
 
 def _kept(before: Reason | None, after: Reason | None) -> Reason | None:

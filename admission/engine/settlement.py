@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from admission.engine.plan import Admit, Adopt, Evict, Free
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
+from queues.quota import QueueTree
 from queues.resources import Resources
 from queues.usage import accounts, seats_by_flavor
 from queues.workload import (
@@ -21,7 +22,7 @@ from queues.workload import (
 
 @dataclass(slots=True, eq=False)
 class Possessions:
-    """Admissions that are not closed, by workload."""
+    """Admissions that are not closed, by workload and by queue."""
 
     _of: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
     #: Those whose every seat was given back.
@@ -30,6 +31,7 @@ class Possessions:
     evicting: set[AdmissionId] = field(default_factory=set)
     #: So many of each priority, by queue.
     _priorities: dict[QueueName, dict[int, int]] = field(default_factory=dict)
+    _in: dict[QueueName, dict[AdmissionId, None]] = field(default_factory=dict)
 
     def change(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
         """An admission is another one now."""
@@ -37,8 +39,10 @@ class Possessions:
             self.hollow.discard(number)
             self.evicting.discard(number)
             self._count(before, -1)
+            del self._in[before.queue][number]
         if after is not None:
             self._count(after, 1)
+            self._in.setdefault(after.queue, {})[number] = None
         if after is not None and after.state is AdmissionState.EVICTING:
             self.evicting.add(number)
         if after is not None and len(after.ended) >= len(after.seats):
@@ -64,6 +68,12 @@ class Possessions:
     def lowest(self, queue: QueueName) -> int | None:
         """The lowest priority that holds anything in a queue; None: nobody does."""
         return min(self._priorities.get(queue, ()), default=None)
+
+    def below(self, queue: QueueName, tree: QueueTree) -> Iterator[AdmissionId]:
+        """Those of a queue and of everything below it."""
+        for name, numbers in self._in.items():
+            if queue in tree.paths.get(name, ()):
+                yield from numbers
 
     def of(self, workload: WorkloadKey) -> tuple[AdmissionId, ...]:
         """Its admissions, the oldest first."""

@@ -18,7 +18,7 @@ from admission.engine.memo import Desk
 from admission.engine.plan import Admit, Reason
 from admission.engine.preemption import Refused
 from admission.engine.prospects import Prospects
-from admission.engine.reservation import Backfill
+from admission.engine.reservation import Backfill, Head
 from admission.engine.screen import leaves
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -98,17 +98,13 @@ class Turn:
         self.waiting.changed.clear()
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
-        """The place in the near future that others stay off."""
-        told = bool(self.waiting.telling or self.desk.telling)
-        if not told and not self.waiting.in_vain:
-            return Backfill(snapshot)
-        classes = [
-            (batch.waits_longest(), batch.wants.need)
-            for batches in self.waiting.batches.values()
-            for batch in batches.values()
-            if batch.never is None and batch.waits
-        ]
-        return Backfill.around(snapshot, classes, self.trial, told=told)
+        """What others stay off: a place in the near future, and quota."""
+        told = bool(self.waiting.heads.telling or self.desk.telling)
+        batches, until = self.waiting.heads.who(self.waiting.batches, self.now, told=told)
+        heads = [Head(each.waits_longest(), each.wants.need, each.refused_already()) for each in batches]
+        backfill = Backfill.around(snapshot, heads, self.trial, self.desk.possessions, told=told)
+        backfill.no_later_than(until)
+        return backfill
 
     def try_all(self, backfill: Backfill) -> None:
         """Try head after head, off the place that is reserved."""
@@ -159,9 +155,9 @@ class Turn:
         out: list[object] = []
         for queue in strict:
             classes = self._in_strict_order(queue)
-            if _refused_already(classes[0]) is None:
+            if classes[0].refused_already() is None:
                 lined_up += classes
-                out += [batch.alike for batch in classes if _refused_already(batch) is not None]
+                out += [batch.alike for batch in classes if batch.refused_already() is not None]
         return lined_up, out
 
     def _is_strict(self, queue: QueueName) -> bool:
@@ -212,7 +208,7 @@ class Turn:
 
     def _reason(self, batch: Batch) -> Reason:
         found = (
-            batch.never or self.answers.get(batch) or _refused_already(batch) or self.struck.get(batch.kind)
+            batch.never or self.answers.get(batch) or batch.refused_already() or self.struck.get(batch.kind)
         )
         assert found is not None
         return found
@@ -292,11 +288,6 @@ class _Order:
             for name in self._usage.tree.paths[queue][-2::-1]
             for each in self._keys.level(self._usage, name, asked)
         ]
-
-
-def _refused_already(batch: Batch) -> Reason | None:
-    """Why none of a class could go in even alone."""
-    return batch.limit or batch.kind.reason
 
 
 def _arrival(workload: Workload) -> tuple[int, WorkloadKey]:

@@ -12,9 +12,9 @@ from admission.engine import reasons
 from admission.engine.classes import Batch, Entry, Kind, Pods
 from admission.engine.crowds import Crowds
 from admission.engine.eligible import Wants, never, obstacle
-from admission.engine.passed import nobody_makes_room
+from admission.engine.heads import Heads
+from admission.engine.kept import run_time_class
 from admission.engine.plan import Reason
-from admission.engine.reservation import run_time_class
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -31,8 +31,6 @@ class Waiting:
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
         self.batches: dict[QueueName, dict[Hashable, Batch]] = {}
-        #: Of these queues, those whose gangs nobody makes room for.
-        self.in_vain: dict[QueueName, None] = {}
         self.kinds: dict[Hashable, Kind] = {}
         #: Reasons of workloads for themselves.
         self.singles: dict[WorkloadKey, Reason] = {}
@@ -44,8 +42,7 @@ class Waiting:
         self._pods: dict[Hashable, Pods] = {}
         #: (second, workload) at which somebody may be tried again.
         self._timers: list[tuple[int, WorkloadKey]] = []
-        #: So many in classes that may be tried say something that a reservation goes by.
-        self.telling = 0
+        self.heads = Heads(tree)
         self._crowds = Crowds(tree)
         self._singles_shared = False
         self._strict: dict[QueueName, bool] = {}
@@ -131,8 +128,9 @@ class Waiting:
                 continue
             if not classes:
                 del self.batches[batch.queue]
-                self.in_vain.pop(batch.queue, None)
+                self.heads.closes(batch.queue)
             kind.open.pop(batch, None)
+            self.heads.forget(batch)
             self.seated.pop(batch, None)
             kind.classes -= 1
             if not kind.classes:
@@ -187,8 +185,7 @@ class Waiting:
         classes = self.batches.get(workload.queue)
         if classes is None:
             classes = self.batches[workload.queue] = {}
-            if nobody_makes_room(self.tree, workload.queue):
-                self.in_vain[workload.queue] = None
+            self.heads.opens(workload.queue)
         name = (entry.candidate.shape, user)
         batch = classes.get(name)
         if batch is None:
@@ -226,14 +223,16 @@ class Waiting:
         known = batch.queue in self.tree.paths
         entry.rank = rank(self.tree, entry.candidate) if known else _nowhere(entry.candidate)
         batch.alike.add(entry.rank, entry.candidate)
-        self.telling += batch.never is None and tells(entry.candidate.workload)
+        if batch.never is None:
+            self.heads.comes(batch, entry.candidate.workload)
         self._note(batch)
 
     def _leave(self, entry: Entry) -> None:
         assert entry.batch is not None
         assert entry.rank is not None
         entry.batch.alike.remove(entry.rank)
-        self.telling -= entry.batch.never is None and tells(entry.candidate.workload)
+        if entry.batch.never is None:
+            self.heads.goes(entry.candidate.workload)
         entry.rank = None
         self._note(entry.batch)
 
@@ -252,11 +251,6 @@ class Waiting:
     def _note(self, batch: Batch) -> None:
         batch.verdict = batch.longest = None
         self.changed[batch] = None
-
-
-def tells(workload: Workload) -> bool:
-    """Whether its end is known, or it could settle where it cannot be cleared."""
-    return workload.run_time is not None or not workload.preemptable or bool(workload.min_run_time)
 
 
 def _entry(workload: Workload, wants: Wants, pods: Pods | None) -> Entry:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine import attempt, reservation
+from admission.engine import attempt, kept, passed, reservation, soonest
 from tests.laws import starvation
 from tests.laws.planted import Bug, is_broken
-from tests.laws.starvation import CLEARING, PEACE, Crowd, crowds
+from tests.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
 
 lives = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -25,22 +25,36 @@ def test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came(
     starvation.waits_at_most_for_those_who_run_when_it_comes(crowd)
 
 
-def _nothing(*given: Any) -> None:
+@lives
+@given(crowds(VAIN))
+def test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it(crowd: Crowd) -> None:
+    starvation.waits_at_most_for_those_who_run_after_two_weeks(crowd)
+
+
+def _nothing(*given: Any, **how: Any) -> None:
     return None
 
 
+def _without_quota(*given: Any) -> Any:
+    return ()
+
+
+BY_CLEARING = test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long
+BY_RUN_TIMES = test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came
+BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it
+
+
 BUGS = (
-    Bug("nobody ever starves", attempt, "starved_now", lambda *given: False,
-        test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long),
-    Bug("nothing is reserved", reservation, "_reserve", _nothing,
-        test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came),
-    Bug("everybody passes", reservation.Reservation, "is_delayed_by", lambda *given: False,
-        test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came),
-    Bug("a place that is free is not kept", reservation, "_due", _nothing,
-        test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came),
-    Bug("run times are rounded down", reservation, "run_time_class",
-        lambda workload: workload.run_time and workload.run_time // 2,
-        test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came),
+    Bug("nobody ever starves", attempt, "starved_now", lambda *given: False, BY_CLEARING),
+    Bug("nothing is reserved", soonest, "place", _nothing, BY_RUN_TIMES),
+    Bug("everybody passes", kept.Reservation, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
+    Bug("a place that is free is not kept", reservation._Search, "_fits", _nothing, BY_RUN_TIMES),
+    Bug("run times are rounded down", kept, "run_time_class",
+        lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
+    Bug("places are kept without quota", kept, "_books", _without_quota, BY_RUN_TIMES),
+    Bug("nothing is kept of those who passed", passed, "place", _nothing, BY_WEEKS),
+    Bug("who comes later counts for ever", passed, "counted", lambda since, now: (None, now + 3600), BY_WEEKS),
+    Bug("who passed leaves no quota", kept, "_books", _without_quota, BY_WEEKS),
 )  # fmt: skip
 
 

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from admission.engine import passed as passed_rule
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST
-from tests.unit.test_reservation import NOW, B, admitted, cluster, code, running, turn, work
+from queues.queue import Limits
+from queues.resources import GPU
+from tests.unit.test_reservation import NOW, A, B, admitted, cluster, code, running, turn, work
 
 NEVER = 10**9
 HEAD = work("head", 2, 8, arrival=10)
@@ -94,3 +97,46 @@ def test_the_place_is_the_same_whatever_time_it_is(later: int) -> None:
     plan, memo = decide(snapshot, Memo())
     after = replace(snapshot, now=NOW + later)
     assert decide(after, Memo())[0] == decide(after, memo)[0] == replace(plan, now=after.now)
+
+
+def over(limit: int) -> Snapshot:
+    """Three nodes; queue a may use so many GPUs, more than it deserves, and uses eight since before the gang came."""
+    snapshot = cluster(nodes=3, clear_after=NEVER)
+    limits = Limits(deserved={GPU: 8000}, capability={GPU: limit * 1000})
+    snapshot = replace(snapshot, queues={**snapshot.queues, A: replace(snapshot.queues[A], limits=limits)})
+    return running(snapshot, work("old", 1, 6), work("more", 1, 2))
+
+
+def test_a_gang_that_lacks_quota_keeps_what_those_who_passed_leave_of_it() -> None:
+    """It is no place that it keeps: others have the nodes."""
+    gang, mine = work("gang", 2, 5, arrival=1), work("mine", 1, 2, arrival=30)
+    older = replace(gang, created=NOW - 10)
+    plan = turn(over(10), older, mine, OTHER)
+    assert (admitted(plan), code(plan, mine), code(plan, older)) == ({"other"}, "Reserved", "QueueLimit")
+    # Who ran before it came is not expected to be gone.
+    assert admitted(turn(over(10), work("gang", 2, 5, arrival=10), mine, OTHER)) == {"mine", "other"}
+
+
+def test_what_was_kept_of_quota_is_for_nobody_else_when_it_is_enough() -> None:
+    snapshot = over(10)
+    free = replace(snapshot, ended={max(snapshot.admissions): frozenset({0})})
+    gang, mine = replace(work("gang", 2, 2, arrival=10), created=NOW - 10), work("mine", 1, 2, arrival=5)
+    assert admitted(turn(free, gang, mine, OTHER)) == {"gang", "other"}
+
+
+@pytest.mark.parametrize(("later", "passes"), [(passed_rule.LONG - 1, True), (passed_rule.LONG, False)])
+def test_after_a_week_nobody_passes_any_more_where_places_should_have_been_cleared(
+    later: int, passes: bool
+) -> None:
+    """Nothing is cleared in fact: those who are in the way are gangs."""
+    snapshot = cluster(nodes=3, clear_after=3600)
+    for number in range(2):
+        gang = replace(work(f"gang{number}", 2, 4, queue=B), created=NOW)
+        snapshot = running(replace(snapshot, now=NOW + 20 + number), gang)
+    pending = {each.key: each for each in (replace(HEAD, created=NOW + 10), OTHER)}
+    before = replace(snapshot, pending=pending, now=NOW + 60)
+    _, memo = decide(before, Memo())
+    after = replace(before, now=NOW + 10 + later)
+    plan = decide(after, Memo())[0]
+    assert admitted(plan) == ({"other"} if passes else set())
+    assert decide(after, memo)[0] == plan

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from admission.engine.decide import decide
+from admission.engine.kept import run_time_class
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
-from admission.engine.reservation import run_time_class
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import HOST, Node, NodeTable
-from queues.queue import ROOT, Queue, QueuePolicy
+from queues.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply
 
 A, B = QueueName("a"), QueueName("b")
@@ -185,3 +185,74 @@ def test_declared_run_times_are_rounded_up_to_few_steps() -> None:
     times = {seconds: run_time_class(work("w", 1, 1, run_time=seconds)) for seconds in (1, 60, 61, 10**6)}
     assert times == {1: 60, 60: 60, 61: 300, 10**6: 2 * 604800}
     assert run_time_class(work("w", 1, 1)) is None
+
+
+def limited(snapshot: Snapshot, gpus: int) -> Snapshot:
+    """Queue a may use so many GPUs."""
+    limits = Limits(deserved={GPU: gpus * 1000}, capability={GPU: gpus * 1000})
+    return replace(snapshot, queues={**snapshot.queues, A: replace(snapshot.queues[A], limits=limits)})
+
+
+def test_a_gang_that_lacks_quota_keeps_it_for_when_it_has_enough() -> None:
+    """Twelve are allowed, eight used for two hours; of the four that are free none is left when the gang is in."""
+    snapshot = running(limited(cluster(nodes=3), 12), work("long", 1, 8, run_time=2 * HOUR))
+    gang = work("gang", 2, 6, arrival=10)
+    brief = work("brief", 1, 4, arrival=20, run_time=HOUR)
+    other, elsewhere = work("other", 1, 4, arrival=20), work("elsewhere", 1, 4, arrival=20, queue=B)
+    assert admitted(turn(snapshot, gang, brief)) == {"brief"}
+    plan = turn(snapshot, gang, other, elsewhere)
+    assert (admitted(plan), code(plan, gang), code(plan, other)) == ({"elsewhere"}, "QueueLimit", "Reserved")
+    narrow = work("narrow", 2, 4, arrival=10)
+    assert admitted(turn(snapshot, narrow, other)) == {"other"}
+
+
+def test_whose_quota_is_used_up_hides_nobody_who_lacks_room() -> None:
+    """Eight gangs have waited longer than the one that keeps its place, all at limits of their queues."""
+    snapshot = running(cluster(nodes=3), work("long", 1, 8, run_time=2 * HOUR))
+    queues = {QueueName(f"q{number}"): Limits(capability={GPU: 1000}) for number in range(8)}
+    snapshot = replace(
+        snapshot,
+        queues={
+            **snapshot.queues,
+            **{
+                name: replace(snapshot.queues[A], name=name, limits=limits) for name, limits in queues.items()
+            },
+        },
+    )
+    for name in queues:
+        snapshot = running(snapshot, work(f"in-{name}", 1, 1, queue=name))
+    waiting = [work(f"of-{name}", 2, 1, arrival=2, queue=name) for name in queues]
+    other = work("other", 1, 1, 20)
+    assert code(turn(snapshot, *waiting, HEAD, other), other) == "Reserved"
+
+
+def test_what_nobody_clears_away_does_not_make_a_place() -> None:
+    """Gangs are not cleared away, so nobody knows when they are gone; single pods are, after an hour."""
+    protected = work("protected", 1, 1, arrival=20, preemptable=False)
+    for pods, passes in ((2, True), (1, False)):
+        snapshot = running(cluster(clear_after=HOUR), work("there", pods, 1), work("full", 1, 7))
+        assert admitted(turn(snapshot, HEAD, protected)) == ({"protected"} if passes else set())
+
+
+def test_host_ports_of_a_place_are_kept_as_well() -> None:
+    """Of two nodes one is full for two hours; the gang needs the port on both."""
+    port = (HostPort(port=80),)
+    gang, other = (
+        replace(each, pod_sets=(replace(each.pod_sets[0], ports=port),))
+        for each in (work("gang", 2, 1, arrival=10), work("other", 1, 0, arrival=20))
+    )
+    plan = turn(half_full(), gang, other)
+    assert (admitted(plan), code(plan, other)) == (set(), "Reserved")
+    assert admitted(turn(half_full(), gang, work("other", 1, 0, arrival=20))) == {"other"}
+
+
+def test_the_port_of_whoever_leaves_is_free_then() -> None:
+    port = (HostPort(port=80),)
+    long = work("long", 1, 8, run_time=2 * HOUR)
+    long = replace(long, pod_sets=(replace(long.pod_sets[0], ports=port),))
+    snapshot = running(cluster(), long)
+    (seat,) = next(iter(snapshot.admissions.values())).seats
+    snapshot = replace(snapshot, nodes=replace(snapshot.nodes, ports={seat.node: port}))
+    head = replace(HEAD, pod_sets=(replace(HEAD.pod_sets[0], ports=port),))
+    other = work("other", 1, 1, arrival=20)
+    assert code(turn(snapshot, head, other), other) == "Reserved"
