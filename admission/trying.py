@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.decide import decide
-from admission.engine.gangs import Need, need
+from admission.engine.members import Need, need
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine import gangs
-from admission.engine.gangs import Need
+from admission.engine import gangs, members
 from admission.engine.making import Failure, Turn
+from admission.engine.members import Need
 from admission.engine.outlook import Outlook
 from admission.engine.plan import Admit, Reason
 from admission.engine.ports import ports_of
@@ -88,7 +88,7 @@ def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]"
         mask = layout.allowed(pods.nodes)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
-        asked = accounts({flavor: gangs.takes_of(workload, need.least)})
+        asked = accounts({flavor: members.takes_of(workload, need.least)})
         attempt = Attempt(
             turn=turn,
             need=need,

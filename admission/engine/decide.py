@@ -1,6 +1,6 @@
 """One turn: what is given back, what is taken in, then who goes in, head by head of the queues."""
 
-from admission.engine import claims, gangs, preemption, settlement
+from admission.engine import anew, claims, preemption, settlement
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.prospects import Prospects
@@ -42,7 +42,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     turn.look()
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
-    again = gangs.taken_back(snapshot, turn.seated(), trial)
+    again = anew.taken_back(snapshot, turn.seated(), trial)
     prospects = Prospects(trial, desk.possessions.lowest)
     room = preemption.make_room(snapshot, turn.refused(prospects), held, prospects, desk.parts)
 

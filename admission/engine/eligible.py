@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.engine import gangs, reasons
-from admission.engine.gangs import Need
+from admission.engine import members, reasons
+from admission.engine.members import Need
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.account import Account
@@ -26,10 +26,10 @@ class Wants:
     @classmethod
     def of(cls, workload: Workload, held: Sequence[Seat]) -> "Wants":
         """Beyond the seats that are held."""
-        need = gangs.need(workload, held)
-        asked = gangs.asked(workload, need.missing)
+        need = members.need(workload, held)
+        asked = members.asked(workload, need.missing)
         takes = Resources({account.resource: units for account, units in asked.items()})
-        leasts = tuple(gangs.asked(workload, each) for each in gangs.leasts(workload, need))
+        leasts = tuple(members.asked(workload, each) for each in members.leasts(workload, need))
         return cls(need, takes, tuple(asked), leasts)
 
     @property

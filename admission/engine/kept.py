@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine.claims import per_node
-from admission.engine.gangs import Need
+from admission.engine.members import Need
 from admission.engine.plan import Admit
 from admission.engine.ports import OnNode, ports_of
 from admission.engine.topology import Amounts

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from admission.engine import gangs
+from admission.engine import gangs, members
 from admission.engine.flavors import quota_hit
-from admission.engine.gangs import Need
 from admission.engine.kept import clearable, is_gang, limits_on, waits_since
+from admission.engine.members import Need
 from admission.engine.plan import Admit
 from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
@@ -59,7 +59,7 @@ def share_holds(workload: Workload, need: Need, trial: Trial) -> bool:
     """Whether the share of its queue would hold it, if nobody else of the queue was there."""
     return all(
         units <= trial.tree.deserved(workload.queue, account)
-        for account, units in gangs.asked(workload, need.least).items()
+        for account, units in members.asked(workload, need.least).items()
     )
 
 
@@ -167,7 +167,7 @@ class _Passed:
         return max(self._least_of_quota(workload, need, trial), *by_nodes)
 
     def _least_of_quota(self, workload: Workload, need: Need, trial: Trial) -> int:
-        leasts = [gangs.asked(workload, each) for each in gangs.leasts(workload, need)]
+        leasts = [members.asked(workload, each) for each in members.leasts(workload, need)]
         limits, paths = limits_on(workload.queue, trial.tree), trial.tree.paths
         later, least = trial.fork(), 0
         for index, admission in enumerate(self.admissions if limits else ()):

@@ -8,11 +8,11 @@ evicted for a place that becomes free anyhow.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.engine import gangs, reasons
+from admission.engine import members, reasons
 from admission.engine.attempt import Attempt, attempts_for, plain_failure, starved_now
 from admission.engine.claims import Held
-from admission.engine.gangs import Need
 from admission.engine.making import Failure, Room, Turn
+from admission.engine.members import Need
 from admission.engine.plan import Reason
 from admission.engine.prospects import Prospects
 from admission.engine.snapshot import Snapshot
@@ -75,7 +75,7 @@ def _serve(turn: Turn, refused: Refused) -> None:
                 continue
             turn.give_up(claim)
         if attempts is None:
-            ways = gangs.ways(workload, refused.need)
+            ways = members.ways(workload, refused.need)
             if not starved_now(workload, refused.need, turn):
                 failure = plain_failure(turn, workload, ways[0]) if len(ways) == 1 else None
                 if failure is not None and turn.in_vain(failure):

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from admission.engine import gangs
-from admission.engine.gangs import Need
+from admission.engine import members
+from admission.engine.members import Need
 from admission.engine.trial import Trial
 from queues.account import Account
 from queues.queue import ROOT
@@ -41,7 +41,7 @@ class Prospects:
         """What the gang asks at the least."""
         known = self._asked.get(id(need))
         if known is None:
-            known = self._asked[id(need)] = (need, gangs.takes_of(workload, need.least))
+            known = self._asked[id(need)] = (need, members.takes_of(workload, need.least))
         return known[1]
 
     @property

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from admission.engine import gangs, passed, reasons, soonest
-from admission.engine.gangs import Need
 from admission.engine.kept import Reservation, limits_on, of_place, waits_since
+from admission.engine.members import Need
 from admission.engine.plan import Admit, Reason
 from admission.engine.prospects import starves_by
 from admission.engine.settlement import Possessions

@@ -6,8 +6,8 @@ Known is what was declared (``muster.dev/run-time`` and the like), and from when
 from collections.abc import Iterable, Sequence
 
 from admission.engine import gangs
-from admission.engine.gangs import Need
 from admission.engine.kept import NEVER, Reservation, clearable, is_gang, of_place, waits_since
+from admission.engine.members import Need
 from admission.engine.plan import Admit
 from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot

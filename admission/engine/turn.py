@@ -13,7 +13,7 @@ from typing import Any
 from admission.engine import gangs, reasons
 from admission.engine.claims import Held
 from admission.engine.classes import Batch, Entry, Kind
-from admission.engine.gangs import Need
+from admission.engine.members import Need
 from admission.engine.memo import Desk
 from admission.engine.plan import Admit, Reason
 from admission.engine.preemption import Refused

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.engine import decide as engine
-from admission.engine import gangs
+from admission.engine import gangs, members
 from admission.engine import memo as memos
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan, Reason
@@ -343,7 +343,7 @@ def refusals_leave_no_trace(snapshot: Snapshot) -> None:
             continue
         free = trial.free.copy()
         books = {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}
-        need = gangs.need(workload, ())
+        need = members.need(workload, ())
         if isinstance(gangs.admit(workload, need, trial), Reason):
             assert (trial.free == free).all()
             assert books == {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}

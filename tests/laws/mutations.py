@@ -8,6 +8,7 @@ from admission.engine import (
     at_once,
     classes,
     gangs,
+    members,
     memo,
     seating,
     settlement,
@@ -80,8 +81,8 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _together, _open = at_once.place, gangs._together, trial.Trial.open
-_need, _admit = gangs.need, gangs.admit
+_place, _together, _open = at_once.place, gangs.all_or_none, trial.Trial.open
+_need, _admit = members.need, gangs.admit
 
 MUTATIONS = (
     Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, laws.no_queue_above_a_limit),
@@ -95,9 +96,9 @@ MUTATIONS = (
     Bug("free is what nodes have", trial.Trial, "open", classmethod(
         lambda cls, table, books: replace(_open(table, books), free=table.allocatable.copy())),
         laws.no_node_above_what_it_has),
-    Bug("a gang starts with what fits", gangs, "_together", _pods_that_fit, laws.gangs_whole_or_nothing),
+    Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, laws.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
-    Bug("seats held are given again", gangs, "need", _blind_need, laws.gangs_whole_or_nothing),
+    Bug("seats held are given again", members, "need", _blind_need, laws.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
         laws.in_the_plan_or_one_reason),
     Bug("required topology is a wish", at_once, "place", _ignore_required, laws.required_topology_kept),
@@ -106,7 +107,7 @@ MUTATIONS = (
         laws.required_topology_kept),
     Bug("parts are anywhere", seating, "_seated",
         lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
-    Bug("parts are not whole", gangs, "_whole_parts",
+    Bug("parts are not whole", members, "_whole_parts",
         lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
     Bug("the level around all is forgotten", gangs, "_within",
         lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),

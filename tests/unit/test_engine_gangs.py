@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import gangs
+from admission.engine import gangs, members
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Plan, Reason
@@ -207,7 +207,7 @@ def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | 
     table = NodeTable.build(nodes(1), [("rack", HOST)])
     tree = QueueTree.build({Q: Queue(name=Q)}, table.capacity())
 
-    answer = gangs.admit(done, gangs.need(done, ()), Trial.open(table, Usage(tree)))
+    answer = gangs.admit(done, members.need(done, ()), Trial.open(table, Usage(tree)))
 
     assert isinstance(answer, Reason)
     assert answer.code == "NothingMissing"
@@ -376,7 +376,7 @@ def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -
     ]
 
 
-def members(snapshot: Snapshot) -> dict[str, int]:
+def started(snapshot: Snapshot) -> dict[str, int]:
     """How many of each pod set start."""
     plan, _ = decide(snapshot, Memo())
     seats = [seat.pod_set for admit in plan.admits for seat in admit.seats]
@@ -416,21 +416,21 @@ IN_R0, IN_R1 = (NodeFilter(selector=(("rack", rack),)) for rack in ("r0", "r1"))
 def test_a_minimum_over_all_pod_sets_is_met_by_whoever_has_room(
     sets: tuple[PodSet, ...], minimum: int, racks: tuple[int, ...], start: dict[str, int]
 ) -> None:
-    assert members(world(nodes(*racks), gang(*sets, minimum=minimum))) == start
+    assert started(world(nodes(*racks), gang(*sets, minimum=minimum))) == start
 
 
 def test_a_minimum_over_all_pod_sets_is_met_by_those_whom_the_queue_has_quota_for() -> None:
     queue = Queue(name=Q, limits=Limits(capability={GPU: 3000}))
     snapshot = world(nodes(4), gang(large(3), workers(3), minimum=3), queue=queue)
 
-    assert members(snapshot) == {"workers": 3}
+    assert started(snapshot) == {"workers": 3}
 
 
 def test_members_of_other_sets_are_chosen_in_one_domain_as_well() -> None:
     sets = (large(2, within="rack"), workers(4, within="rack"))
 
-    assert members(world(nodes(1, 1), gang(*sets, minimum=4))) == {"workers": 4}
-    assert members(world(nodes(1, 1, gpus=3), gang(*sets, minimum=4))) == {}
+    assert started(world(nodes(1, 1), gang(*sets, minimum=4))) == {"workers": 4}
+    assert started(world(nodes(1, 1, gpus=3), gang(*sets, minimum=4))) == {}
 
 
 def test_room_is_made_for_whichever_members_can_have_it() -> None:
@@ -471,8 +471,8 @@ def test_room_is_made_for_whichever_members_can_have_it() -> None:
 def test_workers_do_not_make_up_the_minimum_without_the_leader_they_go_with() -> None:
     sets = tuple(replace(pods, together="both") for pods in (large(1), workers(4)))
 
-    assert members(world(nodes(1, gpus=4), gang(*sets, minimum=4))) == {}
-    assert members(world(nodes(2, gpus=4), gang(*sets, minimum=4))) == {"large": 1, "workers": 4}
+    assert started(world(nodes(1, gpus=4), gang(*sets, minimum=4))) == {}
+    assert started(world(nodes(2, gpus=4), gang(*sets, minimum=4))) == {"large": 1, "workers": 4}
 
 
 def test_where_the_queue_stops_at_a_flavor_the_reason_says_which_one_has_room() -> None:
