@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.capacity import Capacity, Part
-from admission.engine.topology import Amounts, Level
+from admission.engine.levels import Level
+from admission.engine.topology import Amounts
 
 Columns = NDArray[np.intp]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from admission.engine.topology import Amounts, Level
+from admission.engine.levels import Level
+from admission.engine.topology import Amounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.levels import Level
 from admission.engine.plan import Reason
-from admission.engine.topology import Amounts, Layout, Level, Mask
+from admission.engine.topology import Amounts, Layout, Mask
 from queues.workload import NodeName, PodSet
 
 Chain = tuple[Level, ...]

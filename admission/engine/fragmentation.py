@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.devices import Devices
-from admission.engine.topology import Amounts, Level, Mask, NodeTable
+from admission.engine.levels import Level
+from admission.engine.topology import Amounts, Mask, NodeTable
 from admission.engine.typical import Shape, Typical
 from queues.resources import CPU, WHOLE
 from queues.workload import DeviceShare

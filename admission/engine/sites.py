@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.levels import Level
 from admission.engine.ports import colliding
 from admission.engine.roll import Chosen, Roll
-from admission.engine.topology import Amounts, Level, Mask
+from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Columns, Trial
 from queues.workload import PodSet
 

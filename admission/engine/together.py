@@ -14,10 +14,11 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.capacity import Part, losses
 from admission.engine.domains import levels_of, near, scattered, unknown_level
+from admission.engine.levels import HOST
 from admission.engine.plan import Reason
 from admission.engine.ranks import in_order
 from admission.engine.seating import seats_for
-from admission.engine.topology import HOST, Amounts, Layout, Mask
+from admission.engine.topology import Amounts, Layout, Mask
 from admission.engine.wanted import Want, Where
 from queues.workload import NodeName, PodSet, Seat
 

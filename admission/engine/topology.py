@@ -12,15 +12,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.levels import Level, by_labels, by_name
 from admission.engine.matching import Labels, TaintClasses, chosen, preferred
 from queues.resources import NOTHING, Resources, is_device
-from queues.spec.names import HYPERNODE_TIER
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-HOST: Final = "kubernetes.io/hostname"
 #: Masks of so many different node filters are remembered.
 _FILTERS_KEPT: Final = 4096
 
@@ -40,43 +39,6 @@ class Node:
     #: If it may not: why, in words ("not ready", "unschedulable").
     why_not: str = ""
     flavor: FlavorName = NO_FLAVOR
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Level:
-    """The domains of one topology level. Nodes that lack the labels up to this level belong to no domain."""
-
-    #: Node label key.
-    key: str
-    #: Label values from the outermost level to this one, joined by "/": one per domain.
-    domains: tuple[str, ...]
-    #: (N,) domain of each node, -1: none.
-    of: NDArray[np.intp]
-    #: Node positions in the order of domains; None: they are in that order already.
-    order: NDArray[np.intp] | None
-    #: (D,) where each domain begins in that order.
-    starts: NDArray[np.intp]
-
-    def sums(self, amounts: Amounts) -> Amounts:
-        """Sum of a (N,) array over each domain: (D,). The array itself where every node is a domain."""
-        if self.order is None and len(self.starts) == len(self.of):
-            return amounts
-        if not len(self.starts):
-            return np.zeros(0, np.int64)
-        ordered = amounts if self.order is None else amounts[self.order]
-        return np.add.reduceat(ordered, self.starts)
-
-    def first(self) -> NDArray[np.intp]:
-        """(D,) the first node of each domain."""
-        return self.starts if self.order is None else self.order[self.starts]
-
-    def members(self, domain: int) -> NDArray[np.intp]:
-        """Positions of the nodes of one domain, ascending."""
-        end = int(self.starts[domain + 1]) if domain + 1 < len(self.starts) else None
-        start = int(self.starts[domain])
-        if self.order is None:
-            return np.arange(start, len(self.of) if end is None else end)
-        return self.order[start:end]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,15 +153,16 @@ class NodeTable:
             ),
         )
         resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
+        names, labels = [node.name for node in ordered], [node.labels for node in ordered]
         layout = Layout(
-            names=tuple(node.name for node in ordered),
+            names=tuple(names),
             position={node.name: index for index, node in enumerate(ordered)},
             flavors=tuple(node.flavor for node in ordered),
             chains=(
-                *(_chain(ordered, keys) for keys in levels),
-                *((_tree(ordered, tree),) if tree or not levels else ()),
+                *(by_labels(names, labels, keys) for keys in levels),
+                *((by_name(names, tree),) if tree or not levels else ()),
             ),
-            labels=Labels([node.labels for node in ordered], [node.name for node in ordered]),
+            labels=Labels(labels, names),
             taints=TaintClasses([node.taints for node in ordered]),
             usable=np.array([node.usable for node in ordered], dtype=np.bool_),
             why_not=tuple(node.why_not for node in ordered),
@@ -291,52 +254,3 @@ def _place(node: Node, keys: Sequence[str]) -> tuple[tuple[bool, str], ...]:
 def _matrix(resources: Sequence[str], columns: Sequence[Resources]) -> Amounts:
     rows = [[column.get(name) for column in columns] for name in resources]
     return np.array(rows, dtype=np.int64).reshape(len(resources), len(columns))
-
-
-def _chain(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[Level, ...]:
-    above = [key for key in keys if key != HOST]
-    # A node belongs to a topology that names the host only if it carries that label too.
-    inside = [HOST not in keys or HOST in node.labels for node in nodes]
-    return (*(_level(nodes, inside, above[: depth + 1]) for depth in range(len(above))), _hosts(nodes))
-
-
-def tier_key(tier: int) -> str:
-    """Key of the level of a tier of Volcano's HyperNodes."""
-    return f"{HYPERNODE_TIER}{tier}"
-
-
-def _tree(nodes: Sequence[Node], tree: Sequence[tuple[str, Mapping[NodeName, str]]]) -> tuple[Level, ...]:
-    return (
-        *(_domains(key, [domains.get(node.name) for node in nodes]) for key, domains in tree),
-        _hosts(nodes),
-    )
-
-
-def _level(nodes: Sequence[Node], inside: Sequence[bool], keys: Sequence[str]) -> Level:
-    return _domains(
-        keys[-1],
-        [
-            "/".join(node.labels[key] for key in keys)
-            if inside[column] and all(key in node.labels for key in keys)
-            else None
-            for column, node in enumerate(nodes)
-        ],
-    )
-
-
-def _domains(key: str, paths: Sequence[str | None]) -> Level:
-    ids: dict[str, int] = {}
-    of = np.full(len(paths), -1, dtype=np.intp)
-    for column, path in enumerate(paths):
-        if path is not None:
-            of[column] = ids.setdefault(path, len(ids))
-    order = np.argsort(of, kind="stable")
-    order = order[int(np.count_nonzero(of < 0)) :]
-    starts = np.searchsorted(of[order], np.arange(len(ids)))
-    in_order = len(order) == len(paths) and bool((order == np.arange(len(paths))).all())
-    return Level(key, tuple(ids), of, None if in_order else order, starts)
-
-
-def _hosts(nodes: Sequence[Node]) -> Level:
-    every = np.arange(len(nodes), dtype=np.intp)
-    return Level(HOST, tuple(node.name for node in nodes), every, None, every)

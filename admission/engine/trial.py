@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from admission.engine.capacity import Capacity
 from admission.engine.devices import Devices, devices_of
 from admission.engine.fragmentation import Gauge
+from admission.engine.levels import Level
 from admission.engine.ports import OnNode, Ports
-from admission.engine.topology import Amounts, Layout, Level, Mask, NodeTable
+from admission.engine.topology import Amounts, Layout, Mask, NodeTable
 from queues.account import Account
 from queues.quota import QueueTree
 from queues.resources import WHOLE, Resources

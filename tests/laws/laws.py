@@ -12,10 +12,11 @@ from typing import Any
 from admission.engine import decide as engine
 from admission.engine import gangs, members
 from admission.engine import memo as memos
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan, Reason
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
 from queues.account import Account
 from queues.queue import ROOT

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.account import Account
 from queues.past_use import Memories, PastUse, half_lives
 from queues.queue import Limits, Queue, QueuePolicy

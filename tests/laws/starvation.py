@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from admission.engine import decide as engine
 from admission.engine import passed
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from admission.engine.levels import HOST
 from admission.engine.snapshot import Snapshot, Unbooked
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.queue import ROOT, Limits, Queue
 from queues.resources import Resources, total
 from queues.workload import (

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.rights import Rights, Rule
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (

@@ -9,11 +9,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.rights import Rule
 from admission.engine.snapshot import Budget, Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.account import Account
 from queues.claim import Claim
 from queues.queue import Limits, Queue, QueuePolicy

@@ -7,10 +7,11 @@ import pytest
 
 from admission.engine import gangs, members
 from admission.engine.decide import decide
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
 from queues.queue import Limits, Queue, QueuePolicy
 from queues.quota import QueueTree

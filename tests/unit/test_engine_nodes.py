@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from admission.engine.ask import Ask
+from admission.engine.levels import HOST
 from admission.engine.placement import place
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 

@@ -6,9 +6,9 @@ import pytest
 
 from admission.engine import passed as passed_rule
 from admission.engine.decide import decide
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST
 from queues.queue import Limits
 from queues.resources import GPU
 from tests.unit.test_reservation import NOW, A, B, admitted, cluster, code, running, turn, work

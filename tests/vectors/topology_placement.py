@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from admission.engine.decide import decide
+from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import HOST, Node, NodeTable
+from admission.engine.topology import Node, NodeTable
 from queues.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
