@@ -35,6 +35,13 @@ _WAYS = ((Below.NEVER, False), (Below.NEVER, True), (Below.NO_FARTHER, True), (B
 _SINGLES_TRIED = 8
 
 
+def may_clear(workload: Workload, need: Need, turn: Turn) -> bool:
+    """Whether a gang has waited so long that a place is cleared for it, if there is anybody who could go."""
+    if not starved_now(workload, need, turn) or not turn.has_singles:
+        return False
+    return turn.roll.has_single(smaller=asks_of(workload, need.least), priority=workload.priority)
+
+
 def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
     """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
     due = starves_at(workload, need, turn.trial.tree)
@@ -147,7 +154,7 @@ class Attempt:
             usage=self.turn.later.usage,
             asked=self.contested,
             size=self.size,
-            starved=starved_now(workload, self.need, self.turn),
+            starved=may_clear(workload, self.need, self.turn),
         )
 
     def serve(self, workload: Workload) -> bool:

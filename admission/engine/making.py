@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from admission.engine import reasons
 from admission.engine.claims import Held
@@ -108,6 +109,12 @@ class Turn:
         if self._roll is None:
             self._roll = Roll(self.herd, self.later)
         return self._roll
+
+    @cached_property
+    def has_singles(self) -> bool:
+        """Whether any admission is a single pod, or one of its pods is all that has not ended: a quick look."""
+        ended = self.snapshot.ended
+        return any(len(part.seats) - len(ended.get(number, ())) == 1 for number, part in self._parts.items())
 
     def in_vain(self, failure: "Failure") -> bool:
         """Whether somebody of the same queue and rights who asked no more got nothing in this turn."""

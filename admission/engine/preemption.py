@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from admission.engine import members, reasons
-from admission.engine.attempt import Attempt, attempts_for, plain_failure, starved_now
+from admission.engine.attempt import Attempt, attempts_for, may_clear, plain_failure
 from admission.engine.claims import Held
 from admission.engine.making import Failure, Room, Turn
 from admission.engine.members import Need
@@ -76,7 +76,7 @@ def _serve(turn: Turn, refused: Refused) -> None:
             turn.give_up(claim)
         if attempts is None:
             ways = members.ways(workload, refused.need)
-            if not starved_now(workload, refused.need, turn):
+            if not any(may_clear(workload, need, turn) for need in ways):
                 failure = plain_failure(turn, workload, ways[0]) if len(ways) == 1 else None
                 if failure is not None and turn.in_vain(failure):
                     break

@@ -46,6 +46,10 @@ class Roll:
         self.rank[sorted(range(len(every)), key=lambda index: every[index].order)] = np.arange(len(every))
         #: (U,) what one pod of it costs.
         self.price = np.array([unit.cost // unit.pods for unit in every], np.int64)
+        alone = np.flatnonzero(self.members == 1)
+        alone = alone[np.argsort(self.size[alone], kind="stable")]
+        #: Sizes of single pods, ascending, and the lowest priority among those up to there.
+        self._sizes, self._lowest = self.size[alone], np.minimum.accumulate(self.priority[alone])
         #: By identity: where a unit lies.
         self.place = {id(unit): index for index, unit in enumerate(every)}
         #: (U,) taken back in this turn.
@@ -91,6 +95,11 @@ class Roll:
         for number in admissions:
             for index in self._of_admission.get(number, ()):
                 self.gone[index] = True
+
+    def has_single(self, *, smaller: int, priority: int) -> bool:
+        """Whether there is a single pod of a smaller size and of no higher priority."""
+        many = int(np.searchsorted(self._sizes, smaller))
+        return many > 0 and bool(self._lowest[many - 1] <= priority)
 
     def allowed(self, rights: Rights, *, below: Below, larger: bool, at_once: bool = False) -> Chosen:
         """(U,) who may go by queue, priority, size and what its queue has beyond its share, as the books are now.
