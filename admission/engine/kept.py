@@ -60,6 +60,8 @@ def clearable(workload: Workload, admitted_at: int, head: Workload, tree: QueueT
         return NEVER
     if workload.evictions >= (policy.max_evictions or 0):
         return NEVER
+    if not tree.reclaimable(workload.queue, head.queue):
+        return NEVER
     return admitted_at + max(policy.min_run_time or 0, workload.min_run_time, workload.cooldown)
 
 

@@ -246,8 +246,7 @@ class Rights:
         below_theirs = tuple(name for name in theirs if name not in upper)
         if not below_mine or not below_theirs:
             return None
-        reclaimable = all(tree.queues[name].reclaimable for name in below_theirs)
-        return Meeting(below_mine, below_theirs, reclaimable)
+        return Meeting(below_mine, below_theirs, tree.reclaimable(other, self.workload.queue))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.engine.decide import decide
 from admission.engine.kept import run_time_class
 from admission.engine.levels import HOST
@@ -162,6 +164,17 @@ def test_where_no_run_times_are_known_only_work_that_could_not_be_cleared_stays_
     assert admitted(turn(snapshot, HEAD, free)) == {"free"}
     plan = turn(snapshot, HEAD, kept)
     assert (admitted(plan), code(plan, kept)) == (set(), "Reserved")
+
+
+@pytest.mark.parametrize(("reclaimable", "passes"), [(True, {"free"}), (False, set())])
+def test_who_passes_from_a_queue_that_is_not_reclaimed_from_is_not_cleared_away_again(
+    reclaimable: bool, passes: set[str]
+) -> None:
+    snapshot = cluster(clear_after=HOUR)
+    queues = {**snapshot.queues, B: replace(snapshot.queues[B], reclaimable=reclaimable)}
+    told = work("told", 1, 1, run_time=HOUR // 2)
+    snapshot = running(replace(snapshot, queues=queues), work("unknown", 1, 1), told)
+    assert admitted(turn(snapshot, HEAD, work("free", 1, 1, arrival=20, queue=B))) == passes
 
 
 def test_who_runs_longer_than_declared_is_expected_to_take_as_long_again() -> None:
