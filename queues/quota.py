@@ -44,7 +44,7 @@ class QueueTree:
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
     _orders: dict[QueueName, str] = field(default_factory=dict)
-    _reclaimable: dict[tuple[QueueName, QueueName], bool] = field(default_factory=dict)
+    _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
 
     @classmethod
@@ -142,12 +142,11 @@ class QueueTree:
 
     def reclaimable(self, queue: QueueName, other: QueueName) -> bool:
         """Whether what a queue holds may go for another: all on its path up to where the two meet say so."""
-        known = self._reclaimable.get((queue, other))
-        if known is None:
-            beside = self.paths[other]
-            known = all(each.reclaimable for each in self._upwards(queue) if each.name not in beside)
-            self._reclaimable[queue, other] = known
-        return known
+        if queue not in self._kept:
+            nearest = (each.name for each in self._upwards(queue) if not each.reclaimable)
+            self._kept[queue] = next(nearest, None)
+        kept = self._kept[queue]
+        return kept is None or kept in self.paths[other]
 
     def order(self, queue: QueueName) -> str:
         """Order inside the queue, inherited."""
