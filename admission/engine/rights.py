@@ -107,9 +107,10 @@ class Rights:
                 f"queue {name} uses {account.show(used)} {account}{besides}"
                 f" and deserves {account.show(deserved)}"
             )
+        shares = f"{sides['above']}, {sides['owner']}"
         if rule is Rule.CLEARED:
-            return f"its place is cleared for {self.workload}, which waited too long: {sides['above']}", facts
-        return f"reclaimed for {self.workload}: {sides['above']}, {sides['owner']}", facts
+            return f"its place is cleared for {self.workload}, which waited too long: {shares}", facts
+        return f"reclaimed for {self.workload}: {shares}", facts
 
     def _inside(self, unit: Unit, priority: int) -> Rule | None:
         if self._more_urgent(unit, priority):
