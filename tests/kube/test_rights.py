@@ -172,10 +172,10 @@ async def test_a_purpose_is_served_with_its_right_and_not_without(trial: Trial, 
     await _set_rules(trial.admin, rules, without=purpose)
     try:
         for ask in PURPOSES[purpose]:
-            await becomes(lambda ask=ask: _refused(trial.muster, ask), within=10)
+            await becomes(lambda ask=ask: _refused(trial.muster, ask), within=60)
     finally:
         await _set_rules(trial.admin, rules)
-        await becomes(lambda: _granted(trial.muster, purpose))
+        await becomes(lambda: _granted(trial.muster, purpose), within=60)
 
 
 async def _refused(client: Client, ask: Ask) -> bool:
