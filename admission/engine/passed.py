@@ -76,9 +76,12 @@ def counted(since: int, now: int) -> tuple[int | None, int]:
     return since + step, since + 2 * step
 
 
-def holds_until(workload: Workload, now: int) -> int:
-    """Until when those count as having passed a gang who do now."""
-    return counted(waits_since(workload)[0], now)[1]
+def holds_until(snapshot: Snapshot, workload: Workload, among: Iterable[AdmissionId]) -> int | None:
+    """Until when, of these, those count as having passed a gang who do now; None: nobody else is there to count."""
+    before, until = counted(waits_since(workload)[0], snapshot.now)
+    if before is None:  # whoever comes until then counts then as well
+        return None
+    return until if any(snapshot.admissions[number].opened_at >= before for number in among) else None
 
 
 def those(

@@ -244,8 +244,8 @@ class _Search:
     ) -> Reservation | None:
         """``among``: only they leave; None: all. ``starved``: those who may be cleared away for it count with them."""
         snapshot, workload = self._snapshot, candidate.workload
-        self.backfill.no_later_than(passed.holds_until(workload, snapshot.now))
-        every = snapshot.admissions if among is None else among
+        every = snapshot.admissions if among is None else list(among)
+        self.backfill.no_later_than(passed.holds_until(snapshot, workload, every))
         those = passed.those(snapshot, workload, every, self._trial.tree, cleared=starved)
         found = passed.place(snapshot, workload, need, self._trial, those)
         return None if found is None else of_place(candidate, self._trial, *found)
