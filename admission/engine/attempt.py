@@ -45,11 +45,7 @@ def may_clear(workload: Workload, need: Need, turn: Turn) -> bool:
 def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
     """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
     due = starves_at(workload, need, turn.trial.tree)
-    if due is None:
-        return False
-    if due > turn.snapshot.now:
-        turn.room.no_later_than(due)
-    return due <= turn.snapshot.now
+    return due is not None and _is_past(due, turn)
 
 
 def waits_long(workload: Workload, turn: Turn) -> bool:
@@ -57,6 +53,11 @@ def waits_long(workload: Workload, turn: Turn) -> bool:
     due = (workload.waiting_since or workload.created) + (
         turn.trial.tree.policy(workload.queue).clear_after or 0
     )
+    return _is_past(due, turn)
+
+
+def _is_past(due: int, turn: Turn) -> bool:
+    """Whether that second has come; if not, the answer may be another from then on."""
     if due > turn.snapshot.now:
         turn.room.no_later_than(due)
     return due <= turn.snapshot.now

@@ -146,8 +146,7 @@ def hold(
     for number in snapshot.admissions if evicting is None else sorted({*evicting, *leaving_now}):
         admission = snapshot.admissions.get(number)
         if admission is not None and (admission.state is AdmissionState.EVICTING or number in leaving_now):
-            gone = admission.ended | snapshot.ended.get(number, frozenset())
-            seats = tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+            seats = snapshot.still_held(admission)
             if seats:
                 held.leaving[number] = (admission.queue, seats)
                 workload = snapshot.holders.get(admission.workload)

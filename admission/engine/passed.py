@@ -32,7 +32,7 @@ from queues.precedence import gives_way
 from queues.quota import QueueTree
 from queues.ranks import Candidate
 from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, AdmissionState, PodSet, QueueName, Seat, Workload
+from queues.workload import Admission, AdmissionId, AdmissionState, PodSet, QueueName, Workload
 
 #: Seconds after which a gang is one that nobody makes room for, whatever the rules.
 LONG = 7 * 86_400
@@ -147,7 +147,7 @@ class _Passed:
         admissions: list[Admission] = []
         ends, columns, takes = [], [], []
         for admission in those:
-            seats = _held(snapshot, admission)
+            seats = snapshot.still_held(admission)
             if not seats:
                 continue
             for seat in seats:
@@ -183,16 +183,13 @@ class _Passed:
         return least if fits else len(self.ends) + 1
 
     def _least_for(self, pods: PodSet, count: int, trial: Trial) -> int:
-        found = trial.layout.chain(pods.required_topology) if pods.required_topology is not None else None
         mask = trial.layout.allowed(pods.nodes)
         low, high = 0, len(self.ends) + 1
         while low < high:
             middle = (low + high) // 2
             later = trial.fork()
             self._add(later, middle)
-            room = later.room(pods.takes, mask)
-            most = room.sum() if found is None else found[0][found[1]].sums(room).max(initial=0)
-            if most >= count:
+            if trial.layout.most(later.room(pods.takes, mask), pods.required_topology) >= count:
                 high = middle
             else:
                 low = middle + 1
@@ -208,7 +205,7 @@ class _Passed:
             for admission in self.admissions[:many]:
                 holder = self.snapshot.holders.get(admission.workload)
                 later.ports.vacate(
-                    ports_of(holder, _held(self.snapshot, admission)) if holder is not None else ()
+                    ports_of(holder, self.snapshot.still_held(admission)) if holder is not None else ()
                 )
         answer = gangs.admit(workload, need, later)
         return (later, answer) if isinstance(answer, Admit) else None
@@ -217,7 +214,7 @@ class _Passed:
         """Its queue has its quota again."""
         admission, amounts = self.admissions[index], self.books.get(index)
         if amounts is None:
-            amounts = self.books[index] = accounts(seats_by_flavor(_held(self.snapshot, admission)))
+            amounts = self.books[index] = accounts(seats_by_flavor(self.snapshot.still_held(admission)))
         later.usage.remove(admission.queue, amounts)
 
     def _add(self, later: Trial, many: int) -> None:
@@ -234,8 +231,3 @@ def _may_be_cleared(snapshot: Snapshot, admission: Admission, workload: Workload
     """Whether it may be cleared away for a starved gang now."""
     holder, since = snapshot.holders.get(admission.workload), min(snapshot.now, admission.opened_at)
     return holder is not None and clearable(holder, since, workload, tree) <= snapshot.now
-
-
-def _held(snapshot: Snapshot, admission: Admission) -> tuple[Seat, ...]:
-    gone = admission.ended | snapshot.ended.get(admission.id, frozenset())
-    return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)

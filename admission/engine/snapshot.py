@@ -9,7 +9,7 @@ from queues.claim import Claim
 from queues.past_use import NO_PAST, PastUse
 from queues.queue import Queue
 from queues.resources import Resources
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +69,8 @@ class Snapshot:
     typical: Typical | None = None
     #: What was used in the past, where ``usageHalfLife`` makes it count.
     past_use: PastUse = NO_PAST
+
+    def still_held(self, admission: Admission) -> tuple[Seat, ...]:
+        """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
+        gone = admission.ended | self.ended.get(admission.id, frozenset())
+        return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)

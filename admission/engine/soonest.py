@@ -77,8 +77,7 @@ def leave(snapshot: Snapshot, later: Trial, numbers: Iterable[AdmissionId]) -> N
     """These admissions are gone, with all they hold."""
     for number in numbers:
         admission = snapshot.admissions[number]
-        gone = admission.ended | snapshot.ended.get(number, frozenset())
-        seats = [seat for index, seat in enumerate(admission.seats) if index not in gone]
+        seats = snapshot.still_held(admission)
         holder = snapshot.holders.get(admission.workload)
         ports = ports_of(holder, seats) if holder is not None else ()
         later.give_back(admission.queue, accounts(seats_by_flavor(seats)), seats, ports)

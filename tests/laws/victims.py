@@ -216,7 +216,6 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
 def priority_protects(snapshot: Snapshot) -> None:
     """Who is more urgent goes only for what the queue of the beneficiary owns, or one above it on its side."""
     plan, usage = plan_of(snapshot), books(snapshot)
-    account = Account(NO_FLAVOR, GPU)
     for evict in plan.evicts:
         gone = snapshot.admissions[evict.admission]
         usage.remove(gone.queue, accounts(seats_by_flavor(gone.holding())))
@@ -231,9 +230,7 @@ def priority_protects(snapshot: Snapshot) -> None:
         if victim.queue == mine.queue or evict.code != Rule.RECLAIMED:
             assert victim.priority <= mine.priority
         else:
-            paths = usage.tree.paths
-            side = [name for name in paths[mine.queue] if name not in paths[victim.queue]]
-            assert any(usage.used(name, account) <= usage.tree.deserved(name, account) for name in side)
+            assert _within_a_share(usage, mine.queue, victim.queue)
 
 
 def budgets_hold(snapshot: Snapshot) -> None:
@@ -276,18 +273,16 @@ def victim_sets_are_minimal(snapshot: Snapshot) -> None:
 
 def _owns(snapshot: Snapshot, claim: Claim, others: Iterable[QueueName]) -> bool:
     """Whether what the claim is for is owned on its side of the ancestor with each of these queues."""
-    usage, account = books(snapshot), Account(NO_FLAVOR, GPU)
+    usage = books(snapshot)
     usage.add(claim.queue, accounts(seats_by_flavor(claim.seats)))
-    paths = usage.tree.paths
-    return all(
-        any(
-            usage.used(name, account) <= usage.tree.deserved(name, account)
-            for name in paths[claim.queue]
-            if name not in paths[other]
-        )
-        for other in others
-        if other != claim.queue
-    )
+    return all(_within_a_share(usage, claim.queue, other) for other in others if other != claim.queue)
+
+
+def _within_a_share(usage: Usage, mine: QueueName, other: QueueName) -> bool:
+    """Whether a queue, or one above it below the ancestor that it has in common with the other, is in its share."""
+    account, paths = Account(NO_FLAVOR, GPU), usage.tree.paths
+    side = [name for name in paths[mine] if name not in paths[other]]
+    return any(usage.used(name, account) <= usage.tree.deserved(name, account) for name in side)
 
 
 def beneficiaries_come_in(snapshot: Snapshot) -> None:
