@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
 from admission.jobs.state import JobTransition
-from queues.claim import Claim
+from queues.admissions import Admission, AdmissionState, Claim
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.workload import Admission, AdmissionId, AdmissionState, WorkloadKey
+from queues.workload import AdmissionId, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

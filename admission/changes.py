@@ -17,8 +17,8 @@ from admission.fewest import fewest
 from admission.raising import Raised, capability_raised, deserved_raised
 from admission.trying import Outcome, Trying
 from admission.words import amount, duration, many, names
-from queues.account import Account
-from queues.queue import ROOT
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
 from queues.workload import AdmissionId, Workload
 
 #: So many numbers of pods above those that fit are tried.

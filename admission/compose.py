@@ -11,17 +11,10 @@ from hashlib import blake2b
 
 from admission.facts import Placing, PodFact, PodPhase, WorkloadFact
 from admission.subgroups import in_subgroups
+from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
 from queues.spec.shares import with_share
-from queues.workload import (
-    Admission,
-    AdmissionState,
-    NodeFilter,
-    NodeName,
-    PodSet,
-    Seat,
-    WorkloadKind,
-)
+from queues.workload import NodeFilter, NodeName, PodSet, WorkloadKind
 
 #: Pod set of a bare pod.
 BARE = "pod"

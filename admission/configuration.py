@@ -14,26 +14,17 @@ from importlib.abc import InspectLoader
 from types import ModuleType
 from typing import Final
 
-from queues.queue import DEFAULT_POLICY, Queue
+from queues.quota.queue import DEFAULT_POLICY, Queue
 
-#: Modules of queues that have a say in a decision.
-_DOMAIN: Final = (
-    "account",
-    "claim",
-    "decay",
-    "fairshare",
-    "numbers",
-    "ordering",
-    "past_use",
-    "precedence",
-    "queue",
-    "quota",
-    "ranks",
-    "resources",
-    "rows",
-    "usage",
-    "weights",
-    "workload",
+#: Packages and modules whose code has a say in a decision; of a package, every module below it.
+_DECIDING: Final = (
+    "admission.engine",
+    "queues.admissions",
+    "queues.order",
+    "queues.quota",
+    "queues.resources",
+    "queues.versioned_map",
+    "queues.workload",
 )
 _DIGITS = 12
 
@@ -65,6 +56,9 @@ def _engine() -> str:
 
 
 def _modules() -> list[ModuleType]:
-    engine = importlib.import_module("admission.engine")
-    names = sorted(each.name for each in pkgutil.iter_modules(engine.__path__, "admission.engine."))
-    return [importlib.import_module(name) for name in [*names, *(f"queues.{each}" for each in _DOMAIN)]]
+    found: dict[str, ModuleType] = {}
+    for name in _DECIDING:
+        module = found[name] = importlib.import_module(name)
+        for each in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
+            found[each.name] = importlib.import_module(each.name)
+    return [found[name] for name in sorted(found)]

@@ -16,7 +16,7 @@ from admission.jobs.state import JobTransition
 from admission.telling import Telling, Told, counts
 from admission.turn_report import Amounts, Decided, TurnReport
 from admission.world import World
-from queues.displacement import Displacement
+from queues.admissions import Displacement
 from queues.sql import bygone, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term

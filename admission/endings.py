@@ -12,12 +12,12 @@ from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts, Mask, NodeTable
-from queues.account import Account
-from queues.queue import ROOT
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, PodSet, QueueName, Workload
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload
 
 #: Seconds; of those who declared no run time.
 _FOREVER = 1 << 40

@@ -14,9 +14,10 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.trying import moved_nodes
 from admission.words import names
-from queues.ordering import Line
-from queues.usage import Usage
-from queues.workload import Admission, AdmissionId, AdmissionState, Workload, WorkloadKey
+from queues.admissions import Admission, AdmissionState
+from queues.order.line import Line
+from queues.quota.usage import Usage
+from queues.workload import AdmissionId, Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

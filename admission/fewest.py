@@ -7,7 +7,8 @@ from itertools import combinations
 from admission.endings import fewest_endings, remaining
 from admission.engine.plan import Admit, Reason
 from admission.trying import Outcome, Trying
-from queues.workload import AdmissionId, AdmissionState, NodeName
+from queues.admissions import AdmissionState
+from queues.workload import AdmissionId, NodeName
 
 #: Rough answers that are put together until the workload goes in: a limit first, say, and room then.
 _ROUNDS = 6

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from admission.facts import PodFact
 from admission.index import Index
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKey
+from queues.admissions import Admission, AdmissionState
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 class Holdings:

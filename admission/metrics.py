@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.resources import PODS, in_bytes, scale
 from queues.workload import QueueName
 

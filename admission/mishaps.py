@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from admission.compose import Occupancy, is_live
 from admission.facts import PodFact
 from admission.sight import Patience, Sight
-from queues.workload import AdmissionId, AdmissionState, NodeName, WorkloadKind
+from queues.admissions import AdmissionState
+from queues.workload import AdmissionId, NodeName, WorkloadKind
 
 
 def strays_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ...]:

@@ -17,9 +17,10 @@ from admission.facts import PodFact, WorkloadFact
 from admission.pinning import own_affinity, pinned_affinity
 from admission.portrait import Portrait
 from admission.stock import Stock
+from queues.admissions import Admission, AdmissionState
 from queues.resources import NOTHING, devices_text
 from queues.spec import names
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKind
+from queues.workload import AdmissionId, NodeName, WorkloadKind
 
 
 class Verb(StrEnum):

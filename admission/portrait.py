@@ -14,15 +14,8 @@ from admission.refusals import elsewhere
 from admission.sight import DEFAULT_QUEUE, Patience, Sight
 from admission.unbooked import unbooked_of
 from admission.wants import is_hollow, pod_sets_of, wanted, workload_of
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.admissions import Admission, AdmissionState
+from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

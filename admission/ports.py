@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from queues.workload import Admission, HostPort, NodeName, PodSet, WorkloadKey
+from queues.admissions import Admission
+from queues.workload import HostPort, NodeName, PodSet, WorkloadKey
 
 Place = tuple[NodeName, tuple[HostPort, ...]]
 

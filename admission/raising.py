@@ -9,9 +9,8 @@ from admission.engine.plan import Evict, Reason
 from admission.engine.reasons import Code
 from admission.trying import Outcome, Trying, is_scarce, with_limit
 from admission.words import amount
-from queues.account import Account
-from queues.queue import ROOT, Queue
-from queues.usage import accounts, seats_by_flavor
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import ROOT, Queue
 from queues.workload import QueueName
 
 #: So many limits are raised at most, one after the other; and so often less is tried.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from admission.facts import PodFact
-from queues.recreation import Recreation
+from queues.admissions import Recreation
 from queues.workload import WorkloadKey, WorkloadKind
 
 

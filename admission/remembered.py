@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from admission.engine.plan import Reason
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.jobs.state import JobState
-from queues.claim import Claim
-from queues.displacement import Displacement
-from queues.recreation import Recreation
-from queues.workload import Admission, QueueName, WorkloadKey
+from queues.admissions import Admission, Claim, Displacement, Recreation
+from queues.workload import QueueName, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]
 

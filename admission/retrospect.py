@@ -1,15 +1,16 @@
 """What was used in the past, as far as the policies of queues make it count. Part of the world.
 
 Read from the postings of the ledger when a term begins and when half-lives change; every plan that is applied then
-adds what the ledger posts for it. Both give the same, to the last digit (``queues.past_use``).
+adds what the ledger posts for it. Both give the same, to the last digit (``queues.quota.decayed_usage``).
 """
 
 from collections.abc import Iterable, Mapping
 
-from queues.past_use import Holder, Memories, PastUse, Sums, half_lives
-from queues.queue import Queue
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, QueueName
+from queues.admissions import Admission
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.decayed_usage import Holder, Memories, PastUse, Sums, half_lives
+from queues.quota.queue import Queue
+from queues.workload import AdmissionId, QueueName
 
 
 class Retrospect:

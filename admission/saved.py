@@ -18,7 +18,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Layout, Node, NodeTable
 from queues.errors import InvalidDocument, MusterError
-from queues.past_use import PastUse
+from queues.quota.decayed_usage import PastUse
 from queues.resources import MOST_ON_NODE
 
 #: Grows when the form changes in a way that older files cannot be read.

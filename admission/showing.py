@@ -6,8 +6,9 @@ from admission.budgets import Budgets
 from admission.engine.snapshot import Unbooked
 from admission.portrait import Portrait
 from admission.stock import Stock
-from queues.rows import Register
-from queues.workload import Admission, AdmissionId, Workload, WorkloadKey
+from queues.admissions import Admission
+from queues.versioned_map import Register
+from queues.workload import AdmissionId, Workload, WorkloadKey
 
 
 class Showing:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
-from queues.recreation import Recreation
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.admissions import Admission, Recreation
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Where Volcano puts what names no queue.
 DEFAULT_QUEUE = QueueName("default")

@@ -32,9 +32,10 @@ from admission.status import (
 )
 from admission.turn_report import TurnReport
 from admission.world import World
+from queues.admissions import AdmissionState
 from queues.errors import InvalidDocument
 from queues.resources import NOTHING, Resources
-from queues.workload import AdmissionState, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.
 LOOK_AFTER: Final = 0.2

@@ -10,8 +10,9 @@ from admission.engine.typical import Demand
 from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
 from admission.hypernodes import tree_of
 from admission.ports import Ports
+from queues.admissions import Seat
 from queues.resources import MOST, NOTHING, Resources
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, Seat
+from queues.workload import NO_FLAVOR, FlavorName, NodeName
 
 
 class Stock:

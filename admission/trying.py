@@ -13,11 +13,12 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
-from queues.account import Account
-from queues.queue import Queue
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState
+from queues.quota.accounts import Account
+from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
-from queues.workload import NO_FLAVOR, Admission, AdmissionId, AdmissionState, NodeName, Workload
+from queues.workload import NO_FLAVOR, AdmissionId, NodeName, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from admission.apply import Applied
 from admission.engine.decide import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from queues.account import Account
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.usage import Usage
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.workload import QueueName
 
 

@@ -6,8 +6,9 @@ from admission.compose import BARE, Occupancy, is_by_ordinal, is_live, shape_nam
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact
 from admission.sight import DEFAULT_QUEUE, Sight
+from queues.admissions import AdmissionState
 from queues.resources import Resources
-from queues.workload import AdmissionState, NodeName, PodSet, WorkloadKind
+from queues.workload import NodeName, PodSet, WorkloadKind
 
 
 def unbooked_of(

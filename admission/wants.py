@@ -7,7 +7,8 @@ from typing import TypedDict
 from admission.compose import Occupancy, awaits_seat, bare_pod_set, group_pod_sets, is_live, numbered, task_of
 from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
 from admission.sight import DEFAULT_QUEUE, Sight
-from queues.workload import AdmissionState, PodSet, Workload, WorkloadKind
+from queues.admissions import AdmissionState
+from queues.workload import PodSet, Workload, WorkloadKind
 
 
 def pod_sets_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodSet, ...]:

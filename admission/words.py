@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.resources import show
 from queues.workload import NO_FLAVOR
 

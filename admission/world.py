@@ -37,16 +37,9 @@ from admission.retrospect import Retrospect
 from admission.showing import Showing
 from admission.sight import Patience, Sight
 from admission.stock import Stock
-from queues.quota import QueueTree
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    QueueName,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.admissions import Admission, AdmissionState
+from queues.quota.tree import QueueTree
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 
 class World:

@@ -1,15 +1,17 @@
 """What asks to run, and what it holds once admitted."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
-from queues.resources import NOTHING, Resources, total
+from queues.resources import Resources, total
 
 QueueName = NewType("QueueName", str)
+
 NodeName = NewType("NodeName", str)
+
 FlavorName = NewType("FlavorName", str)
+
 AdmissionId = NewType("AdmissionId", int)
 
 #: The flavor of nodes that no ResourceFlavor describes.
@@ -239,65 +241,3 @@ class Workload:
     def pod_set(self, name: str) -> PodSet | None:
         """The pod set of that name."""
         return next((pods for pods in self.pod_sets if pods.name == name), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One member's place: what a pod of an admission will occupy."""
-
-    pod_set: str
-    #: 0-based position inside the pod set; an Indexed Job's completion index.
-    ordinal: int
-    node: NodeName
-    #: Flavor of the node when the seat was given: quota is counted in it.
-    flavor: FlavorName = NO_FLAVOR
-    takes: Resources
-
-    def moved_to(self, node: NodeName, flavor: FlavorName) -> "Seat":
-        """The same seat on another node."""
-        return replace(self, node=node, flavor=flavor)
-
-
-class AdmissionState(StrEnum):
-    """The life of an admission. open → evicting → closed, or open → closed."""
-
-    #: Holds its seats; pods are released, running or ending.
-    OPEN = "open"
-    #: Its pods are being removed; the seats are held until the last one is gone.
-    EVICTING = "evicting"
-    #: Holds nothing.
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """One possession in the ledger: seats that a workload holds. A workload may have several (elastic parts)."""
-
-    id: AdmissionId
-    workload: WorkloadKey
-    namespace: str
-    name: str
-    queue: QueueName
-    priority: int
-    seats: tuple[Seat, ...]
-    #: Indices into ``seats`` that are given back already.
-    ended: frozenset[int] = frozenset()
-    state: AdmissionState = AdmissionState.OPEN
-    #: Every seat has had a bound pod: from now on a lost seat is repaired, the gang is not taken back.
-    started: bool = False
-    #: Pods that ran before they were in the books (uid → index of the seat).
-    adopted: Mapping[str, int] | None = None
-    #: Seconds since the epoch.
-    opened_at: int
-    #: Generation of the workload that was admitted.
-    generation: str = ""
-    #: Who asked (``muster.dev/user``); "": unknown.
-    user: str = ""
-
-    def holding(self) -> tuple[Seat, ...]:
-        """Seats that still hold quota and node space."""
-        return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
-
-    def holds(self) -> Resources:
-        """What those seats take together."""
-        return total(seat.takes for seat in self.holding()) if self.seats else NOTHING

@@ -9,8 +9,9 @@ from admission.engine.plan import Evict, Reason
 from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionState, Workload
+from queues.admissions import Admission, AdmissionState
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.workload import Workload
 
 
 def taken_back(

@@ -19,8 +19,10 @@ from admission.engine.plan import Reason
 from admission.engine.topology import Amounts
 from admission.engine.typical import shape_of
 from admission.engine.wanted import Want, Where
-from queues.usage import LimitHit, accounts, seats_by_flavor
-from queues.workload import DeviceShare, Partition, Seat
+from queues.admissions import Seat
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.usage import LimitHit
+from queues.workload import DeviceShare, Partition
 
 
 def seats_at_once(

@@ -19,10 +19,10 @@ from admission.engine.sites import domains, sites
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from admission.engine.victims import is_device
-from queues.account import Account
+from queues.admissions import Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.resources import Resources
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import NO_FLAVOR, FlavorName, PodSet, Seat, Workload
+from queues.workload import NO_FLAVOR, FlavorName, PodSet, Workload
 
 #: Among so many possible victims several orders of taking them are gone through, if nothing better was found.
 _FEW = 64

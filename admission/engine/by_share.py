@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from queues.account import Account
-from queues.usage import Usage
+from queues.quota.accounts import Account
+from queues.quota.usage import Usage
 from queues.workload import NO_FLAVOR, QueueName
 
 

@@ -5,9 +5,8 @@ from functools import lru_cache
 
 from admission.engine.ask import Place
 from admission.engine.topology import Layout
-from queues.account import Account
+from queues.quota.accounts import Account, accounts
 from queues.resources import Resources
-from queues.usage import accounts
 from queues.workload import FlavorName, PodSet
 
 

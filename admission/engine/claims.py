@@ -14,12 +14,11 @@ from admission.engine.ports import OnNode, ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
-from queues.account import Account
-from queues.claim import Claim
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, AdmissionState, QueueName, Seat, WorkloadKey
+from queues.admissions import AdmissionState, Claim, Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 Book = dict[Account, int]
 

@@ -8,7 +8,8 @@ from admission.engine.kept import waits_since
 from admission.engine.plan import Reason
 from admission.engine.preemption import Refused
 from admission.engine.verdicts import Verdict
-from queues.ranks import Alike, Candidate, Rank
+from queues.order.line import Alike
+from queues.order.policies import Candidate, Rank
 from queues.workload import FlavorName, QueueName, Workload
 
 

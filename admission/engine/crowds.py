@@ -5,7 +5,7 @@ from collections import Counter
 from admission.engine import reasons
 from admission.engine.classes import Entry
 from admission.engine.plan import Reason
-from queues.quota import QueueTree
+from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload, WorkloadKey
 
 

@@ -7,10 +7,11 @@ from admission.engine import members, reasons
 from admission.engine.members import Need
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
-from queues.account import Account
-from queues.quota import QueueTree
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.workload import QueueName, Seat, Workload
+from queues.workload import QueueName, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)

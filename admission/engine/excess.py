@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from admission.engine.rights import Below
 from admission.engine.topology import Amounts, Mask
-from queues.account import Account
-from queues.usage import Usage
+from queues.quota.accounts import Account
+from queues.quota.usage import Usage
 from queues.workload import QueueName
 
 #: More than anybody has.

@@ -17,11 +17,12 @@ from admission.engine.together import seat_together
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from admission.engine.wanted import Want, Where
-from queues.account import Account
-from queues.queue import ROOT
+from queues.admissions import Seat
+from queues.quota.accounts import Account, accounts
+from queues.quota.queue import ROOT
+from queues.quota.usage import LimitHit
 from queues.resources import total
-from queues.usage import LimitHit, accounts
-from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
+from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
 def seat(

@@ -19,7 +19,8 @@ from admission.engine.together import domains
 from admission.engine.topology import Mask
 from admission.engine.trial import Trial
 from admission.engine.wanted import Want, Where
-from queues.workload import NodeName, PodSet, Seat, Workload
+from queues.admissions import Seat
+from queues.workload import NodeName, PodSet, Workload
 
 #: So many groups that found no place are moved to the front, each once.
 _MOVES = 3

@@ -10,7 +10,7 @@ from admission.engine.kept import is_gang, waits_since
 from admission.engine.passed import LONG, nobody_makes_room
 from admission.engine.prospects import starves_at
 from admission.engine.reasons import Code
-from queues.quota import QueueTree
+from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload
 
 

@@ -17,11 +17,11 @@ from admission.engine.ports import OnNode, ports_of
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
 from admission.engine.victims import size_of
-from queues.account import Account
-from queues.fairshare import below_deserved
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.ranks import Candidate
+from queues.order.policies import Candidate
+from queues.order.shares import below_deserved
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: A second that does not come.

@@ -13,10 +13,10 @@ from admission.engine.search import Taken
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Part, herd
-from queues.claim import Claim
+from queues.admissions import Claim, Seat
+from queues.quota.accounts import accounts, seats_by_flavor
 from queues.resources import Resources
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, NodeFilter, QueueName, Seat, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
 
 #: A claim whose beneficiary is not in by then is given up.
 CLAIM_SECONDS = 600

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from admission.engine.charges import posted
-from queues.account import Account
+from queues.admissions import Seat
+from queues.quota.accounts import Account, accounts
 from queues.resources import Resources, total
-from queues.usage import accounts
-from queues.workload import NO_FLAVOR, NodeName, PodSet, Seat, Workload
+from queues.workload import NO_FLAVOR, NodeName, PodSet, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)

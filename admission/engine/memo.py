@@ -20,15 +20,17 @@ from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict
 from admission.engine.victims import Part, Shapes
 from admission.engine.waiting import Waiting
-from queues.account import Account
-from queues.decay import Decay
-from queues.fairshare import Users
-from queues.ordering import Keys, by_user
-from queues.queue import Queue
-from queues.quota import QueueTree
-from queues.rows import differing, same_rows
-from queues.usage import Usage
-from queues.workload import Admission, AdmissionId, QueueName, WorkloadKey
+from queues.admissions import Admission
+from queues.order.line import Keys
+from queues.order.policies import by_user
+from queues.order.shares import Users
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Decay
+from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.versioned_map import differing, same_rows
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)

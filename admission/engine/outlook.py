@@ -11,7 +11,7 @@ from admission.engine.rights import Below, Rights
 from admission.engine.roll import Chosen
 from admission.engine.search import Taken
 from admission.engine.topology import Mask
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, PodSet, QueueName
 

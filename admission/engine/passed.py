@@ -26,13 +26,12 @@ from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
-from queues.account import Account
-from queues.fairshare import below_deserved
-from queues.precedence import gives_way
-from queues.quota import QueueTree
-from queues.ranks import Candidate
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import Admission, AdmissionId, AdmissionState, PodSet, QueueName, Workload
+from queues.admissions import Admission, AdmissionState
+from queues.order.policies import Candidate, gives_way
+from queues.order.shares import below_deserved
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.tree import QueueTree
+from queues.workload import AdmissionId, PodSet, QueueName, Workload
 
 #: Seconds after which a gang is one that nobody makes room for, whatever the rules.
 LONG = 7 * 86_400

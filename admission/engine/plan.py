@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.claim import Claim
-from queues.workload import Admission, AdmissionId, QueueName, Seat, WorkloadKey
+from queues.admissions import Admission, Claim, Seat
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

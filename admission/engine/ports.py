@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from admission.engine.topology import Mask
-from queues.workload import HostPort, NodeName, Seat, Workload
+from queues.admissions import Seat
+from queues.workload import HostPort, NodeName, Workload
 
 #: Host ports of one pod on one node.
 OnNode = tuple[NodeName, tuple[HostPort, ...]]

@@ -17,7 +17,7 @@ from admission.engine.plan import Reason
 from admission.engine.prospects import Prospects
 from admission.engine.snapshot import Snapshot
 from admission.engine.victims import Part
-from queues.ranks import Candidate
+from queues.order.policies import Candidate
 from queues.workload import AdmissionId
 
 #: Refusals that room may help against.

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from admission.engine import members
 from admission.engine.members import Need
 from admission.engine.trial import Trial
-from queues.account import Account
-from queues.queue import ROOT
-from queues.quota import QueueTree
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload
 

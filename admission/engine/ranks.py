@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from admission.engine.domains import chain_of, levels_of
 from admission.engine.topology import Layout
-from queues.workload import PodSet, Seat
+from queues.admissions import Seat
+from queues.workload import PodSet
 
 
 def in_order(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from admission.engine.plan import Reason
 from queues.errors import MusterError
+from queues.quota.usage import LimitHit
 from queues.resources import Resources
-from queues.usage import LimitHit
 from queues.workload import AdmissionId, FlavorName, QueueName
 
 #: Names told one by one in a sentence.

@@ -26,7 +26,7 @@ from admission.engine.prospects import starves_by
 from admission.engine.settlement import Possessions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.ranks import Candidate
+from queues.order.policies import Candidate
 from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.

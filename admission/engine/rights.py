@@ -12,9 +12,9 @@ from typing import Any
 
 from admission.engine.by_share import ByShare, above
 from admission.engine.victims import Unit, size_of
-from queues.account import Account
-from queues.queue import ROOT
-from queues.usage import Usage
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.quota.usage import Usage
 from queues.workload import QueueName, Workload
 
 

@@ -13,7 +13,7 @@ from admission.engine.rights import Below, Rights
 from admission.engine.topology import Amounts, Mask
 from admission.engine.trial import Trial
 from admission.engine.victims import Herd, Unit
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.resources import Resources
 from queues.workload import AdmissionId, HostPort, QueueName
 

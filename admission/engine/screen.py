@@ -19,9 +19,9 @@ from admission.engine.ports import ports_of
 from admission.engine.topology import Amounts, NodeTable
 from admission.engine.trial import Trial
 from admission.engine.waiting import Waiting
-from queues.queue import ROOT
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.queue import ROOT
 from queues.resources import Resources
-from queues.usage import accounts, seats_by_flavor
 from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
 
 

@@ -11,8 +11,9 @@ from admission.engine.domains import chain_of, levels_of, near, scattered, unkno
 from admission.engine.no_place import no_domain
 from admission.engine.plan import Reason
 from admission.engine.wanted import Want, Where
-from queues.usage import LimitHit
-from queues.workload import NO_FLAVOR, Partition, Seat
+from queues.admissions import Seat
+from queues.quota.usage import LimitHit
+from queues.workload import NO_FLAVOR, Partition
 
 
 def seats_for(where: Where, want: Want) -> list[Seat] | Reason:

@@ -6,18 +6,11 @@ from dataclasses import dataclass, field
 from admission.engine.plan import Admit, Adopt, Evict, Free
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    QueueName,
-    Seat,
-    WorkloadKey,
-)
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from admission.engine.topology import NodeTable
 from admission.engine.typical import Typical
-from queues.claim import Claim
-from queues.past_use import NO_PAST, PastUse
-from queues.queue import Queue
+from queues.admissions import Admission, Claim, Seat
+from queues.quota.decayed_usage import NO_PAST, PastUse
+from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

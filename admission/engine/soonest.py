@@ -12,10 +12,11 @@ from admission.engine.plan import Admit
 from admission.engine.ports import ports_of
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.quota import QueueTree
-from queues.ranks import Candidate
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import AdmissionId, AdmissionState, Workload
+from queues.admissions import AdmissionState
+from queues.order.policies import Candidate
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.tree import QueueTree
+from queues.workload import AdmissionId, Workload
 
 #: What is to be kept, and the next second at which somebody should be gone: if he is not, all is reckoned anew.
 Found = tuple[Reservation, int]

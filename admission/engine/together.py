@@ -20,7 +20,8 @@ from admission.engine.ranks import in_order
 from admission.engine.seating import seats_for
 from admission.engine.topology import Amounts, Layout, Mask
 from admission.engine.wanted import Want, Where
-from queues.workload import NodeName, PodSet, Seat
+from queues.admissions import Seat
+from queues.workload import NodeName, PodSet
 
 #: Companion pods that are placed one by one; more of them are placed at once.
 _ONE_BY_ONE = 16

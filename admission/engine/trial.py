@@ -12,11 +12,12 @@ from admission.engine.fragmentation import Gauge
 from admission.engine.levels import Level
 from admission.engine.ports import OnNode, Ports
 from admission.engine.topology import Amounts, Layout, Mask, NodeTable
-from queues.account import Account
-from queues.quota import QueueTree
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import WHOLE, Resources
-from queues.usage import Usage
-from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName, Seat
+from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName
 
 Columns = NDArray[np.intp]
 

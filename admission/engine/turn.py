@@ -24,11 +24,12 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.engine.verdicts import Verdict, Verdicts
 from admission.engine.waiting import Waiting
-from queues.account import Account
-from queues.fairshare import Users
-from queues.ordering import Keys, Line, among_users, counts_use
-from queues.queue import ROOT
-from queues.usage import Usage, accounts, seats_by_flavor
+from queues.order.line import Keys, Line, among_users
+from queues.order.policies import counts_use
+from queues.order.shares import Users
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import ROOT
+from queues.quota.usage import Usage
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Refusals that hold for the class only, whatever the nodes have.

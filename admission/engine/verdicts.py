@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from admission.engine.plan import Reason
-from queues.ranks import Candidate
+from queues.order.policies import Candidate
 from queues.workload import QueueName, WorkloadKey
 
 

@@ -9,20 +9,11 @@ from dataclasses import dataclass, field
 
 from admission.engine.ports import OnNode, ports_of
 from admission.engine.snapshot import Snapshot
-from queues.account import Account
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.tree import QueueTree
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    FlavorName,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-)
+from queues.workload import AdmissionId, FlavorName, QueueName, Workload, WorkloadKey
 
 #: A disturbance costs ten minutes of a device beside the work that is lost: one victim of eight devices is better
 #: than eight of one.

@@ -18,10 +18,10 @@ from admission.engine.plan import Reason
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.ordering import by_user
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.ranks import Alike, Candidate, Rank, rank
+from queues.order.line import Alike
+from queues.order.policies import Candidate, Rank, by_user, rank
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 

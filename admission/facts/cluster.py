@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from admission.facts.labels import holds
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import NodeName, Requirement, Taint
 

@@ -8,7 +8,7 @@ from typing import Final
 from admission.facts import PodFact, PodPhase
 from admission.jobs.job import JobSpec
 from admission.jobs.state import STOPPED, JobState
-from queues.workload import Admission
+from queues.admissions import Admission
 
 #: How a pod counts that is being deleted, beside the pod phases.
 TERMINATING: Final = "Terminating"

@@ -15,8 +15,9 @@ from admission.jobs.pods import PodRules, Stamp
 from admission.jobs.state import STOPPED, JobState
 from admission.jobs.view import JobView
 from admission.jobs.volumes import volume_claims
+from queues.admissions import Admission, AdmissionState
 from queues.resources import devices_text
-from queues.workload import Admission, AdmissionId, AdmissionState, NodeName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

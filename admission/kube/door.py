@@ -17,7 +17,7 @@ from admission.kube.translate_documents import queue_fact, topology_fact
 from admission.kube.webhook import app
 from admission.kube.webhook_configuration import Callee
 from queues.errors import ApiError, NotFound
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.spec.defaults import namespace_queue
 from queues.spec.validation import Known
 

@@ -8,7 +8,7 @@ import logging
 
 from admission.facts import PodFact, QueueFact
 from admission.world import World
-from queues.precedence import devices
+from queues.order.policies import devices
 from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term

@@ -31,8 +31,8 @@ from admission.kube.objects import PODS
 from admission.manifest import manifest_of
 from admission.portrait import Portrait
 from admission.world import World
+from queues.admissions import Recreation
 from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, NotFound, Refused
-from queues.recreation import Recreation
 from queues.spec import names
 from queues.workload import WorkloadKey, WorkloadKind
 

@@ -7,7 +7,7 @@ import msgspec
 from admission.facts import FlavorFact, QueueFact, TopologyFact
 from admission.kube.objects import Bare
 from queues.errors import InvalidDocument
-from queues.queue import ROOT, Queue
+from queues.quota.queue import ROOT, Queue
 from queues.spec import names
 from queues.spec.flavor import ResourceFlavor
 from queues.spec.queue import Queue as QueueDocument

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from queues.errors import MusterError
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.spec.defaults import patch_between
 from queues.spec.queue import Queue as QueueDocument
 from queues.spec.queue_rules import queue_deletion_violations

@@ -20,7 +20,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
-from queues.queue import ROOT, Queue
+from queues.quota.queue import ROOT, Queue
 from queues.resources import MOST, Resources, total
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 

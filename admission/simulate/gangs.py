@@ -18,12 +18,12 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.typical import Demand
 from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
-from queues.claim import Claim
-from queues.past_use import half_lives
-from queues.queue import DEFAULT_POLICY, Queue
+from queues.admissions import Admission, Claim, Seat
+from queues.quota.decayed_usage import half_lives
+from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.resources import Resources
-from queues.rows import Register
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, Workload, WorkloadKey
+from queues.versioned_map import Register
+from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
 #: Seconds that a job needs to come back to work after an eviction.
 STARTUP: Final = 60

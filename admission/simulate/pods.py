@@ -22,11 +22,11 @@ from admission.engine.topology import Node, NodeTable
 from admission.engine.typical import Demand
 from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import Row, named
+from queues.admissions import Admission
 from queues.errors import InvalidDocument
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, WHOLE, Resources, device
 from queues.workload import (
-    Admission,
     AdmissionId,
     DeviceShare,
     NodeName,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
-from queues.queue import ROOT, Queue, QueuePolicy
+from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.workload import QueueName
 
 #: Longer than any trace: never.

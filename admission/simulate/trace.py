@@ -18,16 +18,9 @@ from admission.engine.topology import Node, NodeTable
 from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import LARGEST, Row, document, named
 from queues.errors import InvalidDocument
-from queues.queue import ROOT, Limits, Queue, QueuePolicy
+from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
-from queues.workload import (
-    NodeName,
-    PodSet,
-    QueueName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 #: The second at which every case begins (seconds since the epoch).
 START: Final = 1_800_000_000

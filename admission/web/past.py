@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from queues.account import Account
-from queues.decay import Decay
-from queues.past_use import PastUse
-from queues.quota import QueueTree
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Decay, PastUse
+from queues.quota.tree import QueueTree
 from queues.sql import views
 from queues.workload import FlavorName, QueueName
 

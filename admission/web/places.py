@@ -7,11 +7,9 @@ There places are what they would be for one user, and say so.
 from collections.abc import Iterable
 
 from queues.errors import InvalidDocument
-from queues.ordering import by_user, counts_use
-from queues.precedence import PATIENCE
-from queues.queue import ROOT, Queue
-from queues.quota import QueueTree
-from queues.ranks import Rank, small_first, urgency
+from queues.order.policies import PATIENCE, Rank, by_user, counts_use, small_first, urgency
+from queues.quota.queue import ROOT, Queue
+from queues.quota.tree import QueueTree
 from queues.spec.names import SCHEDULING_VOLCANO
 from queues.spec.queue import Queue as QueueDocument
 from queues.sql import views
@@ -38,7 +36,7 @@ def _queue(line: views.QueueLine) -> Queue:
 
 
 def rank(tree: QueueTree, line: views.PendingLine) -> Rank:
-    """The same as ``queues.ranks.rank`` for the workload that the line is about."""
+    """The same as ``queues.order.policies.rank`` for the workload that the line is about."""
     queue = known(tree, line.queue)
     before = (line.waiting_since or line.created) + PATIENCE * line.devices if small_first(tree, queue) else 0
     urgent = urgency(tree, queue, line.priority, line.created, line.run_time)

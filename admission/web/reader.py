@@ -13,14 +13,14 @@ from admission.web.places import counted_by, policies, rank
 from admission.web.reading import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.wording import facts_for_people, moment, quantities, ranges
-from queues.displacement import Displacement
-from queues.past_use import half_lives
-from queues.quota import QueueTree
+from queues.admissions import Admission, Displacement, Seat
+from queues.quota.decayed_usage import half_lives
+from queues.quota.tree import QueueTree
 from queues.resources import total
 from queues.sql import views
 from queues.sql.bygone import Gathering
 from queues.sql.database import Database, Transaction
-from queues.workload import Admission, AdmissionId, QueueName, Seat
+from queues.workload import AdmissionId, QueueName
 
 #: How many of those before a workload are told.
 AHEAD: Final = 10

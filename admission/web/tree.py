@@ -8,7 +8,7 @@ from typing import Final
 from admission.web import bodies
 from admission.web.past import QueuePast, account_of
 from admission.web.reading import UnknownName
-from queues.queue import ROOT
+from queues.quota.queue import ROOT
 from queues.resources import show
 from queues.sql import views
 from queues.workload import QueueName

@@ -7,13 +7,7 @@ type: saying so is validation's task.
 from collections.abc import Mapping
 from typing import Any
 
-from queues.spec.names import (
-    DEFAULT_QUEUE,
-    QUEUE_ANNOTATION,
-    QUEUE_LABEL,
-    ROOT_QUEUE,
-    VOLCANO_SCHEDULER,
-)
+from queues.spec.names import DEFAULT_QUEUE, QUEUE_ANNOTATION, QUEUE_LABEL, ROOT_QUEUE, VOLCANO_SCHEDULER
 
 Document = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.spec.lifecycle_rules import policy_violations
 from queues.spec.model import shown
 from queues.spec.names import ROOT_QUEUE

@@ -22,14 +22,7 @@ from queues.spec.names import (
     REQUIRED_TOPOLOGY,
     RUN_TIME,
 )
-from queues.spec.pod import (
-    Affinity,
-    Container,
-    PodSpec,
-    PodTemplate,
-    ResourceRequirements,
-    TolerationSpec,
-)
+from queues.spec.pod import Affinity, Container, PodSpec, PodTemplate, ResourceRequirements, TolerationSpec
 from queues.spec.pod_places import partitions_of
 from queues.spec.pod_requests import requests_of
 from queues.spec.violations import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.spec.job_rules import network_topology_violations, queue_reference_violations
 from queues.spec.podgroup import PodGroup
 from queues.spec.violations import Violation, quantity_violations, selector_violations

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from queues.errors import InvalidQuantity
-from queues.queue import ROOT, Limits
-from queues.queue import Queue as DomainQueue
-from queues.queue import QueuePolicy as DomainPolicy
+from queues.quota.queue import ROOT, Limits
+from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
 from queues.spec.metadata import ObjectMeta
 from queues.spec.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from queues.errors import GuaranteesExceedParent, QueueCycle, UnknownParent
-from queues.queue import ROOT
-from queues.queue import Queue as DomainQueue
+from queues.quota.queue import ROOT
+from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources, show
 from queues.spec.model import shown
 from queues.spec.names import DEFAULT_QUEUE

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from queues.queue import Queue as DomainQueue
+from queues.quota.queue import Queue as DomainQueue
 from queues.spec import names
 from queues.spec.cycles import cycles
 from queues.spec.defaults import namespace_queue

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from queues.queue import Queue as DomainQueue
+from queues.quota.queue import Queue as DomainQueue
 from queues.spec import defaults
 from queues.spec.batch_job import BatchJob
 from queues.spec.flavor import ResourceFlavor

@@ -11,25 +11,15 @@ from sqlalchemy import and_, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.admissions import Seat
+from queues.quota.posting import Posting, Rejection
 from queues.sql.balances import open_books, store_books
-from queues.sql.books import Posting, Rejection
-from queues.sql.given import (
-    FLAG,
-    INTEGERS,
-    MOMENT,
-    NUMBER,
-    PLAIN,
-    TEXT,
-    TEXTS,
-    Given,
-    GivenWide,
-    moment,
-)
+from queues.sql.given import FLAG, INTEGERS, MOMENT, NUMBER, PLAIN, TEXT, TEXTS, Given, GivenWide, moment
 from queues.sql.handover import Entry, Found, Verdict, Wanted
 from queues.sql.journal import post
 from queues.sql.seats import SEAT_TYPES, to_columns
 from queues.sql.tables import admissions, workloads
-from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 #: Who asked for what a workload gets.
 Users = Mapping[WorkloadKey, str]

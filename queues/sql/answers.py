@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.account import Account
-from queues.claim import Claim
-from queues.displacement import Displacement
-from queues.recreation import Recreation
+from queues.admissions import Admission, Claim, Displacement, Recreation
+from queues.quota.accounts import Account
 from queues.sql.records import NodeLimit, Outcome
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from sqlalchemy import and_, func, literal, or_, select, union_all, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
 from queues.errors import LedgerMismatch
-from queues.queue import ROOT
-from queues.sql.books import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
+from queues.quota.accounts import Account
+from queues.quota.posting import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
+from queues.quota.queue import ROOT
 from queues.sql.given import NUMBER, TEXT, Given
 from queues.sql.tables import (
     capacity,

@@ -7,8 +7,8 @@ from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
-from queues.past_use import NO_PAST, SLOTS, Holder, PastUse, oldest_block, weigh_slot
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import NO_PAST, SLOTS, Holder, PastUse, oldest_block, weigh_slot
 from queues.sql.given import MOMENT, NUMBER, moment
 from queues.sql.tables import postings
 from queues.workload import NO_FLAVOR, FlavorName, QueueName

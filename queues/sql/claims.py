@@ -6,7 +6,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.claim import Claim
+from queues.admissions import Claim
 from queues.sql.given import NUMBER, NUMBERS, TEXT, Given, GivenWide
 from queues.sql.handover import Entry
 from queues.sql.seats import SEAT_TYPES, from_columns, to_columns

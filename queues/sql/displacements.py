@@ -3,7 +3,7 @@
 from sqlalchemy import ColumnElement, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.displacement import Displacement
+from queues.admissions import Displacement
 from queues.sql.tables import backoffs, decisions, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, case, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.admissions import Seat
+from queues.quota.posting import Posting
 from queues.sql.balances import open_books, store_books
-from queues.sql.books import Posting
 from queues.sql.given import FLAG, INTEGERS, MOMENT, NUMBER, GivenWide, moment
 from queues.sql.handover import Entry, Freed, GivenBack
 from queues.sql.journal import post
 from queues.sql.seats import held_seats
 from queues.sql.tables import admissions
-from queues.workload import AdmissionId, QueueName, Seat
+from queues.workload import AdmissionId, QueueName
 
 
 async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> Freed:

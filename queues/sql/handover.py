@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from queues.sql.books import Rejection
+from queues.admissions import Seat
+from queues.quota.posting import Rejection
 from queues.sql.leadership import Term
-from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,12 @@ from sqlalchemy import bindparam, case, delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.books import flavored
+from queues.admissions import Seat
+from queues.quota.posting import flavored
 from queues.sql.given import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, Given, GivenWide, moment
 from queues.sql.handover import Because, Decision, Entry, JobRow
 from queues.sql.tables import decisions, job_states, postings, reasons
-from queues.workload import AdmissionId, QueueName, Seat, WorkloadKey
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
 _STAMP = (_NOW, bindparam("seq", type_=NUMBER), bindparam("term", type_=NUMBER))

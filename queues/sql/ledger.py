@@ -10,8 +10,8 @@ from sqlalchemy import bindparam, func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
+from queues.quota.posting import Rejection
 from queues.sql.admitting import NOBODY, Users, admit, adopt
-from queues.sql.books import Rejection
 from queues.sql.claims import claim, drop_claims
 from queues.sql.evicting import evict
 from queues.sql.freeing import free

@@ -9,10 +9,10 @@ from sqlalchemy import delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.queue import ROOT, Limits, Queue
-from queues.quota import QueueTree
+from queues.quota.posting import Move, QueueAccount, balance_all
+from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.sql.books import Move, QueueAccount, balance_all
 from queues.sql.given import FLAG, NUMBER, TEXT, Given, bounded, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.queue_versions import store_removals, store_versions

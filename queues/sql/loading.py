@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
-from queues.recreation import Recreation
+from queues.admissions import Recreation
+from queues.quota.accounts import Account
 from queues.resources import Resources
 from queues.sql.answers import Backoff, Balance, StoredReason, WorldRows
 from queues.sql.claims import open_claims

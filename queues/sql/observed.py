@@ -10,7 +10,7 @@ from sqlalchemy import and_, delete, exists, func, select, text, union_all, upda
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.recreation import Recreation
+from queues.admissions import Recreation
 from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.limits import record_queues

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, exists, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.sql.given import FLAG, NUMBER, TEXT, TEXTS, Given, bounded, names
 from queues.sql.leadership import Term, check_term
 from queues.sql.records import NodeLimit

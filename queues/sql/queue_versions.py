@@ -6,7 +6,7 @@ from sqlalchemy import func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.queue import ROOT
+from queues.quota.queue import ROOT
 from queues.sql.given import FLAG, JSON, NUMBER, TEXT, GivenWide, names
 from queues.sql.records import QueueVersion
 from queues.sql.tables import queue_versions, queues

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.queue import Limits
+from queues.quota.queue import Limits
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, WorkloadKey
 

@@ -8,10 +8,11 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
+from queues.admissions import Seat
 from queues.resources import Resources
 from queues.sql.given import INTEGERS, JSON, SMALLS, TEXTS
 from queues.sql.tables import admissions
-from queues.workload import AdmissionId, FlavorName, NodeName, QueueName, Seat
+from queues.workload import AdmissionId, FlavorName, NodeName, QueueName
 
 #: Types of the columns that ``to_columns`` fills, for ``GivenWide``.
 SEAT_TYPES: Final[Mapping[str, TypeEngine[Any]]] = {

@@ -6,10 +6,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from queues.admissions import Admission, AdmissionState
 from queues.sql.answers import Eviction, StoredReason
 from queues.sql.seats import SEAT_COLUMNS, from_columns
 from queues.sql.tables import admissions, reasons
-from queues.workload import Admission, AdmissionId, AdmissionState, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 
 REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
 

@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
-from queues.displacement import Displacement
-from queues.queue import ROOT
+from queues.admissions import Admission, AdmissionState, Displacement
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
 from queues.resources import is_device
 from queues.sql.answers import (
     AccountLine,
@@ -32,7 +32,7 @@ from queues.sql.tables import (
     reasons,
     workloads,
 )
-from queues.workload import Admission, AdmissionState, QueueName, WorkloadKey
+from queues.workload import QueueName, WorkloadKey
 
 __all__ = [
     "AccountLine",

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.verdicts import Verdicts
-from queues.queue import Queue, QueuePolicy
+from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark
 from tests.bench.yard import DEFAULT, KEEP, NOW, Yard, node_table, pods, queue, workload

@@ -19,7 +19,7 @@ from typing import Any, Final
 from admission.configuration import fingerprint
 from admission.simulate import report, rules, trace
 from admission.simulate.gangs import Simulation
-from queues.queue import Queue, QueuePolicy
+from queues.quota.queue import Queue, QueuePolicy
 from tests.bench.report import Mark
 
 _HOUR: Final = 3600

@@ -10,22 +10,11 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.claim import Claim
-from queues.queue import Limits, Queue, QueuePolicy
+from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
-from queues.rows import Register
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.versioned_map import Register
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 NOW = 1_700_000_000

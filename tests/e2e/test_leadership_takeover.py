@@ -9,13 +9,7 @@ import pytest
 from queues.errors import ApiError
 from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
 from tests.e2e.objects import volcano_job
-from tests.e2e.scene import (
-    Company,
-    Scene,
-    balances_are_sums_of_open_seats,
-    log_of,
-    own_scene,
-)
+from tests.e2e.scene import Company, Scene, balances_are_sums_of_open_seats, log_of, own_scene
 from tests.e2e.yard import Yard
 from tests.waiting import until
 

@@ -7,11 +7,7 @@ import pytest
 from tests.e2e.documents import Document, path
 from tests.e2e.gangs import finish_all
 from tests.e2e.objects import bare_pod, grouped, pod_group, volcano_job
-from tests.e2e.test_preemption import (
-    check_that_everybody_tells_who_took_the_place,
-    evicted,
-    urgent,
-)
+from tests.e2e.test_preemption import check_that_everybody_tells_who_took_the_place, evicted, urgent
 from tests.e2e.yard import Yard
 
 __all__ = ["urgent"]

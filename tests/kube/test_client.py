@@ -18,16 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from admission.kube import credentials
 from admission.kube.client import Client
 from admission.kube.session import resource_of
-from queues.errors import (
-    ApiError,
-    ApiUnavailable,
-    Conflict,
-    Fenced,
-    Gone,
-    NotFound,
-    Refused,
-    TooManyRequests,
-)
+from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, Gone, NotFound, Refused, TooManyRequests
 from tests.kube.fake_api_server import (
     FakeApiServer,
     answers,

@@ -13,8 +13,8 @@ from admission.pinning import pinned
 from admission.remembered import LedgerRows
 from admission.sight import Patience
 from admission.world import World
+from queues.admissions import Recreation
 from queues.errors import ApiUnavailable, Fenced, Refused
-from queues.recreation import Recreation
 from queues.spec import names
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi

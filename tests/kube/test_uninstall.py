@@ -10,17 +10,7 @@ from admission.kube.install import Installation
 from admission.kube.left_waiting import Waiting
 from admission.kube.objects import QUEUES
 from admission.kube.uninstall import Removal, uninstall
-from tests.kube.installed import (
-    HOME,
-    JOBS,
-    PODS,
-    QUEUED,
-    a_queue,
-    gone,
-    installed,
-    of_muster,
-    removed,
-)
+from tests.kube.installed import HOME, JOBS, PODS, QUEUED, a_queue, gone, installed, of_muster, removed
 from tests.kube.objects import batch_job, becomes, exists, pod
 
 #: How long Kubernetes takes to empty a namespace is its own affair.

@@ -17,9 +17,10 @@ from admission.kube.client import Client
 from admission.kube.dismissal import Dismissal
 from admission.kube.objects import Pod
 from admission.kube.translate import pod_fact
+from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources
-from queues.workload import Admission, AdmissionId, NodeName, QueueName, Seat, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.jobs_examples import document
 
 Document = dict[str, Any]

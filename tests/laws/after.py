@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.admissions import AdmissionState, Seat
 from queues.resources import NOTHING, Resources, total
-from queues.workload import AdmissionId, AdmissionState, NodeName, Seat, WorkloadKey
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 
 def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]:

@@ -15,9 +15,9 @@ from itertools import product
 
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from queues.account import Account
-from queues.queue import Queue
-from queues.quota import QueueTree
+from queues.quota.accounts import Account
+from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.pools import (

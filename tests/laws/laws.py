@@ -18,11 +18,11 @@ from admission.engine.plan import Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
-from queues.account import Account
-from queues.queue import ROOT
-from queues.quota import QueueTree
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import NOTHING
-from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import NodeFilter, NodeName, QueueName, Workload, WorkloadKey
 from tests.laws.after import apply, given, seats_after
 from tests.laws.strategies import LEVELS, TAINT

@@ -19,7 +19,8 @@ from admission.engine import (
     wanted,
 )
 from admission.engine.plan import Admit
-from queues import quota, ranks, usage
+from queues.order import policies
+from queues.quota import tree, usage
 from tests.laws import laws
 from tests.laws.planted import Bug
 
@@ -64,7 +65,7 @@ def _take_quota_for_free(
 
 
 def _rank_by_chance(tree: Any, candidate: Any) -> Any:
-    return ranks.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
+    return policies.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
 
 
 def _stale_answer(self: Any, snapshot: Any) -> Any:
@@ -118,8 +119,8 @@ MUTATIONS = (
         lambda self, nodes: self.usable, laws.only_allowed_nodes),
     Bug("dead nodes take pods", topology.Layout, "allowed",
         lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
-    Bug("paused queues go on", quota.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
-    Bug("broken queues go on", quota.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
+    Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
+    Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
     Bug("backoff is ignored", waiting, "obstacle",
         lambda workload, now: _obstacle(workload, now + 3600), laws.stopped_queues_admit_nothing),
     Bug("ties go by chance", waiting, "rank", _rank_by_chance, laws.independent_of_order),

@@ -14,18 +14,17 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.account import Account
-from queues.past_use import Memories, PastUse, half_lives
-from queues.queue import Limits, Queue, QueuePolicy
+from queues.admissions import Admission, Seat
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Memories, PastUse, half_lives
+from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import (
     NO_FLAVOR,
-    Admission,
     AdmissionId,
     NodeName,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,

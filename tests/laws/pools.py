@@ -12,8 +12,8 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import Limits, Queue, QueuePolicy
-from queues.quota import QueueTree
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply, drained

@@ -20,7 +20,7 @@ from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import Limits, Queue, QueuePolicy
+from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply, drained
@@ -32,7 +32,7 @@ TURN = 60
 LONG_TURN = 7200
 #: Places are cleared, and there is no end to how often somebody may have to go.
 CLEARING = QueuePolicy(clear_after=1800, max_evictions=10**6)
-#: Nobody has to go within a day, and small goes before large (``queues.precedence``).
+#: Nobody has to go within a day, and small goes before large (``queues.order.policies``).
 PEACE = QueuePolicy(clear_after=86_400, reclaim="never", within_queue="never")
 #: Nobody ever has to go.
 VAIN = QueuePolicy(clear_after=10**9, reclaim="never", within_queue="never")

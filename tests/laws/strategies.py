@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from admission.engine.levels import HOST
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.topology import Node, NodeTable
-from queues.queue import ROOT, Limits, Queue
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.queue import ROOT, Limits, Queue
 from queues.resources import Resources, total
 from queues.workload import (
     NO_FLAVOR,
-    Admission,
     AdmissionId,
-    AdmissionState,
     FlavorName,
     HostPort,
     NodeFilter,
@@ -23,7 +22,6 @@ from queues.workload import (
     Preference,
     QueueName,
     Requirement,
-    Seat,
     Taint,
     Toleration,
     Workload,

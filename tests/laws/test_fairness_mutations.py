@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from admission.engine import rights, trial, waiting
-from queues import fairshare, ordering, quota, ranks, usage
-from queues.queue import ROOT
+from queues.order import line, policies, shares
+from queues.quota import tree, usage
+from queues.quota.queue import ROOT
 from tests.laws import test_fairness_laws as laws
 from tests.laws.planted import Bug, is_broken
 
 _room = trial.Trial._room
 _first_hit = usage.Usage._first_hit
-_key_of = ordering.Line._key_of
-_guaranteed = quota.guaranteed
+_key_of = line.Line._key_of
+_guaranteed = tree.guaranteed
 
 
 def _emptiest_only(self: Any, free: Any, request: Any) -> Any:
@@ -39,12 +40,12 @@ def _largest_first(self: Any, queue: Any, first: Any) -> Any:
     """Who asks for most goes first."""
     asks = sum(first.head().workload.asks().values())
     return _key_of(self, queue, first)._replace(
-        guarantee_met=True, deserved_met=True, share=fairshare.NO_SHARE, queue_priority=-asks
+        guarantee_met=True, deserved_met=True, share=shares.NO_SHARE, queue_priority=-asks
     )
 
 
 def _newest_first(tree: Any, candidate: Any) -> Any:
-    return ranks.Rank(candidate.joins, 0, 0, -candidate.workload.arrival, candidate.workload.key)
+    return policies.Rank(candidate.joins, 0, 0, -candidate.workload.arrival, candidate.workload.key)
 
 
 BUGS = (
@@ -52,15 +53,15 @@ BUGS = (
         laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
     Bug("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
         laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
-    Bug("who has more than it deserves goes first", ordering, "below_deserved",
-        lambda *given: not fairshare.below_deserved(*given), laws.test_below_share_before_above_share),
+    Bug("who has more than it deserves goes first", line, "below_deserved",
+        lambda *given: not shares.below_deserved(*given), laws.test_below_share_before_above_share),
     Bug("the newest goes first", waiting, "rank", _newest_first,
         laws.test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need),
-    Bug("who asks for most goes first", ordering.Line, "_key_of", _largest_first,
+    Bug("who asks for most goes first", line.Line, "_key_of", _largest_first,
         laws.test_no_queue_gains_by_asking_for_more_than_it_needs),
     Bug("only the emptiest node is looked at", trial.Trial, "_room", _emptiest_only,
         laws.test_more_capacity_never_stops_everybody),
-    Bug("limits are kept like guarantees", quota, "guaranteed", _limits_are_kept,
+    Bug("limits are kept like guarantees", tree, "guaranteed", _limits_are_kept,
         laws.test_more_quota_never_hurts_everybody),
 )  # fmt: skip
 
@@ -72,6 +73,6 @@ def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_planted_bug_makes_small_pools_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering.Line, "_key_of", _largest_first)
+    monkeypatch.setattr(line.Line, "_key_of", _largest_first)
     with pytest.raises(AssertionError):
         laws.test_no_division_of_a_small_pool_is_more_even_or_better_for_everybody(10)

@@ -13,7 +13,8 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.engine.typical import Demand, Shape, Typical, shape_of, typical
-from queues.queue import Queue
+from queues.admissions import Seat
+from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, devices_in, is_device
 from queues.workload import (
     EVERYWHERE,
@@ -22,7 +23,6 @@ from queues.workload import (
     NodeName,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,

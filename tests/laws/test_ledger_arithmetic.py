@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queues.account import Account
-from queues.queue import ROOT
-from queues.resources import Resources
-from queues.sql.books import (
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.posting import (
     Books,
     Move,
     NodeAccount,
@@ -19,7 +18,9 @@ from queues.sql.books import (
     QueueBalance,
     balance_all,
 )
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, Seat
+from queues.quota.queue import ROOT
+from queues.resources import Resources
+from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
 
 RESOURCES = ("cpu", "nvidia.com/gpu")
 FLAVORS = (NO_FLAVOR, FlavorName("h100"))

@@ -1,4 +1,4 @@
-"""The line of heads is the plain form of the order (docstring of queues.ordering), only faster."""
+"""The line of heads is the plain form of the order (docstring of queues.order.line), only faster."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -6,16 +6,15 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queues.account import Account
-from queues.decay import Decay
-from queues.fairshare import Users
-from queues.ordering import Keys, Line, by_user
-from queues.past_use import Memories, half_lives, slot_ends, weight
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.ranks import Alike, Candidate, rank
+from queues.order.line import Alike, Keys, Line
+from queues.order.policies import Candidate, by_user, rank
+from queues.order.shares import Users
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Decay, Memories, half_lives, slot_ends, weight
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.usage import Usage
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.strategies import GPU, NOW, trees
 

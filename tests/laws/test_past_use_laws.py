@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from queues import ordering
-from queues.decay import Decay
+from queues.order import line
+from queues.quota.decayed_usage import Decay
 from tests.laws import past
 from tests.laws.past import QUEUES, World, worlds
 from tests.laws.planted import Bug, is_broken_in
@@ -46,7 +46,7 @@ def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
 
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
 
-_see, _faded, _half_life, _key = Decay.see, Decay._faded, Decay.half_life, ordering.among_users
+_see, _faded, _half_life, _key = Decay.see, Decay._faded, Decay.half_life, line.among_users
 
 
 def _never_fades(self: Any, half_life: int, sums: Any) -> Any:
@@ -68,7 +68,7 @@ BUGS = (
     Bug("past use of queues is forgotten", Decay, "of_queue", lambda *_: None,
         past.the_queue_that_used_less_comes_first),
     Bug("past use of users is forgotten", Decay, "of_user", lambda *_: None, past.the_user_who_used_less_comes_first),
-    Bug("users come before priority", ordering, "among_users", _users_before_priority,
+    Bug("users come before priority", line, "among_users", _users_before_priority,
         past.the_user_who_used_less_comes_first),
     Bug("past use never fades", Decay, "_faded", _never_fades, past.a_half_life_ago_counts_half),
     Bug("the past is weighed by the block", Decay, "_move", lambda self, queue, before, after:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from sqlalchemy import text
 
+from queues.admissions import AdmissionState
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
-from queues.workload import AdmissionState
 from tests.laws.ring import Killed, Ring
 from tests.laws.ring_laws import balances_equal_seats, equals_reloaded
 from tests.laws.toy_cluster import ToyCluster

@@ -14,19 +14,10 @@ from admission.engine.memo import Memo
 from admission.engine.rights import Rights, Rule
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import Queue, QueuePolicy
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws import victims
 from tests.laws.after import apply, drained
 from tests.laws.victims import full_worlds

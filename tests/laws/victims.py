@@ -15,21 +15,18 @@ from admission.engine.plan import Plan
 from admission.engine.rights import Rule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.account import Account
-from queues.claim import Claim
-from queues.queue import Limits, Queue, QueuePolicy
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
-from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import (
     NO_FLAVOR,
-    Admission,
     AdmissionId,
-    AdmissionState,
     NodeName,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,

@@ -6,23 +6,15 @@ from dataclasses import dataclass, field
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.account import Account
-from queues.queue import ROOT, Limits
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits
 from queues.resources import Resources
 from queues.sql import ledger, observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect
 from queues.sql.records import Arrival, NodeLimit, QueueVersion
-from queues.workload import (
-    NO_FLAVOR,
-    AdmissionId,
-    FlavorName,
-    NodeName,
-    QueueName,
-    Seat,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
 GPUS = Account(NO_FLAVOR, GPU)

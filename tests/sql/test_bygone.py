@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 import pytest
 from sqlalchemy import text
 
-from queues.account import Account
-from queues.past_use import HORIZON, NO_PAST, Holder, Memories, oldest_block
+from queues.admissions import Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.decayed_usage import HORIZON, NO_PAST, Holder, Memories, oldest_block
 from queues.resources import Resources
 from queues.sql import bygone, ledger
 from queues.sql.bygone import past_use
 from queues.sql.database import Database
 from queues.sql.records import NodeLimit
-from queues.usage import accounts, seats_by_flavor
-from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, Seat
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
 
 A, B = QueueName("a"), QueueName("b")

@@ -1,6 +1,6 @@
 """Space that is promised is kept until the promise is; evictions for others are counted."""
 
-from queues.claim import Claim
+from queues.admissions import Claim
 from queues.sql import answers, ledger, loading, observed
 from queues.sql.database import Database
 from queues.workload import AdmissionId

@@ -1,8 +1,8 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
 from admission.web.reader import SqlReader
-from queues.displacement import Displacement
-from queues.queue import ROOT
+from queues.admissions import Displacement
+from queues.quota.queue import ROOT
 from queues.sql import ledger, loading
 from queues.sql.database import Database
 from queues.workload import AdmissionId, QueueName, WorkloadKey

@@ -2,8 +2,8 @@
 
 import pytest
 
-from queues.account import Account
 from queues.errors import Fenced
+from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.records import NodeLimit
 from queues.sql.seats import held_seats

@@ -2,7 +2,7 @@
 
 from sqlalchemy import text
 
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
 from queues.sql import observed
 from queues.sql.database import Database

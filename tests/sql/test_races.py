@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from queues.errors import Fenced, LedgerMismatch
+from queues.quota.posting import Posting
 from queues.sql import ledger, observed
 from queues.sql.balances import open_books, store_books
-from queues.sql.books import Posting
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect, renew
 from queues.sql.loading import load_world

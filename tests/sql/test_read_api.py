@@ -7,7 +7,7 @@ from sqlalchemy import insert
 
 from admission.web.reader import SqlReader
 from admission.web.reading import UnknownName
-from queues.queue import ROOT
+from queues.quota.queue import ROOT
 from queues.resources import amount
 from queues.sql import ledger, observed
 from queues.sql.database import Database

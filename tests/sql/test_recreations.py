@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from queues.admissions import Recreation
 from queues.errors import Fenced
-from queues.recreation import Recreation
 from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term

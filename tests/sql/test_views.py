@@ -5,12 +5,13 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from queues.account import Account
-from queues.queue import ROOT
+from queues.admissions import AdmissionState
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
 from queues.sql import answers, ledger, loading, observed, views
 from queues.sql.database import Database
 from queues.sql.records import Description, NodeLimit
-from queues.workload import AdmissionState, FlavorName, QueueName
+from queues.workload import FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
 
 PAGE = Path(__file__).parents[2] / "docs/reference/views.md"

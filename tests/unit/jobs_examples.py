@@ -4,17 +4,9 @@ from typing import Any
 
 from admission.facts import PodFact, PodPhase
 from admission.jobs.job import JobSpec, read_job
+from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    QueueName,
-    Seat,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 UID = "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10"
 KEY = WorkloadKey(WorkloadKind.VOLCANO_JOB, UID)

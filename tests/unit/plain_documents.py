@@ -2,7 +2,7 @@
 
 import yaml
 
-from queues.queue import Limits, Queue
+from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 from queues.spec.validation import Known, violations_of
 

@@ -9,19 +9,10 @@ from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
 from admission.sight import Patience, Sight
 from admission.world import World
-from queues.queue import Queue
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 NOW = 1_800_000_000
 GRACE = 10

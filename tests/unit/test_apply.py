@@ -16,14 +16,15 @@ from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.turn_report import TurnReport
 from admission.world import World
-from queues.account import Account
+from queues.admissions import Admission, Seat
 from queues.errors import Fenced
-from queues.queue import ROOT, Limits
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits
 from queues.resources import GPU, Resources
 from queues.sql import leadership, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.workload import NO_FLAVOR, Admission, NodeName, QueueName, Seat, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GROUP,
     JOB,

@@ -14,19 +14,10 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.explain import after
-from queues.queue import Limits, Queue
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 NOW = 1_000_000
 TAKES = Resources({GPU: 4000, "pods": 1})

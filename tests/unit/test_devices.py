@@ -6,11 +6,10 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.account import Account
-from queues.queue import Limits, Queue
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.posting import NodeAccount, Posting, flavored
+from queues.quota.queue import Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory, devices_in
-from queues.sql.books import NodeAccount, Posting, flavored
-from queues.usage import accounts, seats_by_flavor
 from queues.workload import (
     NO_FLAVOR,
     DeviceShare,

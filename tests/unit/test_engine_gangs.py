@@ -13,12 +13,12 @@ from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
-from queues.queue import Limits, Queue, QueuePolicy
-from queues.quota import QueueTree
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
-from queues.usage import Usage
 from queues.workload import (
-    Admission,
     AdmissionId,
     FlavorName,
     NodeFilter,
@@ -26,7 +26,6 @@ from queues.workload import (
     Partition,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,

@@ -8,17 +8,9 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.workload import (
-    HostPort,
-    NodeName,
-    PodSet,
-    QueueName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply, drained
 
 QUEUE = QueueName("q")

@@ -17,20 +17,10 @@ from admission.engine.topology import Node, NodeTable
 from admission.explain import Explained, after, explain
 from admission.web.outlook import outlooks
 from admission.words import duration
-from queues.queue import Limits, Queue, QueuePolicy
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.strategies import snapshots
 
 NOW = 1_000_000

@@ -5,20 +5,12 @@ from typing import Any
 
 import pytest
 
-from admission.facts import (
-    Change,
-    FactKind,
-    HyperNodeFact,
-    Member,
-    NodeFact,
-)
+from admission.facts import Change, FactKind, HyperNodeFact, Member, NodeFact
 from admission.hypernodes import tree_of
 from admission.kube.placing import hypernode_fact
 from queues.errors import InvalidDocument
 from queues.resources import Resources
-from queues.workload import (
-    NodeName,
-)
+from queues.workload import NodeName
 from tests.unit.sights import node, world
 
 

@@ -10,8 +10,9 @@ from admission.jobs.pods import PodRules
 from admission.jobs.state import JobState, Phase
 from admission.jobs.view import JobView
 from admission.jobs.work import JobWork, companions_of, work_for
+from queues.admissions import AdmissionState
 from queues.errors import InvalidDocument
-from queues.workload import AdmissionId, AdmissionState
+from queues.workload import AdmissionId
 from tests.unit.jobs_examples import KEY, UID, admission, document, job, pod
 
 RULES = PodRules()

@@ -11,8 +11,9 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.kube.templates import pod_set_of
 from admission.kube.workload_facts import MOST_PODS
+from queues.admissions import Admission, Seat
 from queues.errors import QuantityTooLarge
-from queues.queue import Limits, Queue
+from queues.quota.queue import Limits, Queue
 from queues.resources import (
     BEYOND_NODES,
     GPU,
@@ -28,17 +29,7 @@ from queues.resources import (
 from queues.spec.pod import PodSpec
 from queues.spec.pod_requests import requests_of
 from queues.spec.pod_rules import pod_spec_violations
-from queues.workload import (
-    Admission,
-    AdmissionId,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 TEBI = 2**40
 Q = QueueName("q")

@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admission.metrics import Metrics, Watching
 from admission.turn_report import TurnReport
-from queues.account import Account
+from queues.quota.accounts import Account
 from queues.workload import FlavorName, QueueName
 
 A, B = QueueName("a"), QueueName("b")

@@ -8,7 +8,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from queues.queue import Queue, QueuePolicy
+from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import PodSet, QueueName
 from tests.bench import yard

@@ -9,7 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.levels import HOST
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
-from queues.queue import Limits
+from queues.quota.queue import Limits
 from queues.resources import GPU
 from tests.unit.test_reservation import NOW, A, B, admitted, cluster, code, running, turn, work
 

@@ -15,12 +15,12 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
 from admission.turn_report import Amounts
-from queues.account import Account
-from queues.decay import Decay
-from queues.fairshare import share
-from queues.past_use import (
+from queues.order.shares import share
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import (
     HORIZON,
     NO_PAST,
+    Decay,
     Holder,
     Memories,
     PastUse,
@@ -28,10 +28,10 @@ from queues.past_use import (
     slot_ends,
     weight,
 )
-from queues.queue import ROOT, Limits, Queue, QueuePolicy
-from queues.quota import QueueTree
+from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.usage import Usage
 from queues.workload import NO_FLAVOR, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"

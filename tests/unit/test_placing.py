@@ -7,12 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.facts import (
-    Change,
-    FactKind,
-    Placing,
-    PodPhase,
-)
+from admission.facts import Change, FactKind, Placing, PodPhase
 from admission.kube.context import Context
 from admission.kube.objects import Pod
 from admission.kube.placing import placing_of
@@ -20,14 +15,7 @@ from admission.kube.translate import pod_fact
 from admission.ports import Ports
 from queues.errors import InvalidDocument
 from queues.resources import Resources
-from queues.workload import (
-    HostPort,
-    NodeName,
-    Partition,
-    PodSet,
-    Preference,
-    Requirement,
-)
+from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement
 from tests.unit.sights import JOB, admission, node, pod, world
 from tests.unit.translated import a_job, a_volcano_job, task, told
 

@@ -6,7 +6,7 @@ import pytest
 
 from admission.compose import shape_name
 from admission.facts import PodPhase, WorkloadFact
-from queues.recreation import Recreation
+from queues.admissions import Recreation
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GRACE,

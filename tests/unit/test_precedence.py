@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from queues.precedence import PATIENCE, devices, precedence
-from queues.queue import ROOT, Queue, QueuePolicy
-from queues.quota import QueueTree
-from queues.ranks import Candidate, rank
+from queues.order.policies import PATIENCE, Candidate, devices, precedence, rank
+from queues.quota.queue import ROOT, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 

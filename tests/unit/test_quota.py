@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.account import Account
 from queues.errors import GuaranteesExceedParent, LimitsOutOfOrder, QueueCycle, QuotaTreeError, UnknownParent
-from queues.queue import ROOT, Limits, Queue
-from queues.quota import QueueTree
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.quota.water_filling import Claimant, share_out
 from queues.resources import Resources
-from queues.usage import Usage
-from queues.weights import Claimant, share_out
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 GPU = Account(NO_FLAVOR, "gpu")

@@ -6,7 +6,8 @@ from admission.compose import occupancies_of
 from admission.facts import PodFact
 from admission.refusals import Refusals, elsewhere
 from admission.world import World
-from queues.workload import EVERYWHERE, AdmissionState, NodeFilter, NodeName, PodSet, Requirement
+from queues.admissions import AdmissionState
+from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
 from tests.unit.sights import (
     GRACE,
     JOB,

@@ -12,7 +12,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import ROOT, Limits, Queue, QueuePolicy
+from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.after import apply

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues import rows
-from queues.rows import Register, Rows, differing, same_rows
+from queues import versioned_map
+from queues.versioned_map import Register, Rows, differing, same_rows
 
 steps = st.lists(st.tuples(st.sampled_from(["put", "pop", "freeze"]), st.integers(0, 12)), max_size=80)
 
@@ -15,8 +15,8 @@ def test_copies_are_what_was_written_and_tell_what_differs(
     taken: list[tuple[str, int]], overlay: int, log: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_OVERLAY", overlay)
-        patch.setattr(rows, "_LOG", log)
+        patch.setattr(versioned_map, "_OVERLAY", overlay)
+        patch.setattr(versioned_map, "_LOG", log)
         register: Register[int, object] = Register({3: "three"})
         plain: dict[int, object] = {3: "three"}
         copies: list[tuple[Rows[int, object], dict[int, object]]] = []

@@ -12,7 +12,7 @@ from admission.simulate import drf, rules
 from admission.simulate.gangs import STARTUP, Segment, Simulation
 from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.workload import QueueName
 
 JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"

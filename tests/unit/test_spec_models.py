@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.queue import Limits
+from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity
 from queues.spec.queue import Queue
 from queues.spec.unsupported import unsupported, unsupported_in_queue

@@ -2,8 +2,9 @@
 
 from admission.facts import FlavorFact, TopologyFact
 from admission.stock import Stock
+from queues.admissions import Seat
 from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
-from queues.workload import NodeName, Seat
+from queues.workload import NodeName
 from tests.unit.sights import gpus, node
 
 N1, N2 = NodeName("n1"), NodeName("n2")

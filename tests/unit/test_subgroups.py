@@ -3,16 +3,9 @@
 from typing import Any
 
 from admission.compose import group_pod_sets, shape_name
-from admission.facts import (
-    PodFact,
-    SubGroup,
-    WorkloadFact,
-)
+from admission.facts import PodFact, SubGroup, WorkloadFact
 from queues.resources import Resources
-from queues.workload import (
-    Partition,
-    PodSet,
-)
+from queues.workload import Partition, PodSet
 from tests.unit.sights import gated
 from tests.unit.translated import a_group, told
 

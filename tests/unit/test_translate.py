@@ -13,7 +13,7 @@ from admission.kube.placing import Tiers
 from admission.kube.translate import node_fact, pod_fact
 from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
 from queues.errors import InvalidDocument
-from queues.queue import ROOT
+from queues.quota.queue import ROOT
 from queues.resources import Resources
 from queues.spec import names
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind

@@ -11,19 +11,17 @@ from admission.web.places import counted_by, policies, rank
 from admission.web.reader import explanation, in_line
 from admission.web.tree import tree
 from admission.web.wording import facts_for_people, ranges
-from queues import ranks
-from queues.precedence import devices
-from queues.ranks import Candidate
+from queues.admissions import Admission, Seat
+from queues.order import policies as order_policies
+from queues.order.policies import Candidate, devices
 from queues.resources import Resources
 from queues.sql import views
 from queues.workload import (
-    Admission,
     AdmissionId,
     FlavorName,
     NodeName,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,
@@ -275,7 +273,7 @@ def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
     ]
 
     for candidate in candidates:
-        assert rank(tree, stored(candidate)) == ranks.rank(tree, candidate)
+        assert rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
 
 
 def stored(candidate: Candidate) -> views.PendingLine:

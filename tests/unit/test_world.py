@@ -11,17 +11,9 @@ from admission.portrait import Portrait, portray
 from admission.remembered import LedgerRows
 from admission.sight import Patience, Sight
 from admission.world import World
+from queues.admissions import AdmissionState, Seat
 from queues.resources import GPU, Resources
-from queues.workload import (
-    AdmissionId,
-    AdmissionState,
-    NodeName,
-    PodSet,
-    QueueName,
-    Seat,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GROUP,
     NOW,

@@ -15,20 +15,18 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
 from admission.engine.victims import Part, herd, size_of
-from queues.account import Account
-from queues.queue import Limits, Queue, QueuePolicy
-from queues.quota import QueueTree
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.usage import Usage, accounts, seats_by_flavor
 from queues.workload import (
-    Admission,
     AdmissionId,
-    AdmissionState,
     FlavorName,
     NodeName,
     PodSet,
     QueueName,
-    Seat,
     Workload,
     WorkloadKey,
     WorkloadKind,

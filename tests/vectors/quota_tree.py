@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from queues.account import Account
-from queues.queue import ROOT, Limits, Queue
-from queues.quota import QueueTree
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.usage import Usage
 from queues.workload import FlavorName, QueueName
 
 Case = dict[str, Any]

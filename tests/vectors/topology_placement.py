@@ -9,7 +9,7 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from queues.queue import Queue
+from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
     NodeFilter,

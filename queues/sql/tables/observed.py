@@ -65,7 +65,7 @@ queue_limits: Final = Table(
     Column("guarantee", BigInteger),
     Column("deserved", BigInteger),
     Column("capability", BigInteger),
-    # What follows from them and the rest of the tree (queues.quota), and is what counts: kept free for the
+    # What follows from them and the rest of the tree (queues.quota.tree), and is what counts: kept free for the
     # queue even while idle, and never exceeded (null: as much as the ancestors allow).
     count("keeps"),
     Column("ceiling", BigInteger),
@@ -119,7 +119,7 @@ workloads: Final = Table(
     number("minimum", server_default=text("1")),
     number("pods", server_default=text("1")),
     document("asks"),
-    #: Whole devices that the gang needs to start (``queues.precedence``).
+    #: Whole devices that the gang needs to start (``queues.order.policies``).
     count("devices"),
     #: Declared, in seconds; null: none is.
     Column("run_time", BigInteger),

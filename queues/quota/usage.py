@@ -4,15 +4,14 @@ Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is take
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from queues.account import Account
-from queues.decay import Decay
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.resources import Resources, is_device
-from queues.workload import NO_FLAVOR, FlavorName, QueueName, Seat
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Decay
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,33 +32,6 @@ class LimitHit:
     def short(self) -> int:
         """By how much the request exceeds the limit."""
         return self.used + self.kept + self.asked - self.limit
-
-
-def accounts(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
-    """The accounts that these amounts by flavor are posted to: each flavor's, and the sum over all.
-
-    Single devices are counted on nodes, not in queues.
-    """
-    amounts: dict[Account, int] = {}
-    for flavor, vector in takes.items():
-        for resource, units in vector.items():
-            if is_device(resource):
-                continue
-            plain = Account(NO_FLAVOR, resource)
-            amounts[plain] = amounts.get(plain, 0) + units
-            if flavor != NO_FLAVOR:
-                amounts[Account(flavor, resource)] = units
-    return amounts
-
-
-def seats_by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
-    """What seats take together, by flavor."""
-    sums: dict[FlavorName, dict[str, int]] = {}
-    for seat in seats:
-        book = sums.setdefault(seat.flavor, {})
-        for resource, units in seat.takes.items():
-            book[resource] = book.get(resource, 0) + units
-    return {flavor: Resources(book) for flavor, book in sums.items()}
 
 
 class Usage:

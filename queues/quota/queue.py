@@ -1,6 +1,6 @@
 """A queue as its administrator wrote it: its place in the tree, its limits, how it is served.
 
-What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota``.
+What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota.tree``.
 """
 
 from collections.abc import Mapping

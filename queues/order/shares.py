@@ -2,17 +2,17 @@
 
 Weighted dominant resource fairness (Ghodsi et al., NSDI 2011) with ``deserved`` in the place of the
 cluster: a queue's share is the largest, over its accounts, of used ÷ deserved. With ``usageHalfLife`` used is half
-of what is used now and half of the decayed average of the past (``queues.past_use``).
+of what is used now and half of the decayed average of the past (``queues.quota.decayed_usage``).
 """
 
 from collections.abc import Iterable, Mapping
 from functools import total_ordering
 from typing import Final
 
-from queues.account import Account
-from queues.decay import Decay, Past
-from queues.quota import QueueTree
-from queues.usage import Usage
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import Decay, Past
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.workload import QueueName
 
 

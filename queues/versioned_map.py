@@ -10,10 +10,12 @@ from operator import is_
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
+
 V = TypeVar("V")
 
 #: An overlay is merged into a new base when it has this many rows and a 16th of the base's.
 _OVERLAY: Final = 512
+
 #: So many of the last changes are remembered.
 _LOG: Final = 16_384
 

@@ -2,7 +2,7 @@
 
 The plain form: at every inner queue take the child that comes first by (below its guarantee, below its
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
-there the first by the queue's own order (``queues.ranks``); ask; update the books; start again. ``Line`` does
+there the first by the queue's own order (``queues.order.policies``); ask; update the books; start again. ``Line`` does
 the same with heaps: an answer changes the books of one path only, and that path's queues are all on top of
 their heaps. Workloads of one shape in one queue form a class (``Alike``), and a class that was refused is not
 asked again in the same turn: nothing is given back during it. A refusal may hold for all classes of a kind,
@@ -10,20 +10,61 @@ in whatever queue: they leave the line when they come to its head, and only then
 is next in it.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from queues.account import Account
-from queues.fairshare import Share, Users, below_deserved, below_guarantee, share
-from queues.queue import ROOT
-from queues.quota import QueueTree
-from queues.ranks import Alike, Candidate, Rank
-from queues.usage import Usage
+from queues.order.policies import Candidate, Rank, counts_use
+from queues.order.shares import Share, Users, below_deserved, below_guarantee, share
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.workload import QueueName
+
+
+@dataclass(slots=True, eq=False)
+class Alike:
+    """A class: candidates of one shape in one queue (of one user where users count), in its order."""
+
+    queue: QueueName
+    #: A refusal for lack of nodes holds for all classes of the same kind.
+    kind: Hashable
+    #: Whose they are where users count (``by_user``); else "".
+    user: str = ""
+    ranks: list[Rank] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    #: So many at the left were admitted in this turn.
+    taken: int = 0
+    #: Whatever whoever made it wants to find here again.
+    about: Any = None
+
+    def add(self, place: Rank, candidate: Candidate) -> None:
+        """One more."""
+        index = bisect_left(self.ranks, place)
+        self.ranks.insert(index, place)
+        self.candidates.insert(index, candidate)
+
+    def remove(self, place: Rank) -> None:
+        """The one of that rank is gone."""
+        index = bisect_left(self.ranks, place)
+        del self.ranks[index], self.candidates[index]
+
+    def head(self) -> Candidate:
+        """The first that was not admitted yet."""
+        return self.candidates[self.taken]
+
+    def first(self) -> Rank:
+        """Its rank."""
+        return self.ranks[self.taken]
+
+    def rest(self) -> Sequence[Candidate]:
+        """All that were not admitted."""
+        return self.candidates[self.taken :]
 
 
 class _Key(NamedTuple):
@@ -271,13 +312,3 @@ def among_users(tree: QueueTree, users: Users, alike: Alike) -> _UserKey:
     if counts_use(tree, queue):
         return _UserKey(first.joins, first.urgency, share, first.precedence, first.arrival, user)
     return _UserKey(False, 0, share, int(first.joins), first.arrival, user)
-
-
-def by_user(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether it matters in a queue what its users have."""
-    return tree.order(queue) == "round-robin" or counts_use(tree, queue)
-
-
-def counts_use(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether of those of equal priority who used less comes first: by priority, where past use counts."""
-    return bool(tree.policy(queue).usage_half_life) and tree.order(queue) == "priority"

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from queues.account import Account
-from queues.queue import ROOT
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
 from queues.resources import Resources, is_device, show
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName, Seat
+from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
 
 
 class QueueAccount(NamedTuple):

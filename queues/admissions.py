@@ -1,0 +1,127 @@
+"""Space that is promised to one workload while others leave it.
+
+That a workload which waits had a place and gave it up to somebody: told with whatever it waits for now.
+
+Pods without an owner that were taken back: what is kept of each until it has been made again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from queues.resources import NOTHING, Resources, total
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One member's place: what a pod of an admission will occupy."""
+
+    pod_set: str
+    #: 0-based position inside the pod set; an Indexed Job's completion index.
+    ordinal: int
+    node: NodeName
+    #: Flavor of the node when the seat was given: quota is counted in it.
+    flavor: FlavorName = NO_FLAVOR
+    takes: Resources
+
+    def moved_to(self, node: NodeName, flavor: FlavorName) -> "Seat":
+        """The same seat on another node."""
+        return replace(self, node=node, flavor=flavor)
+
+
+class AdmissionState(StrEnum):
+    """The life of an admission. open → evicting → closed, or open → closed."""
+
+    #: Holds its seats; pods are released, running or ending.
+    OPEN = "open"
+    #: Its pods are being removed; the seats are held until the last one is gone.
+    EVICTING = "evicting"
+    #: Holds nothing.
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """One possession in the ledger: seats that a workload holds. A workload may have several (elastic parts)."""
+
+    id: AdmissionId
+    workload: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    priority: int
+    seats: tuple[Seat, ...]
+    #: Indices into ``seats`` that are given back already.
+    ended: frozenset[int] = frozenset()
+    state: AdmissionState = AdmissionState.OPEN
+    #: Every seat has had a bound pod: from now on a lost seat is repaired, the gang is not taken back.
+    started: bool = False
+    #: Pods that ran before they were in the books (uid → index of the seat).
+    adopted: Mapping[str, int] | None = None
+    #: Seconds since the epoch.
+    opened_at: int
+    #: Generation of the workload that was admitted.
+    generation: str = ""
+    #: Who asked (``muster.dev/user``); "": unknown.
+    user: str = ""
+
+    def holding(self) -> tuple[Seat, ...]:
+        """Seats that still hold quota and node space."""
+        return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
+
+    def holds(self) -> Resources:
+        """What those seats take together."""
+        return total(seat.takes for seat in self.holding()) if self.seats else NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Space promised to a beneficiary while victims drain (preemption, reclaim, clearing).
+
+    It holds amounts on nodes and in the books of the beneficiary's queue against everybody else; the
+    beneficiary itself is placed anew, with this space given back to it first.
+    """
+
+    workload: WorkloadKey
+    queue: QueueName
+    #: Generation of the workload it was promised to; another one drops it.
+    generation: str
+    seats: tuple[Seat, ...]
+    #: Admissions whose end makes the room.
+    victims: tuple[AdmissionId, ...]
+    #: Seconds since the epoch; dropped after this.
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Displacement:
+    """The last eviction for somebody else of a workload that was not admitted since."""
+
+    #: Seconds since the epoch.
+    at: int
+    #: By which rule: Preempted, Reclaimed or Cleared.
+    code: str
+    #: Who took the place, as ``kind/namespace/name``.
+    by: str
+
+    def told_with(self, message: str) -> str:
+        """Why it waits now, and why it does not run any more."""
+        when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{message}; evicted at {when} ({self.code}) for {self.by}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recreation:
+    """The intent to make a pod again, stored before the pod is deleted."""
+
+    #: Of the pod that goes.
+    pod_uid: str
+    #: Whose pod it is: its group, or itself.
+    workload: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName
+    #: The new pod as canonical JSON: gated, without its seat.
+    manifest: str
