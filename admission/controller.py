@@ -29,7 +29,7 @@ from admission.web.outlook import outlooks
 from admission.web.reader import SqlReader
 from admission.web.reading import Check, NotLeading
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
-from queues.sql.embedded import EmbeddedPostgres
+from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.leadership import holder
 
 _log = logging.getLogger(__name__)

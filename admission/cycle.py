@@ -17,9 +17,10 @@ from admission.telling import Telling, Told, counts
 from admission.turn_report import Amounts, Decided, TurnReport
 from admission.world import World
 from queues.admissions import Displacement
-from queues.sql import bygone, loading
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.read import past_use
+from queues.sql.read.world import closed_among
 from queues.workload import AdmissionId, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -231,7 +232,7 @@ async def look_back(database: Database, world: World, now: int) -> None:
     if wanted is None:
         return
     async with database.transaction() as tx:
-        world.retrospect.begin(wanted, await bygone.past_use(tx, wanted, now), now)
+        world.retrospect.begin(wanted, await past_use.past_use(tx, wanted, now), now)
 
 
 def _note_displacements(world: World, applied: Applied, now: int) -> None:
@@ -248,4 +249,4 @@ async def recall(database: Database, world: World) -> None:
     """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
     asked = frozenset(world.holdings.unasked)
     async with database.transaction() as tx:
-        world.learn_closed(asked, await loading.closed_among(tx, asked))
+        world.learn_closed(asked, await closed_among(tx, asked))

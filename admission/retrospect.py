@@ -32,7 +32,7 @@ class Retrospect:
     def begin(
         self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[Holder, Sums], now: int
     ) -> None:
-        """What the ledger says (``queues.sql.bygone``)."""
+        """What the ledger says (``queues.sql.read.past_use``)."""
         self._memories.begin(half_lives, rows, now)
         self.stale = False
 

@@ -35,10 +35,10 @@ from admission.statuses import Statuses
 from admission.turn_report import TurnReport
 from admission.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
-from queues.sql import loading
-from queues.sql.answers import WorldRows
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
+from queues.sql.read.rows import WorldRows
+from queues.sql.read.world import load_world
 from queues.sql.tables import PARTITIONED
 from queues.workload import WorkloadKey
 
@@ -96,7 +96,7 @@ class Lead:
 
     async def _rows(self) -> WorldRows:
         async with self._means.database.snapshot() as tx:
-            return await loading.load_world(tx)
+            return await load_world(tx)
 
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
         means, guard = self._means, self._mandate.guard

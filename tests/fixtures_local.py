@@ -16,7 +16,7 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import StateDirectory, die_with_parent
 from queues.sql.database import migrate, raw_connection
-from queues.sql.embedded import EmbeddedPostgres
+from queues.sql.embedded.server import EmbeddedPostgres
 
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)

@@ -1,6 +1,6 @@
 """What the world saw and the cluster forgets goes into OBSERVED, in one short transaction per turn.
 
-The only importer of ``queues.sql.observed``. Nothing is taken off the world's list before the commit, so a
+The only importer of ``queues.sql.observed.workloads``. Nothing is taken off the world's list before the commit, so a
 failed write is simply tried again.
 """
 
@@ -9,9 +9,9 @@ import logging
 from admission.facts import PodFact, QueueFact
 from admission.world import World
 from queues.order.policies import devices
-from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.observed import workloads
 from queues.workload import NO_FLAVOR, NodeName, WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -34,28 +34,28 @@ async def save(database: Database, term: Term, world: World) -> bool:
     outcomes = dict(unsaved.outcomes)
     nodes = set(world.stock.unsaved)
     async with database.transaction() as tx:
-        await observed.check_term(tx, term)
+        await workloads.check_term(tx, term)
         if limits or removed_nodes:
-            await observed.record_node_limits(tx, term, limits, removed_nodes)
+            await workloads.record_node_limits(tx, term, limits, removed_nodes)
         if queues:
             changed = [_version(fact) for fact in queues.values() if fact is not None]
             gone = [name for name, fact in queues.items() if fact is None]
-            await observed.record_queues(tx, term, changed, gone)
+            await workloads.record_queues(tx, term, changed, gone)
         numbers = {}
         if heirs := [key for key in arrivals if key in world.recreations.heirs]:
-            await observed.succeed(tx, term, [_succession(world, key) for key in heirs])
+            await workloads.succeed(tx, term, [_succession(world, key) for key in heirs])
         if arrivals:
-            numbers = await observed.arrive(tx, term, [_arrival(world, key) for key in arrivals])
+            numbers = await workloads.arrive(tx, term, [_arrival(world, key) for key in arrivals])
         if described:
-            await observed.describe(tx, term, [_description(world, key) for key in described])
+            await workloads.describe(tx, term, [_description(world, key) for key in described])
         if outcomes:
             rows = [_outcome(key, pod) for key, pod in outcomes.values()]
-            await observed.record_outcomes(tx, term, rows)
+            await workloads.record_outcomes(tx, term, rows)
         if recreations:
             kept = [each for each in recreations.values() if each is not None]
             dropped = [uid for uid, each in recreations.items() if each is None]
-            await observed.record_recreations(tx, term, kept, dropped)
-        left = await observed.depart(tx, term, departed) if departed else frozenset()
+            await workloads.record_recreations(tx, term, kept, dropped)
+        left = await workloads.depart(tx, term, departed) if departed else frozenset()
     world.number(numbers)
     world.forget(left)
     world.unsaved.saved(arrivals, described, departed, queues, outcomes)
@@ -70,8 +70,8 @@ def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
     return (workload.created, workload.name)
 
 
-def _node_limits(world: World) -> tuple[dict[NodeName, observed.NodeLimit], list[NodeName]]:
-    limits: dict[NodeName, observed.NodeLimit] = {}
+def _node_limits(world: World) -> tuple[dict[NodeName, workloads.NodeLimit], list[NodeName]]:
+    limits: dict[NodeName, workloads.NodeLimit] = {}
     removed: list[NodeName] = []
     table = world.stock.table() if world.stock.unsaved else None
     for name in sorted(world.stock.unsaved):
@@ -80,13 +80,13 @@ def _node_limits(world: World) -> tuple[dict[NodeName, observed.NodeLimit], list
             removed.append(name)
         else:
             usable = world.stock.can_take_pods(name)
-            limits[name] = observed.NodeLimit(limits=limit, flavor=table.flavor(name), usable=usable)
+            limits[name] = workloads.NodeLimit(limits=limit, flavor=table.flavor(name), usable=usable)
     return limits, removed
 
 
-def _version(fact: QueueFact) -> observed.QueueVersion:
+def _version(fact: QueueFact) -> workloads.QueueVersion:
     queue = fact.queue
-    return observed.QueueVersion(
+    return workloads.QueueVersion(
         name=queue.name,
         uid=fact.uid,
         generation=queue.generation,
@@ -100,19 +100,19 @@ def _version(fact: QueueFact) -> observed.QueueVersion:
     )
 
 
-def _arrival(world: World, key: WorkloadKey) -> observed.Arrival:
+def _arrival(world: World, key: WorkloadKey) -> workloads.Arrival:
     workload = world.portraits[key].workload
-    return observed.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
+    return workloads.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
 
 
-def _succession(world: World, key: WorkloadKey) -> observed.Succession:
-    return observed.Succession(arrival=_arrival(world, key), after=world.recreations.heirs[key])
+def _succession(world: World, key: WorkloadKey) -> workloads.Succession:
+    return workloads.Succession(arrival=_arrival(world, key), after=world.recreations.heirs[key])
 
 
-def _description(world: World, key: WorkloadKey) -> observed.Description:
+def _description(world: World, key: WorkloadKey) -> workloads.Description:
     portrait = world.portraits[key]
     workload = portrait.workload
-    return observed.Description(
+    return workloads.Description(
         key=key,
         namespace=workload.namespace,
         name=workload.name,
@@ -128,9 +128,9 @@ def _description(world: World, key: WorkloadKey) -> observed.Description:
     )
 
 
-def _outcome(key: WorkloadKey, pod: PodFact) -> observed.Outcome:
+def _outcome(key: WorkloadKey, pod: PodFact) -> workloads.Outcome:
     assert pod.index is not None
-    return observed.Outcome(
+    return workloads.Outcome(
         workload=key,
         pod_set=pod.task,
         ordinal=pod.index,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import Decay, PastUse
 from queues.quota.tree import QueueTree
-from queues.sql import views
+from queues.sql.read import views
 from queues.workload import FlavorName, QueueName
 
 

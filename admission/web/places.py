@@ -12,7 +12,7 @@ from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
 from queues.spec.names import SCHEDULING_VOLCANO
 from queues.spec.queue import Queue as QueueDocument
-from queues.sql import views
+from queues.sql.read import views
 from queues.workload import QueueName
 
 

@@ -17,9 +17,9 @@ from queues.admissions import Admission, Displacement, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
 from queues.resources import total
-from queues.sql import views
-from queues.sql.bygone import Gathering
 from queues.sql.database import Database, Transaction
+from queues.sql.read import views
+from queues.sql.read.past_use import Gathering
 from queues.workload import AdmissionId, QueueName
 
 #: How many of those before a workload are told.

@@ -10,7 +10,7 @@ from admission.web.past import QueuePast, account_of
 from admission.web.reading import UnknownName
 from queues.quota.queue import ROOT
 from queues.resources import show
-from queues.sql import views
+from queues.sql.read import views
 from queues.workload import QueueName
 
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"

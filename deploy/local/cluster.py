@@ -22,7 +22,7 @@ from deploy.local.components import ALIVE, COMMANDS, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
-from queues.sql.guarded import Guarded, Program
+from queues.sql.embedded.supervised import Guarded, Program
 
 #: Each component's user and groups. RBAC's own roles for scheduler and controllers come with these names.
 IDENTITIES = {

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from deploy.local.processes import die_with_parent
 from queues.errors import MusterError
-from queues.sql.guarded import Guarded, Program
+from queues.sql.embedded.supervised import Guarded, Program
 
 KUBERNETES = "1.36.3"
 ETCD = "3.6"

@@ -1,6 +1,6 @@
 """Where a run keeps its processes and files, and how both go away whatever ends it.
 
-The processes themselves are ``queues.sql.guarded``: each has a guardian that ends it when we do. A guardian
+The processes themselves are ``queues.sql.embedded.supervised``: each has a guardian that ends it when we do. A guardian
 also keeps the lock of the run's directory, so a free lock means that nothing of that run is alive, and the
 directory is rubbish.
 """
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from queues.errors import MusterError
-from queues.sql.guardian import when_parent_dies
+from queues.sql.embedded.supervisor import when_parent_dies
 
 LOCK = "lock"
 

@@ -20,8 +20,8 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import free_port
 from queues.errors import MusterError
-from queues.sql.embedded import EmbeddedPostgres
-from queues.sql.guarded import Guarded, Program
+from queues.sql.embedded.server import EmbeddedPostgres
+from queues.sql.embedded.supervised import Guarded, Program
 
 #: Who Muster is to the API server: the service account of its deployment, here with a client certificate.
 USERNAME = "system:serviceaccount:muster-system:muster"

@@ -22,8 +22,9 @@ from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
-from queues.sql import leadership, loading
+from queues.sql import leadership
 from queues.sql.database import Database
+from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_cluster import ToyCluster
 from tests.laws.toy_recreate import ToyRecreate
@@ -107,7 +108,7 @@ class Ring:
     async def loaded(self, facts: list[Change]) -> World:
         """The world as a new leader would build it from Postgres and these facts."""
         async with self.database.snapshot() as tx:
-            rows = await loading.load_world(tx)
+            rows = await load_world(tx)
         world = World(ledger_rows(rows), PATIENCE)
         world.begin(rows.queues, rows.node_limits, facts)
         await recall(self.database, world)

@@ -10,7 +10,7 @@ from admission.compose import is_live
 from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.world import World
-from queues.sql import loading
+from queues.sql.read.world import load_world
 from tests.laws.ring import Ring
 
 
@@ -47,7 +47,7 @@ def _plan(ring: Ring, world: World, memo: Memo) -> Plan:
 async def balances_equal_seats(ring: Ring) -> None:
     """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
     async with ring.database.snapshot() as tx:
-        rows = await loading.load_world(tx)
+        rows = await load_world(tx)
         nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
         on_nodes = {(node, resource): used for node, resource, used in nodes}
         posted = await tx.execute(

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.loading import load_world
+from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
 from tests.sql.stage import GPUS, Back, Gang, Running, Stage, gang, queue
 

@@ -10,10 +10,11 @@ from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
 from queues.resources import Resources
-from queues.sql import ledger, observed
+from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect
-from queues.sql.records import Arrival, NodeLimit, QueueVersion
+from queues.sql.observed.rows import Arrival, NodeLimit, QueueVersion
+from queues.sql.observed.workloads import arrive, record_node_limits, record_queues
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
@@ -150,7 +151,7 @@ class Stage:
 
     async def queues(self, *changed: QueueVersion, removed: Sequence[str] = ()) -> None:
         async with self.muster.transaction() as tx:
-            await observed.record_queues(tx, self.term, changed, [QueueName(name) for name in removed])
+            await record_queues(tx, self.term, changed, [QueueName(name) for name in removed])
 
     async def nodes(self, removed: Sequence[str] = (), **offered: int | NodeLimit) -> None:
         limits = {
@@ -158,12 +159,12 @@ class Stage:
             for name, it in offered.items()
         }
         async with self.muster.transaction() as tx:
-            await observed.record_node_limits(tx, self.term, limits, [NodeName(name) for name in removed])
+            await record_node_limits(tx, self.term, limits, [NodeName(name) for name in removed])
 
     async def arrive(self, *names: str, queue: str = "a") -> dict[WorkloadKey, int]:
         rows = [Arrival(key=key(name), namespace="ns", name=name, queue=QueueName(queue)) for name in names]
         async with self.muster.transaction() as tx:
-            return await observed.arrive(tx, self.term, rows)
+            return await arrive(tx, self.term, rows)
 
     async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.Entry:
         return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)

@@ -11,10 +11,11 @@ from queues.admissions import Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.decayed_usage import HORIZON, NO_PAST, Holder, Memories, oldest_block
 from queues.resources import Resources
-from queues.sql import bygone, ledger
-from queues.sql.bygone import past_use
+from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.records import NodeLimit
+from queues.sql.observed.rows import NodeLimit
+from queues.sql.read import past_use as bygone
+from queues.sql.read.past_use import PAGE_ROWS, Gathering, past_use
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
 
@@ -79,7 +80,7 @@ async def stage_of(muster: Database, *names: str) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("page", [3, bygone.PAGE_ROWS])
+@pytest.mark.parametrize("page", [3, PAGE_ROWS])
 async def test_a_new_leader_reads_what_the_old_one_remembered(
     muster: Database, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +119,7 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
     names = [f"j{number}" for number in range(24)]
     fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
     stage = await stage_of(muster, *names)
-    followed, gathering = Followed(stage, fading, NOW), bygone.Gathering()
+    followed, gathering = Followed(stage, fading, NOW), Gathering()
     now, told = NOW, 0
     for name in names:
         now += chance.randrange(20_000)

@@ -1,8 +1,11 @@
 """Space that is promised is kept until the promise is; evictions for others are counted."""
 
 from queues.admissions import Claim
-from queues.sql import answers, ledger, loading, observed
+from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.observed import workloads
+from queues.sql.read.rows import Backoff
+from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
 from tests.sql.stage import NOW, Away, Stage, gang, key, queue
 
@@ -21,7 +24,7 @@ def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
 
 async def claims(muster: Database) -> dict[str, Claim]:
     async with muster.snapshot() as tx:
-        rows = (await loading.load_world(tx)).claims
+        rows = (await load_world(tx)).claims
     return {row.workload.uid: row for row in rows}
 
 
@@ -40,7 +43,7 @@ async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster:
     stage.seq = entry.seq
     assert list(await claims(muster)) == ["j2"]
     async with muster.transaction() as tx:
-        await observed.depart(tx, stage.term, [key("j2")])
+        await workloads.depart(tx, stage.term, [key("j2")])
     assert await claims(muster) == {}
 
 
@@ -53,7 +56,5 @@ async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster:
         away = [Away(admission=id_, beneficiary=key("j9")) for id_ in first]
         await ledger.evict(tx, entry, [*away, *(Away(admission=id_) for id_ in second)])
     async with muster.snapshot() as tx:
-        world = await loading.load_world(tx)
-    assert world.backoffs == {
-        key("j1"): answers.Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)
-    }
+        world = await load_world(tx)
+    assert world.backoffs == {key("j1"): Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}

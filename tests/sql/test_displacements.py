@@ -3,8 +3,9 @@
 from admission.web.reader import SqlReader
 from queues.admissions import Displacement
 from queues.quota.queue import ROOT
-from queues.sql import ledger, loading
+from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.read import world
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.sql.stage import NOW, Away, Stage, Why, gang, key, queue
 
@@ -50,7 +51,7 @@ async def staged(muster: Database) -> Stage:
 async def known(muster: Database) -> dict[WorkloadKey, Displacement]:
     """What a new leader starts from."""
     async with muster.snapshot() as tx:
-        return dict((await loading.load_world(tx)).displacements)
+        return dict((await world.load_world(tx)).displacements)
 
 
 async def test_who_took_the_place_is_told_until_it_has_another(muster: Database) -> None:

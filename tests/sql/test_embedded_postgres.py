@@ -13,20 +13,20 @@ import asyncpg
 import pytest
 from sqlalchemy.engine import make_url
 
-from queues.sql import postgres_programs
-from queues.sql.embedded import (
+from queues.sql.embedded import programs as postgres_programs
+from queues.sql.embedded.programs import PostgresNotFound, Runner, UnsafeFolder, find, own_folder, reachable
+from queues.sql.embedded.server import (
     LONGEST_SOCKET_PATH,
     EmbeddedPostgres,
     PostgresDidNotStart,
     PostgresDirectoryInUse,
 )
-from queues.sql.postgres_programs import PostgresNotFound, Runner, UnsafeFolder, find
 from tests.waiting import alive, until
 
 START = """
     import os, sys, time
     from pathlib import Path
-    from queues.sql.embedded import EmbeddedPostgres
+    from queues.sql.embedded.server import EmbeddedPostgres
     server = EmbeddedPostgres()
     server.start(Path(sys.argv[1]), durable=False)
     print(server.pid, os.getuid(), flush=True)
@@ -115,7 +115,7 @@ async def test_a_long_path_gets_a_short_socket(server: EmbeddedPostgres, tmp_pat
 def test_a_directory_serves_one_server(
     server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queues.sql.embedded.PREDECESSOR", 0.1)
+    monkeypatch.setattr("queues.sql.embedded.server.PREDECESSOR", 0.1)
     server.start(tmp_path, durable=False)
     with pytest.raises(PostgresDirectoryInUse):
         EmbeddedPostgres().start(tmp_path)
@@ -158,7 +158,7 @@ def open_folder() -> Iterator[Path]:
 def test_it_runs_for_a_plain_user(open_folder: Path) -> None:
     runner = Runner.choose()
     assert runner is not None
-    programs = postgres_programs.reachable(find(), runner)
+    programs = reachable(find(), runner)
     package = shutil.copytree("queues", open_folder / "code" / "queues")
     state = open_folder / "state"
     state.mkdir()
@@ -260,4 +260,4 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.raises(UnsafeFolder):
-        postgres_programs.own_folder(folder)
+        own_folder(folder)

@@ -5,8 +5,8 @@ import pytest
 from queues.errors import Fenced
 from queues.quota.accounts import Account
 from queues.sql.database import Database
-from queues.sql.records import NodeLimit
-from queues.sql.seats import held_seats
+from queues.sql.observed.rows import NodeLimit
+from queues.sql.seat_columns import held_seats
 from queues.workload import FlavorName, WorkloadKey
 from tests.sql.stage import GPU, NOW, Away, Running, Stage, gang, gpus, key, queue
 

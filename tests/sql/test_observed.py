@@ -4,10 +4,10 @@ from sqlalchemy import text
 
 from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
-from queues.sql import observed
 from queues.sql.database import Database
-from queues.sql.loading import load_world
-from queues.sql.records import Arrival, Description, NodeLimit, Outcome
+from queues.sql.observed import workloads
+from queues.sql.observed.rows import Arrival, Description, NodeLimit, Outcome
+from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, Stage, gang, gpus, key, queue
 
@@ -49,7 +49,7 @@ async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
     )
     for rows in ([succeeded], [succeeded, failed]):
         async with muster.transaction() as tx:
-            await observed.record_outcomes(tx, stage.term, rows)
+            await workloads.record_outcomes(tx, stage.term, rows)
     async with muster.snapshot() as tx:
         assert (await load_world(tx)).outcomes == (succeeded, failed)
 
@@ -61,8 +61,8 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
 
     async def depart() -> frozenset[object]:
         async with muster.transaction() as tx:
-            await observed.record_outcomes(tx, stage.term, [outcome])
-            return await observed.depart(tx, stage.term, [key("j1"), key("j2"), key("never-seen")])
+            await workloads.record_outcomes(tx, stage.term, [outcome])
+            return await workloads.depart(tx, stage.term, [key("j1"), key("j2"), key("never-seen")])
 
     assert await depart() == {key("j2"), key("never-seen")}
     await stage.free(id_, 0, 1)
@@ -87,9 +87,9 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
     stage = await Stage.set(muster)
     first = queue("a", capability=1)
     async with muster.transaction() as tx:
-        await observed.record_queues(tx, stage.term, [first])
-        await observed.record_queues(tx, stage.term, [first])
-        changed = observed.QueueVersion(
+        await workloads.record_queues(tx, stage.term, [first])
+        await workloads.record_queues(tx, stage.term, [first])
+        changed = workloads.QueueVersion(
             name=first.name,
             uid=first.uid,
             generation=2,
@@ -97,8 +97,8 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
             changed_by="ann",
             document={"spec": {"weight": 2}},
         )
-        await observed.record_queues(tx, stage.term, [changed])
-        await observed.record_queues(tx, stage.term, [], [first.name])
+        await workloads.record_queues(tx, stage.term, [changed])
+        await workloads.record_queues(tx, stage.term, [], [first.name])
         rows = await tx.execute(
             text(
                 "SELECT generation, changed_by, document, removed FROM queue_versions "
@@ -199,7 +199,7 @@ async def test_a_resource_that_a_node_loses_is_gone(muster: Database) -> None:
 async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a"), queue("b")], workloads=["j1"])
     async with muster.transaction() as tx:
-        await observed.describe(
+        await workloads.describe(
             tx,
             stage.term,
             [
@@ -213,17 +213,17 @@ async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: D
     assert [tuple(row) for row in rows] == [("j1", "b", 5, {GPU: 8})]
     again = [Arrival(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"))]
     async with muster.transaction() as tx:
-        await observed.arrive(tx, stage.term, again)
+        await workloads.arrive(tx, stage.term, again)
         assert await tx.scalar(text("SELECT queue FROM workloads")) == "b"
 
 
 async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
     stage = await Stage.set(muster)
     async with muster.transaction() as tx:
-        await observed.record_queues(tx, stage.term, [])
-        await observed.record_node_limits(tx, stage.term, {})
-        await observed.record_outcomes(tx, stage.term, [])
-        await observed.describe(tx, stage.term, [])
-        assert await observed.arrive(tx, stage.term, []) == {}
-        assert await observed.depart(tx, stage.term, []) == frozenset()
+        await workloads.record_queues(tx, stage.term, [])
+        await workloads.record_node_limits(tx, stage.term, {})
+        await workloads.record_outcomes(tx, stage.term, [])
+        await workloads.describe(tx, stage.term, [])
+        assert await workloads.arrive(tx, stage.term, []) == {}
+        assert await workloads.depart(tx, stage.term, []) == frozenset()
     assert await stage.balances(Account(GPUS.flavor, GPUS.resource)) == {}

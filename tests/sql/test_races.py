@@ -7,11 +7,12 @@ from sqlalchemy import text
 
 from queues.errors import Fenced, LedgerMismatch
 from queues.quota.posting import Posting
-from queues.sql import ledger, observed
-from queues.sql.balances import open_books, store_books
+from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect, renew
-from queues.sql.loading import load_world
+from queues.sql.ledger.balances import open_books, store_books
+from queues.sql.observed import workloads
+from queues.sql.read.world import load_world
 from tests.sql.stage import NOW, Stage, gang, queue
 
 
@@ -165,7 +166,7 @@ async def test_intake_and_apply_do_not_write_at_the_same_moment(muster: Database
 async def test_a_renewal_waits_for_intake_and_succeeds(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a")], {"n1": 8}, ["j1"])
     async with muster.transaction() as tx:
-        await observed.check_term(tx, stage.term)
+        await workloads.check_term(tx, stage.term)
         renewing = asyncio.create_task(_renew(stage))
         await waits_for_a_lock(muster)
     assert await renewing

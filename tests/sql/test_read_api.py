@@ -9,9 +9,10 @@ from admission.web.reader import SqlReader
 from admission.web.reading import UnknownName
 from queues.quota.queue import ROOT
 from queues.resources import amount
-from queues.sql import ledger, observed
+from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.records import Description
+from queues.sql.observed import workloads
+from queues.sql.observed.rows import Description
 from queues.sql.tables import backoffs
 from queues.workload import QueueName
 from tests.sql.stage import GPU, NOW, Stage, Why, gang, gpus, key, queue
@@ -19,7 +20,7 @@ from tests.sql.stage import GPU, NOW, Stage, Why, gang, gpus, key, queue
 
 async def describe(stage: Stage, **priorities: int) -> None:
     async with stage.muster.transaction() as tx:
-        await observed.describe(
+        await workloads.describe(
             tx,
             stage.term,
             [
@@ -166,7 +167,7 @@ async def test_the_place_is_that_of_the_engine_small_before_large(muster: Databa
     )
     plain = Description(key=key("large"), namespace="ns", name="large", queue=QueueName("a"), created=NOW)
     async with muster.transaction() as tx:
-        await observed.describe(
+        await workloads.describe(
             tx,
             stage.term,
             [

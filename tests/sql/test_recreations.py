@@ -7,11 +7,11 @@ from sqlalchemy import text
 
 from queues.admissions import Recreation
 from queues.errors import Fenced
-from queues.sql import observed
 from queues.sql.database import Database
 from queues.sql.leadership import Term
-from queues.sql.loading import load_world
-from queues.sql.records import Arrival, Succession
+from queues.sql.observed import workloads
+from queues.sql.observed.rows import Arrival, Succession
+from queues.sql.read.world import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.sql.stage import Stage
 
@@ -30,7 +30,7 @@ async def stored(muster: Database) -> tuple[Recreation, ...]:
 
 async def record(muster: Database, term: Term, *rows: Recreation, gone: tuple[str, ...] = ()) -> None:
     async with muster.transaction() as tx:
-        await observed.record_recreations(tx, term, rows, gone)
+        await workloads.record_recreations(tx, term, rows, gone)
 
 
 async def test_an_intent_is_kept_as_it_was_told_last_until_it_is_dropped(muster: Database) -> None:
@@ -59,18 +59,18 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
     stage = await Stage.set(muster)
     late = WorkloadKey(WorkloadKind.POD, "late")
     async with muster.transaction() as tx:
-        before = await observed.arrive(tx, stage.term, [arrival(OLD), arrival(late)])
+        before = await workloads.arrive(tx, stage.term, [arrival(OLD), arrival(late)])
         await tx.execute(text("INSERT INTO backoffs VALUES ('pod', 'old', 1800000060, 3)"))
     for _ in range(2):
         async with muster.transaction() as tx:
-            await observed.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
-            numbers = await observed.arrive(tx, stage.term, [arrival(NEW)])
+            await workloads.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
+            numbers = await workloads.arrive(tx, stage.term, [arrival(NEW)])
         assert numbers == {NEW: before[OLD]}
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert (rows.backoffs[NEW].not_before, rows.backoffs[NEW].rollbacks) == (1_800_000_060, 3)
     async with muster.transaction() as tx:
-        await observed.depart(tx, stage.term, [OLD])
+        await workloads.depart(tx, stage.term, [OLD])
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert rows.arrivals == {late: before[late], NEW: before[OLD]}
@@ -80,7 +80,7 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
 async def test_whoever_takes_the_place_of_nobody_known_arrives_last(muster: Database) -> None:
     stage = await Stage.set(muster)
     async with muster.transaction() as tx:
-        first = await observed.arrive(tx, stage.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
-        await observed.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
-        numbers = await observed.arrive(tx, stage.term, [arrival(NEW)])
+        first = await workloads.arrive(tx, stage.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
+        await workloads.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
+        numbers = await workloads.arrive(tx, stage.term, [arrival(NEW)])
     assert numbers[NEW] > max(first.values())

@@ -8,9 +8,13 @@ from sqlalchemy import text
 from queues.admissions import AdmissionState
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
-from queues.sql import answers, ledger, loading, observed, views
+from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.records import Description, NodeLimit
+from queues.sql.observed import workloads
+from queues.sql.observed.rows import Description, NodeLimit
+from queues.sql.read import views
+from queues.sql.read.rows import Backoff, Balance
+from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.stage import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
 
@@ -21,7 +25,7 @@ LAST_MONTH = text("SELECT extract(epoch FROM date_trunc('month', now()) - interv
 
 async def describe(stage: Stage, **priorities: int) -> None:
     async with stage.muster.transaction() as tx:
-        await observed.describe(
+        await workloads.describe(
             tx,
             stage.term,
             [
@@ -54,7 +58,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     stage.seq = entry.seq
 
     async with muster.snapshot() as tx:
-        world = await loading.load_world(tx)
+        world = await load_world(tx)
 
     assert world.ledger_seq == stage.seq
     first, second = world.admissions
@@ -71,15 +75,15 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
         adopted: views.Eviction(code="Preempted", message="for somebody else", at=NOW, beneficiary=key("j3"))
     }
     assert world.backoffs == {
-        key("j2"): answers.Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
+        key("j2"): Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
     }
     assert world.reasons == {
         key("j3"): views.StoredReason(code="NoFit", message="no room", facts={"free": {GPU: 2}}, since=NOW)
     }
     assert world.job_states == {key("j1"): {"phase": "Running", "version": 3}}
     assert sorted(world.arrivals, key=world.arrivals.__getitem__) == [key(f"j{n}") for n in (1, 2, 3, 4)]
-    assert world.balances[QueueName("a")] == {GPUS: answers.Balance(own=6, used=6, counted=6)}
-    assert world.balances[ROOT] == {GPUS: answers.Balance(own=0, used=6, counted=6)}
+    assert world.balances[QueueName("a")] == {GPUS: Balance(own=6, used=6, counted=6)}
+    assert world.balances[ROOT] == {GPUS: Balance(own=0, used=6, counted=6)}
     assert world.queues == {ROOT: ("", 0), QueueName("a"): ("uid-a", 1)}
 
 
@@ -133,7 +137,7 @@ async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster:
         assert [line.name for line in await views.pending(tx)] == ["j1", "j3", "other"]
         assert set(await tx.scalars(text("SELECT name FROM muster_pending"))) == {"j1", "j3", "other"}
         done = Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"), finished=True)
-        await observed.describe(tx, stage.term, [done])
+        await workloads.describe(tx, stage.term, [done])
         assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j3"]
 
 

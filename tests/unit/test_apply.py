@@ -21,9 +21,10 @@ from queues.errors import Fenced
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
 from queues.resources import GPU, Resources
-from queues.sql import leadership, loading
+from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import Term
+from queues.sql.read.world import load_world
 from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GROUP,
@@ -60,7 +61,7 @@ class Ring:
     async def begin(self, *facts: Fact) -> None:
         """A world read from the database and these objects."""
         async with self.database.snapshot() as tx:
-            rows = await loading.load_world(tx)
+            rows = await load_world(tx)
         world = World(ledger_rows(rows), Patience())
         world.begin(rows.queues, rows.node_limits, [seen(fact) for fact in facts])
         self.cycle = Cycle(
@@ -87,7 +88,7 @@ class Ring:
 
     async def stored(self) -> list[Admission]:
         async with self.database.snapshot() as tx:
-            return list((await loading.load_world(tx)).admissions)
+            return list((await load_world(tx)).admissions)
 
     async def one(self, question: str) -> object:
         async with self.database.transaction() as tx:

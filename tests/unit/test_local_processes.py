@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.processes import DirectoryInUse, DirectoryNotOurs, StateDirectory, default_runs
-from queues.sql.guarded import Guarded, ProcessDidNotStart, Program
+from queues.sql.embedded.supervised import Guarded, ProcessDidNotStart, Program
 from tests.waiting import alive, until
 
 SLEEPS = ["sleep", "600"]
@@ -37,7 +37,7 @@ def parent(script: str, folder: Path) -> "subprocess.Popen[str]":
         import sys, threading, time
         from pathlib import Path
         from deploy.local.processes import StateDirectory, die_with_parent
-        from queues.sql.guarded import Guarded, Program
+        from queues.sql.embedded.supervised import Guarded, Program
         folder = Path({str(folder)!r})
         def start(lock=None, argv={SLEEPS!r}):
             child = Guarded.start(Program(argv=argv, log=folder / "log", cwd=folder, lock=lock, grace=60))

@@ -15,7 +15,7 @@ from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
 from queues.order.policies import Candidate, devices
 from queues.resources import Resources
-from queues.sql import views
+from queues.sql.read import views
 from queues.workload import (
     AdmissionId,
     FlavorName,

@@ -1,4 +1,4 @@
-"""OBSERVED: what the cluster would forget. Written by intake (``queues.sql.observed``)."""
+"""OBSERVED: what the cluster would forget. Written by intake (``queues.sql.observed.workloads``)."""
 
 from typing import Final
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from queues.admissions import Admission, Claim, Displacement, Recreation
 from queues.quota.accounts import Account
-from queues.sql.records import NodeLimit, Outcome
+from queues.sql.observed.rows import NodeLimit, Outcome
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 

@@ -20,18 +20,23 @@ from pathlib import Path
 from urllib.parse import quote
 
 from queues.errors import DatabaseError
-from queues.sql.guarded import Guarded, ProcessDidNotStart, Program
-from queues.sql.postgres_programs import ELSEWHERE, Identity, Runner, find, own_folder, reachable
+from queues.sql.embedded.programs import ELSEWHERE, Identity, Runner, find, own_folder, reachable
+from queues.sql.embedded.supervised import Guarded, ProcessDidNotStart, Program
 
 #: The database's superuser. There is no password: the socket's folder is the protection.
 USER = "muster"
+
 SOCKET = ".s.PGSQL.5432"
+
 #: What sockaddr_un holds, without the final zero.
 LONGEST_SOCKET_PATH = 107
+
 #: In a folder elsewhere: the directory it serves.
 OF = "of"
+
 #: Seconds that a killed predecessor may need to shut its server down.
 PREDECESSOR = 5.0
+
 #: For data that may be lost with the host: several times faster to commit.
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 

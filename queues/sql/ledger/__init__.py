@@ -11,12 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
 from queues.quota.posting import Rejection
-from queues.sql.admitting import NOBODY, Users, admit, adopt
-from queues.sql.claims import claim, drop_claims
-from queues.sql.evicting import evict
-from queues.sql.freeing import free
-from queues.sql.given import NUMBER, Given
-from queues.sql.handover import (
+from queues.sql.leadership import Term
+from queues.sql.ledger.admissions import NOBODY, Users, admit, adopt, evict, free
+from queues.sql.ledger.claims import claim, drop_claims
+from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
+from queues.sql.ledger.types import (
     Because,
     Decision,
     Entry,
@@ -28,8 +27,7 @@ from queues.sql.handover import (
     Verdict,
     Wanted,
 )
-from queues.sql.journal import record_decisions, record_job_states, record_reasons
-from queues.sql.leadership import Term
+from queues.sql.statements import NUMBER, Given
 from queues.sql.tables import admissions, leases
 from queues.workload import AdmissionId
 
@@ -96,6 +94,7 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
 
 
 _STARTED = Given(id=NUMBER)
+
 _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queues.errors import MusterError
-from queues.sql import guardian
+from queues.sql.embedded import supervisor
 
 #: How much longer than a child's grace its guardian may need.
 MARGIN = 5.0
@@ -65,7 +65,7 @@ class Guarded:
         }
         with program.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", guardian.__file__, json.dumps(order)],
+                [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(order)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

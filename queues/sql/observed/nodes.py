@@ -11,9 +11,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
-from queues.sql.given import FLAG, NUMBER, TEXT, TEXTS, Given, bounded, names
 from queues.sql.leadership import Term, check_term
-from queues.sql.records import NodeLimit
+from queues.sql.observed.rows import NodeLimit
+from queues.sql.statements import FLAG, NUMBER, TEXT, TEXTS, Given, bounded, names
 from queues.sql.tables import capacity, node_balances, node_limits, nodes
 from queues.workload import NO_FLAVOR, NodeName
 
@@ -61,7 +61,9 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
 
 
 _NODES = Given(name=TEXT, flavor=TEXT, usable=FLAG)
+
 _nodes = insert(nodes).from_select(_NODES.c.keys(), select(*_NODES.c))
+
 _STORE_NODES = _nodes.on_conflict_do_update(
     index_elements=[nodes.c.name],
     set_={"flavor": _nodes.excluded.flavor, "usable": _nodes.excluded.usable},
@@ -90,11 +92,14 @@ async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
 
 
 _ROOM = Given(node=TEXT, resource=TEXT, amount=NUMBER)
+
 _FORGET_ROOM = delete(node_limits).where(
     node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
     ~exists().where(node_limits.c.node == _ROOM.c.node, node_limits.c.resource == _ROOM.c.resource),
 )
+
 _room = insert(node_limits).from_select(_ROOM.c.keys(), select(*_ROOM.c))
+
 _STORE_ROOM = _room.on_conflict_do_update(
     index_elements=list(node_limits.primary_key),
     set_={"amount": _room.excluded.amount},
@@ -117,7 +122,9 @@ async def _store_node_limits(
 
 
 _MORE = Given(flavor=TEXT, resource=TEXT, amount=NUMBER)
+
 _more = insert(capacity).from_select(_MORE.c.keys(), select(*_MORE.c))
+
 _ADD_CAPACITY = _more.on_conflict_do_update(
     index_elements=list(capacity.primary_key),
     set_={"amount": capacity.c.amount + _more.excluded.amount},

@@ -1,28 +1,33 @@
 """Seats are given: to gangs as far as the limits hold them, to running pods whatever the limits say.
 
 Every gang is held against the books as the ones before it left them.
+
+Seats are given back, and an admission closes with its last one.
+
+Admissions are taken back; what that means for the next try of their workloads.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import and_, bindparam, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
 from queues.quota.posting import Posting, Rejection
-from queues.sql.balances import open_books, store_books
-from queues.sql.given import FLAG, INTEGERS, MOMENT, NUMBER, PLAIN, TEXT, TEXTS, Given, GivenWide, moment
-from queues.sql.handover import Entry, Found, Verdict, Wanted
-from queues.sql.journal import post
-from queues.sql.seats import SEAT_TYPES, to_columns
-from queues.sql.tables import admissions, workloads
+from queues.sql.ledger.balances import open_books, store_books
+from queues.sql.ledger.journal import post
+from queues.sql.ledger.types import Entry, Found, Freed, GivenBack, TakenBack, Verdict, Wanted
+from queues.sql.seat_columns import SEAT_TYPES, held_seats, to_columns
+from queues.sql.statements import FLAG, INTEGERS, MOMENT, NUMBER, PLAIN, TEXT, TEXTS, Given, GivenWide, moment
+from queues.sql.tables import admissions, backoffs, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 #: Who asked for what a workload gets.
 Users = Mapping[WorkloadKey, str]
+
 NOBODY: Final[Users] = MappingProxyType({})
 
 
@@ -69,6 +74,7 @@ def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejec
 
 
 _ASKING = Given(kind=TEXT, uid=TEXT)
+
 _TAKEN = (
     select(_ASKING.c.kind, _ASKING.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
     .join(workloads, and_(workloads.c.kind == _ASKING.c.kind, workloads.c.uid == _ASKING.c.uid))
@@ -129,7 +135,9 @@ _NEW = GivenWide(
     adopted_seats=INTEGERS,
     **SEAT_TYPES,
 )
+
 _STORED = [column for column in _NEW.c if column.key != "place"]
+
 _OPEN = (
     insert(admissions)
     .from_select(
@@ -181,3 +189,134 @@ def _with_seats(
     return [
         (id_, row.queue, users.get(row.workload, ""), row.seats) for id_, row in zip(ids, rows, strict=True)
     ]
+
+
+async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> Freed:
+    """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
+    asked: dict[AdmissionId, frozenset[int]] = {}
+    for row in rows:
+        asked[row.admission] = asked.get(row.admission, frozenset()) | row.seats
+    ending: dict[AdmissionId, frozenset[int]] = {}
+    closed: set[AdmissionId] = set()
+    moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
+    kept: list[tuple[AdmissionId, list[int], bool]] = []
+    for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
+        now_ended = asked[id_] & frozenset(range(len(seats))) - ended
+        everything = len(ended) + len(now_ended) == len(seats)
+        if not now_ended and not everything:
+            continue
+        moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
+        kept.append((id_, sorted(ended | now_ended), everything))
+        ending[id_] = now_ended
+        if everything:
+            closed.add(id_)
+    if kept:
+        books_of = [Posting.of(queue, seats, sign=-1) for _, queue, _, seats in moves]
+        books = await open_books(tx, books_of)
+        for posting in books_of:
+            books.post(posting)
+        await store_books(tx, books, checked=False)
+        await _store_ended(tx, entry, kept)
+        await post(tx, entry, "free", moves)
+    return Freed(seats=ending, closed=frozenset(closed))
+
+
+_ENDED = GivenWide(id=NUMBER, ended=INTEGERS, closed=FLAG)
+
+_STORE_ENDED = (
+    update(admissions)
+    .where(admissions.c.id == _ENDED.c.id)
+    .values(
+        ended=_ENDED.c.ended,
+        state=case((_ENDED.c.closed, "closed"), else_=admissions.c.state),
+        closed_at=case((_ENDED.c.closed, bindparam("now", type_=MOMENT)), else_=None),
+    )
+)
+
+
+async def _store_ended(
+    tx: AsyncConnection, entry: Entry, kept: Sequence[tuple[AdmissionId, list[int], bool]]
+) -> None:
+    rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
+    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
+
+
+_LEAVING = Given(
+    id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
+)
+
+_EVICT = (
+    update(admissions)
+    .where(admissions.c.id == _LEAVING.c.id, admissions.c.state == "open")
+    .values(
+        state="evicting",
+        evicted_at=bindparam("now", type_=MOMENT),
+        cause_code=_LEAVING.c.code,
+        cause_message=_LEAVING.c.message,
+        beneficiary_kind=_LEAVING.c.beneficiary_kind,
+        beneficiary_uid=_LEAVING.c.beneficiary_uid,
+    )
+    .returning(
+        admissions.c.id,
+        admissions.c.kind,
+        admissions.c.uid,
+        _LEAVING.c.not_before,
+        _LEAVING.c.beneficiary_uid,
+    )
+)
+
+
+async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) -> frozenset[AdmissionId]:
+    """Start taking admissions back; returns those that were open until now.
+
+    Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
+    more; one that goes for somebody else has one eviction more, however many admissions it loses, and waits anew.
+    """
+    if not rows:
+        return frozenset()
+    leaving = [
+        (
+            row.admission,
+            row.code,
+            row.message,
+            row.not_before,
+            row.beneficiary.kind if row.beneficiary else None,
+            row.beneficiary.uid if row.beneficiary else None,
+        )
+        for row in {row.admission: row for row in rows}.values()
+    ]
+    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(entry.now)})
+    evicted = result.all()
+    await _back_off(
+        tx, entry, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
+    )
+    return frozenset(AdmissionId(row.id) for row in evicted)
+
+
+_WAITING = Given(
+    kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
+)
+
+_new_backoffs = insert(backoffs).from_select(_WAITING.c.keys(), select(*_WAITING.c))
+
+_BACK_OFF = _new_backoffs.on_conflict_do_update(
+    index_elements=list(backoffs.primary_key),
+    set_={
+        "not_before": func.greatest(backoffs.c.not_before, _new_backoffs.excluded.not_before),
+        "rollbacks": backoffs.c.rollbacks + _new_backoffs.excluded.rollbacks,
+        "evictions": backoffs.c.evictions + _new_backoffs.excluded.evictions,
+        "waiting_since": func.greatest(backoffs.c.waiting_since, _new_backoffs.excluded.waiting_since),
+    },
+)
+
+
+async def _back_off(
+    tx: AsyncConnection, entry: Entry, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
+) -> None:
+    rows = [
+        (*key, time, int(time > 0), int(beneficiary is not None), entry.now if beneficiary is not None else 0)
+        for key, (time, beneficiary) in sorted(evicted.items())
+        if time > 0 or beneficiary is not None
+    ]
+    if rows:
+        await tx.execute(_BACK_OFF, _WAITING.rows(rows))

@@ -10,7 +10,7 @@ from sqlalchemy.types import TypeEngine
 
 from queues.admissions import Seat
 from queues.resources import Resources
-from queues.sql.given import INTEGERS, JSON, SMALLS, TEXTS
+from queues.sql.statements import INTEGERS, JSON, SMALLS, TEXTS
 from queues.sql.tables import admissions
 from queues.workload import AdmissionId, FlavorName, NodeName, QueueName
 

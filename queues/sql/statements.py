@@ -25,14 +25,23 @@ from sqlalchemy.sql.expression import TableValuedAlias
 from sqlalchemy.types import TypeEngine
 
 TEXT: Final = Text()
+
 NUMBER: Final = BigInteger()
+
 FLAG: Final = Boolean()
+
 SMALL: Final = SmallInteger()
+
 PLAIN: Final = Integer()
+
 JSON: Final = JSONB()
+
 TEXTS: Final = ARRAY(Text)
+
 NUMBERS: Final = ARRAY(BigInteger)
+
 INTEGERS: Final = ARRAY(Integer)
+
 SMALLS: Final = ARRAY(SmallInteger)
 
 _prefixes = count()

@@ -1,23 +1,27 @@
-"""SELECT only: everything open, as the world starts from it."""
+"""Rows as values: what the world starts from and what people ask read them the same way.
+
+SELECT only: everything open, as the world starts from it.
+"""
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, or_, select
+from sqlalchemy import ColumnElement, Row, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Recreation
+from queues.admissions import Admission, AdmissionState, Claim, Recreation
 from queues.quota.accounts import Account
 from queues.resources import Resources
-from queues.sql.answers import Backoff, Balance, StoredReason, WorldRows
-from queues.sql.claims import open_claims
-from queues.sql.displacements import displacements
 from queues.sql.leadership import CONTROLLER
-from queues.sql.records import NodeLimit, Outcome
-from queues.sql.stored import REASON, key_of, read_admissions, reason_of
+from queues.sql.observed.rows import NodeLimit, Outcome
+from queues.sql.read.displacements import displacements
+from queues.sql.read.rows import Backoff, Balance, Eviction, StoredReason, WorldRows
+from queues.sql.seat_columns import SEAT_COLUMNS, from_columns
 from queues.sql.tables import (
     admissions,
     backoffs,
+    claims,
     job_states,
     leases,
     node_limits,
@@ -29,7 +33,111 @@ from queues.sql.tables import (
     recreations,
     workloads,
 )
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+
+
+async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
+    """All of them, by beneficiary."""
+    rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
+    return tuple(
+        Claim(
+            workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
+            queue=QueueName(row.queue),
+            generation=row.generation,
+            until=row.until,
+            victims=tuple(AdmissionId(number) for number in row.victims),
+            seats=from_columns(row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes),
+        )
+        for row in rows
+    )
+
+
+REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
+
+
+def reason_of(row: Row[Any]) -> StoredReason:
+    """What ``REASON`` of a row says."""
+    return StoredReason(code=row.code, message=row.message, facts=row.facts, since=seconds_of(row.since))
+
+
+async def read_admissions(
+    tx: AsyncConnection, which: ColumnElement[bool]
+) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
+    """Such admissions, oldest first, and why some of them are being taken back."""
+    rows = await tx.execute(
+        select(
+            admissions.c.id,
+            admissions.c.kind,
+            admissions.c.uid,
+            admissions.c.namespace,
+            admissions.c.name,
+            admissions.c.queue,
+            admissions.c.priority,
+            admissions.c.generation,
+            admissions.c.username,
+            admissions.c.state,
+            admissions.c.started,
+            admissions.c.opened_at,
+            admissions.c.ended,
+            admissions.c.adopted_pods,
+            admissions.c.adopted_seats,
+            admissions.c.evicted_at,
+            admissions.c.cause_code,
+            admissions.c.cause_message,
+            admissions.c.beneficiary_kind,
+            admissions.c.beneficiary_uid,
+            *SEAT_COLUMNS,
+        )
+        .where(which)
+        .order_by(admissions.c.id)
+    )
+    found: list[Admission] = []
+    evictions: dict[AdmissionId, Eviction] = {}
+    for row in rows:
+        adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
+        found.append(
+            Admission(
+                id=row.id,
+                workload=key_of(row.kind, row.uid),
+                namespace=row.namespace,
+                name=row.name,
+                queue=row.queue,
+                priority=row.priority,
+                seats=from_columns(
+                    row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes
+                ),
+                ended=frozenset(row.ended),
+                state=AdmissionState(row.state),
+                started=row.started,
+                adopted=adopted or None,
+                opened_at=seconds_of(row.opened_at),
+                generation=row.generation,
+                user=row.username,
+            )
+        )
+        if row.evicted_at is not None:
+            evictions[row.id] = Eviction(
+                code=row.cause_code,
+                message=row.cause_message,
+                at=seconds_of(row.evicted_at),
+                beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
+            )
+    return tuple(found), evictions
+
+
+def key_of(kind: str, uid: str) -> WorkloadKey:
+    """Whose row it is."""
+    return WorkloadKey(WorkloadKind(kind), uid)
+
+
+def key_or_none(kind: str | None, uid: str | None) -> WorkloadKey | None:
+    """The same for columns that may be null."""
+    return None if kind is None or uid is None else key_of(kind, uid)
+
+
+def seconds_of(moment: datetime) -> int:
+    """Since the epoch."""
+    return int(moment.timestamp())
 
 
 async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:

@@ -1,11 +1,13 @@
-"""What queues may give: limits, and the balances that follow from the tree's shape.
+"""Versions of queues: how each is now, and who changed what. Part of ``observed``, by way of ``limits``.
+
+What queues may give: limits, and the balances that follow from the tree's shape.
 
 Part of ``observed``: only intake writes here, by way of it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import delete, exists, func, or_, select, update
+from sqlalchemy import delete, exists, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,12 +15,84 @@ from queues.quota.posting import Move, QueueAccount, balance_all
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.sql.given import FLAG, NUMBER, TEXT, Given, bounded, names
 from queues.sql.leadership import Term, check_term
-from queues.sql.queue_versions import store_removals, store_versions
-from queues.sql.records import QueueVersion
-from queues.sql.tables import queue_balances, queue_limits, queues
+from queues.sql.observed.rows import QueueVersion
+from queues.sql.statements import FLAG, JSON, NUMBER, TEXT, Given, GivenWide, bounded, names
+from queues.sql.tables import queue_balances, queue_limits, queue_versions, queues
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
+
+_VERSIONS = GivenWide(
+    name=TEXT,
+    uid=TEXT,
+    generation=NUMBER,
+    parent=TEXT,
+    document=JSON,
+    changed_by=TEXT,
+    paused=FLAG,
+    closed=FLAG,
+    problem=TEXT,
+    present=FLAG,
+)
+
+_current = insert(queues).from_select(_VERSIONS.c.keys(), select(*_VERSIONS.c))
+
+_new = [_current.excluded[column.name] for column in _VERSIONS.c if column.name != "name"]
+
+_old = [queues.c[column.name] for column in _VERSIONS.c if column.name != "name"]
+
+_differ = (
+    _current.on_conflict_do_update(
+        index_elements=[queues.c.name],
+        set_={column.key: column for column in _new},
+        where=tuple_(*_old).is_distinct_from(tuple_(*_new)),
+    )
+    .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
+    .cte("differ")
+)
+
+_STORE_VERSIONS = insert(queue_versions).from_select(
+    ["queue", "uid", "generation", "changed_by", "document"], select(*_differ.c)
+)
+
+
+async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -> None:
+    """These queues are so from now on; versions that differ from the last are kept for ever."""
+    told = [
+        {
+            "name": queue.name,
+            "uid": queue.uid,
+            "generation": queue.generation,
+            "parent": None if queue.name == ROOT else queue.parent,
+            "document": queue.document,
+            "changed_by": queue.changed_by,
+            "paused": queue.paused,
+            "closed": queue.closed,
+            "problem": queue.broken,
+            "present": True,
+        }
+        for queue in changed
+    ]
+    if told:
+        await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(told))
+
+
+async def store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:
+    """These queues are not there any more."""
+    if not gone:
+        return
+    removed = (
+        update(queues)
+        .where(queues.c.name == func.any(names(gone)), queues.c.present)
+        .values(present=False)
+        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.document)
+        .cte("removed")
+    )
+    await tx.execute(
+        insert(queue_versions).from_select(
+            ["queue", "uid", "generation", "document", "changed_by", "removed"],
+            select(*removed.c, text("''"), text("true")),
+        )
+    )
 
 
 async def record_queues(
@@ -43,6 +117,7 @@ async def record_queues(
 
 
 _LIMITS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER)
+
 _STORE_LIMITS = insert(queue_limits).from_select(_LIMITS.c.keys(), select(*_LIMITS.c))
 
 
@@ -164,6 +239,7 @@ def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
 
 
 _MOVED = Given(name=TEXT, counts_in=TEXT, broken=FLAG)
+
 _STORE_PLACES = (
     update(queues)
     .where(queues.c.name == _MOVED.c.name)
@@ -186,7 +262,9 @@ async def _store_places(
 
 
 _EFFECTIVE = Given(queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
+
 _limit_c = queue_limits.c
+
 _FORGET_EFFECTIVE = (
     update(queue_limits)
     .where(
@@ -199,7 +277,9 @@ _FORGET_EFFECTIVE = (
     )
     .values(keeps=0, ceiling=None)
 )
+
 _effective = insert(queue_limits).from_select(_EFFECTIVE.c.keys(), select(*_EFFECTIVE.c))
+
 _STORE_EFFECTIVE = _effective.on_conflict_do_update(
     index_elements=list(queue_limits.primary_key),
     set_={"keeps": _effective.excluded.keeps, "ceiling": _effective.excluded.ceiling},
@@ -223,7 +303,9 @@ async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
 
 
 _TOTALS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
+
 _totals = insert(queue_balances).from_select(_TOTALS.c.keys(), select(*_TOTALS.c))
+
 _STORE_BALANCES = _totals.on_conflict_do_update(
     index_elements=list(queue_balances.primary_key),
     set_={name: _totals.excluded[name] for name in ("own", "used", "counted")},

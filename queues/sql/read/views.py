@@ -10,7 +10,8 @@ from queues.admissions import Admission, AdmissionState, Displacement
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.resources import is_device
-from queues.sql.answers import (
+from queues.sql.read.displacements import displacements
+from queues.sql.read.rows import (
     AccountLine,
     DecisionLine,
     Eviction,
@@ -19,8 +20,7 @@ from queues.sql.answers import (
     QueueLine,
     StoredReason,
 )
-from queues.sql.displacements import displacements
-from queues.sql.stored import REASON, key_of, key_or_none, read_admissions, reason_of, seconds_of
+from queues.sql.read.world import REASON, key_of, key_or_none, read_admissions, reason_of, seconds_of
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -149,12 +149,15 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
 
 
 _SAME_REASON = and_(reasons.c.kind == workloads.c.kind, reasons.c.uid == workloads.c.uid)
+
 _SAME_BACKOFF = and_(backoffs.c.kind == workloads.c.kind, backoffs.c.uid == workloads.c.uid)
+
 _HOLDS = exists().where(
     admissions.c.kind == workloads.c.kind,
     admissions.c.uid == workloads.c.uid,
     admissions.c.state != "closed",
 )
+
 #: Lacks seats: all of them, or (then with a reason) some.
 _WAITS = and_(~workloads.c.finished, or_(~_HOLDS, reasons.c.code.is_not(None)))
 

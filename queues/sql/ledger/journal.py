@@ -9,12 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
 from queues.quota.posting import flavored
-from queues.sql.given import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, Given, GivenWide, moment
-from queues.sql.handover import Because, Decision, Entry, JobRow
+from queues.sql.ledger.types import Because, Decision, Entry, JobRow
+from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, Given, GivenWide, moment
 from queues.sql.tables import decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
+
 _STAMP = (_NOW, bindparam("seq", type_=NUMBER), bindparam("term", type_=NUMBER))
 
 
@@ -32,6 +33,7 @@ _LINES = GivenWide(
     resources=TEXTS,
     amounts=NUMBERS,
 )
+
 _POST = insert(postings).from_select(
     [*_LINES.c.keys(), "posted_at", "ledger_seq", "term"], select(*_LINES.c, *_STAMP)
 )
@@ -79,6 +81,7 @@ _DECIDED = GivenWide(
     beneficiary_uid=TEXT,
     numbers=JSON,
 )
+
 _RECORD_DECISIONS = insert(decisions).from_select(
     [*_DECIDED.c.keys(), "decided_at", "ledger_seq", "term"], select(*_DECIDED.c, *_STAMP)
 )
@@ -108,9 +111,13 @@ async def record_decisions(tx: AsyncConnection, entry: Entry, rows: Sequence[Dec
 
 
 _LEFT = Given(kind=TEXT, uid=TEXT)
+
 _FORGET_REASONS = delete(reasons).where(reasons.c.kind == _LEFT.c.kind, reasons.c.uid == _LEFT.c.uid)
+
 _TOLD = GivenWide(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
+
 _new_reasons = insert(reasons).from_select([*_TOLD.c.keys(), "since"], select(*_TOLD.c, _NOW))
+
 _RECORD_REASONS = _new_reasons.on_conflict_do_update(
     index_elements=list(reasons.primary_key),
     set_={
@@ -149,7 +156,9 @@ async def record_reasons(
 
 
 _STATES = GivenWide(kind=TEXT, uid=TEXT, state=JSON)
+
 _new_states = insert(job_states).from_select([*_STATES.c.keys(), "changed_at"], select(*_STATES.c, _NOW))
+
 _RECORD_STATES = _new_states.on_conflict_do_update(
     index_elements=list(job_states.primary_key),
     set_={"state": _new_states.excluded.state, "changed_at": _new_states.excluded.changed_at},

@@ -7,11 +7,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Claim
-from queues.sql.given import NUMBER, NUMBERS, TEXT, Given, GivenWide
-from queues.sql.handover import Entry
-from queues.sql.seats import SEAT_TYPES, from_columns, to_columns
+from queues.sql.ledger.types import Entry
+from queues.sql.seat_columns import SEAT_TYPES, to_columns
+from queues.sql.statements import NUMBER, NUMBERS, TEXT, Given, GivenWide
 from queues.sql.tables import claims
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 _NEW = GivenWide(
     kind=TEXT,
@@ -22,12 +22,16 @@ _NEW = GivenWide(
     victims=NUMBERS,
     **SEAT_TYPES,
 )
+
 _new_claims = insert(claims).from_select(_NEW.c.keys(), select(*_NEW.c))
+
 _CLAIM = _new_claims.on_conflict_do_update(
     index_elements=list(claims.primary_key),
     set_={name: _new_claims.excluded[name] for name in _NEW.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
 )
+
 _ENDING = Given(kind=TEXT, uid=TEXT)
+
 _DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
 
 
@@ -53,19 +57,3 @@ async def drop_claims(tx: AsyncConnection, entry: Entry, keys: Collection[Worklo
     """Promises that were kept, or are no good any more."""
     if keys:
         await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))
-
-
-async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
-    """All of them, by beneficiary."""
-    rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
-    return tuple(
-        Claim(
-            workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
-            queue=QueueName(row.queue),
-            generation=row.generation,
-            until=row.until,
-            victims=tuple(AdmissionId(number) for number in row.victims),
-            seats=from_columns(row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes),
-        )
-        for row in rows
-    )

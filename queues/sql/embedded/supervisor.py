@@ -19,8 +19,10 @@ import time
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+
 #: A missed wake-up costs at most this long.
 LOOK_EVERY = 1.0
+
 #: Seconds that the child of a dead parent has left at most; nobody waits for it, others want its place.
 ORPHAN_GRACE = 3.0
 

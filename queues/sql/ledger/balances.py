@@ -16,7 +16,7 @@ from queues.errors import LedgerMismatch
 from queues.quota.accounts import Account
 from queues.quota.posting import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
 from queues.quota.queue import ROOT
-from queues.sql.given import NUMBER, TEXT, Given
+from queues.sql.statements import NUMBER, TEXT, Given
 from queues.sql.tables import (
     capacity,
     node_balances,
@@ -58,14 +58,17 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
 
 
 _PATHS_OF = Given(name=TEXT)
+
 _here = (
     select(queues.c.name, queues.c.counts_in, queues.c.broken)
     .join(_PATHS_OF.table, queues.c.name == _PATHS_OF.c.name)
     .cte("path", recursive=True)
 )
+
 _path = _here.union(
     select(queues.c.name, queues.c.counts_in, queues.c.broken).join(_here, queues.c.name == _here.c.counts_in)
 )
+
 _PATHS = select(_path.c.name, _path.c.counts_in, _path.c.broken)
 
 
@@ -86,9 +89,11 @@ async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict
 
 
 _ACCOUNTS = Given(queue=TEXT, flavor=TEXT, resource=TEXT)
+
 _ADD_QUEUES = (
     insert(queue_balances).from_select(_ACCOUNTS.c.keys(), select(*_ACCOUNTS.c)).on_conflict_do_nothing()
 )
+
 _LOCK_QUEUES = (
     select(
         queue_balances.c.queue,
@@ -136,6 +141,7 @@ _held = (
     .join(node_balances, node_balances.c.node == nodes.c.name)
     .where(~nodes.c.usable)
 )
+
 _ROOT = union_all(select(capacity.c.flavor, capacity.c.resource, capacity.c.amount, literal(False)), _held)
 
 
@@ -158,7 +164,9 @@ async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[N
 
 
 _PLACES = Given(node=TEXT, resource=TEXT)
+
 _ADD_NODES = insert(node_balances).from_select(_PLACES.c.keys(), select(*_PLACES.c)).on_conflict_do_nothing()
+
 _LOCK_NODES = (
     select(
         node_balances.c.node,
@@ -194,6 +202,7 @@ _QUEUES_BY = Given(
     counted=NUMBER,
     ceiling=NUMBER,
 )
+
 _MOVE_QUEUES = (
     update(queue_balances)
     .where(
@@ -230,6 +239,7 @@ async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> N
 
 
 _NODES_BY = Given(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
+
 _MOVE_NODES = (
     update(node_balances)
     .where(

@@ -11,11 +11,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Recreation
-from queues.sql.given import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
 from queues.sql.leadership import Term, check_term
-from queues.sql.limits import record_queues
-from queues.sql.offers import record_node_limits
-from queues.sql.records import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
+from queues.sql.observed.nodes import record_node_limits
+from queues.sql.observed.queues import record_queues
+from queues.sql.observed.rows import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
+from queues.sql.statements import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -52,13 +52,16 @@ async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> di
 
 
 _SEEN = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, place=NUMBER)
+
 _same = and_(workloads.c.kind == _SEEN.c.kind, workloads.c.uid == _SEEN.c.uid)
+
 _new = (
     select(_SEEN.c.kind, _SEEN.c.uid, _SEEN.c.namespace, _SEEN.c.name, _SEEN.c.queue)
     .where(~exists().where(_same))
     .order_by(_SEEN.c.place)
     .subquery("new")
 )
+
 _arrived = (
     insert(workloads)
     .from_select([*_new.c.keys(), "arrival"], select(*_new.c, arrival_numbers.next_value()))
@@ -66,6 +69,7 @@ _arrived = (
     .returning(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
     .cte("arrived")
 )
+
 _ARRIVE = union_all(
     select(_arrived),
     select(workloads.c.kind, workloads.c.uid, workloads.c.arrival).join(_SEEN.table, _same),
@@ -96,6 +100,7 @@ _TOLD = GivenWide(
     run_time=NUMBER,
     finished=FLAG,
 )
+
 _DESCRIBE = (
     update(workloads)
     .where(workloads.c.kind == _TOLD.c.kind, workloads.c.uid == _TOLD.c.uid)
@@ -146,6 +151,7 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
 
 
 _NAMED = Given(kind=TEXT, uid=TEXT)
+
 _HOLDING = select(_NAMED.c.kind, _NAMED.c.uid).where(
     exists().where(
         admissions.c.kind == _NAMED.c.kind,
@@ -153,6 +159,7 @@ _HOLDING = select(_NAMED.c.kind, _NAMED.c.uid).where(
         admissions.c.state != "closed",
     )
 )
+
 _DEPART = text(
     """
     WITH asked AS (
@@ -195,6 +202,7 @@ _OUTCOMES = Given(
     exit_code=PLAIN,
     version=NUMBER,
 )
+
 _RECORD_OUTCOMES = (
     insert(outcomes).from_select(_OUTCOMES.c.keys(), select(*_OUTCOMES.c)).on_conflict_do_nothing()
 )
@@ -212,7 +220,9 @@ async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[Outcom
 
 
 _KEPT = Given(pod_uid=TEXT, kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, manifest=TEXT)
+
 _keep = insert(recreations).from_select(_KEPT.c.keys(), select(*_KEPT.c))
+
 _KEEP = _keep.on_conflict_do_update(
     index_elements=[recreations.c.pod_uid], set_={"manifest": _keep.excluded.manifest}
 )
@@ -234,6 +244,7 @@ async def record_recreations(
 
 
 _HEIRS = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, old_kind=TEXT, old_uid=TEXT)
+
 _SUCCEED = (
     insert(workloads)
     .from_select(
@@ -252,6 +263,7 @@ _SUCCEED = (
     )
     .on_conflict_do_nothing()
 )
+
 _WAIT_ON = (
     insert(backoffs)
     .from_select(
