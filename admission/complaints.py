@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.facts import HyperNodeFact
-from admission.refs import hypernode
 from admission.status import Note
-from queues.spec.cycles import cycles
+from queues.api.kinds import hypernode
+from queues.api.validation.cycles import cycles
 
 #: Reason of the events.
 REASON: Final = "InvalidMembers"

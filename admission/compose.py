@@ -12,8 +12,8 @@ from hashlib import blake2b
 from admission.facts import Placing, PodFact, PodPhase, WorkloadFact
 from admission.subgroups import in_subgroups
 from queues.admissions import Admission, AdmissionState, Seat
+from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
-from queues.spec.shares import with_share
 from queues.workload import NodeFilter, NodeName, PodSet, WorkloadKind
 
 #: Pod set of a bare pod.

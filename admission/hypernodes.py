@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from admission.engine.levels import tier_key
 from admission.facts import HyperNodeFact, Member, NodeFact, holds
-from queues.spec.patterns import Patterns
+from queues.api.reading.name_patterns import Patterns
 from queues.workload import NodeName, Requirement
 
 Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]

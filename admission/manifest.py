@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from queues.spec import names
+from queues.api import names
 
 Document = dict[str, Any]
 
@@ -87,7 +87,7 @@ def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned:
 
 
 def _unpinned(node_affinity: Mapping[str, Any]) -> Document:
-    """Required terms as they were before ``admission.pinning`` crossed them with the seat's node."""
+    """Required terms as they were before ``queues.api.node_affinity`` crossed them with the seat's node."""
     made = dict(node_affinity)
     required = made.pop(_REQUIRED, None)
     if required is None:

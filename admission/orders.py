@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from admission.compose import BARE, Occupancy, awaits_seat, shape_name
 from admission.facts import PodFact, WorkloadFact
-from admission.pinning import own_affinity, pinned_affinity
 from admission.portrait import Portrait
 from admission.stock import Stock
 from queues.admissions import Admission, AdmissionState
+from queues.api import names
+from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.resources import NOTHING, devices_text
-from queues.spec import names
 from queues.workload import AdmissionId, NodeName, WorkloadKind
 
 

@@ -14,7 +14,7 @@ from admission.jobs.companions import Companion
 from admission.jobs.job import JobSpec
 from admission.jobs.state import JobState
 from admission.jobs.view import Counts
-from admission.refs import ObjectRef, volcano_job
+from queues.api.kinds import ObjectRef, volcano_job
 from queues.resources import Resources, show
 
 #: Condition of batch/v1 Jobs and bare pods.

@@ -18,7 +18,6 @@ from admission.kube.client import Client
 from admission.kube.events import WAIT, Events
 from admission.kube.status import Status
 from admission.portrait import Portrait
-from admission.refs import ObjectRef, bare_pod, batch_job, pod_group, queue_object, volcano_job
 from admission.status import (
     JobStatusFacts,
     Note,
@@ -33,6 +32,7 @@ from admission.status import (
 from admission.turn_report import TurnReport
 from admission.world import World
 from queues.admissions import AdmissionState
+from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group, queue_object, volcano_job
 from queues.errors import InvalidDocument
 from queues.resources import NOTHING, Resources
 from queues.workload import QueueName, WorkloadKey, WorkloadKind

@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from admission.kube.documents import Document
 from admission.kube.guards import guards
 from admission.kube.install import Installation
 from admission.kube.policies import mutating_policies
 from admission.kube.rbac import CONTROLLER, Rule, people, rbac
 from admission.kube.webhook_configuration import webhook_configurations
+from queues.api.kinds import Document
 
 DEPLOY = Path(__file__).parent
 #: What the files are for: Muster in its own namespace, reached by its Service.

@@ -13,7 +13,7 @@ import click
 from admission.cli.failures import CommandFailed
 
 if TYPE_CHECKING:
-    from queues.spec.finding import Finding
+    from queues.api.check.finding import Finding
 
 _STDIN: Final = "-"
 _ENDINGS: Final = (".yaml", ".yml", ".json")
@@ -35,8 +35,8 @@ def check(files: tuple[str, ...], output: str) -> int:
     FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard input. All
     are checked as if they were applied together. Exit code 1 if there are errors; warnings do not count.
     """
-    from queues.spec.check import check_documents, errors_only
-    from queues.spec.finding import Finding
+    from queues.api.check.check import check_documents, errors_only
+    from queues.api.check.finding import Finding
 
     texts: list[tuple[str, str]] = []
     findings: list[Finding] = []

@@ -14,7 +14,7 @@ import click
 )
 def crds(out: Path | None) -> None:
     """Print the CustomResourceDefinitions as YAML, ready for `kubectl apply -f -`."""
-    from queues.spec.crd import crd_files
+    from queues.api.crd import crd_files
 
     files = crd_files()
     if out is None:

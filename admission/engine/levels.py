@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.spec.names import HYPERNODE_TIER
+from queues.api.names import HYPERNODE_TIER
 from queues.workload import NodeName
 
 HOST: Final = "kubernetes.io/hostname"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.jobs.job import JobSpec
-from queues.spec.names import BATCH_VOLCANO, JOB_NAME, JOB_NAMESPACE
+from queues.api.names import BATCH_VOLCANO, JOB_NAME, JOB_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

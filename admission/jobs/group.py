@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from admission.jobs.companions import Companion, metadata
 from admission.jobs.job import JobSpec
-from queues.spec.names import SCHEDULING_VOLCANO, TASK_SPEC
+from queues.api.names import SCHEDULING_VOLCANO, TASK_SPEC
 
 GROUPS: Final = f"apis/{SCHEDULING_VOLCANO}"
 

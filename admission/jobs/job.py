@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.errors import InvalidDocument
-from queues.spec.names import DEFAULT_QUEUE, QUEUE_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

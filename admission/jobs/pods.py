@@ -14,8 +14,8 @@ from admission.jobs.companions import owner_reference
 from admission.jobs.job import JobSpec, TaskSpec
 from admission.jobs.plugins import plugins_of
 from admission.jobs.volumes import mount_volumes
-from admission.pinning import pinned
-from queues.spec import names
+from queues.api import names
+from queues.api.node_affinity import pinned
 from queues.workload import AdmissionId, NodeName
 
 #: Annotations that pods inherit from their Job: Volcano's, and who created it.

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.kube.client import Client
-from admission.kube.documents import Document, named, path_of
+from queues.api.kinds import Document, named, path_of
 from queues.errors import MusterError, NotFound
 
 FIELD_MANAGER: Final = "muster"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from admission.facts import BudgetFact, Conduct
 from admission.kube.objects import PodDisruptionBudget
-from queues.spec import names
-from queues.spec.violations import seconds_of
+from queues.api import names
+from queues.api.validation.violations import seconds_of
 from queues.workload import Requirement
 
 _NOTHING = Conduct()

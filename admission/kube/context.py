@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from admission.facts import Fact, PodFact, WorkloadFact
 from admission.kube.placing import Tiers, in_tiers
-from queues.spec import names
+from queues.api import names
 from queues.workload import QueueName, WorkloadKind
 
 

@@ -7,11 +7,11 @@ import msgspec
 
 from admission.kube.applying import Tell, apply, found_at, gone, items_of
 from admission.kube.client import Client
-from admission.kube.documents import PART_OF, Document, path_of
 from admission.kube.first_queues import remove_first_queue
+from queues.api.crd import OWNER_LABEL, crds
+from queues.api.kinds import PART_OF, Document, path_of
+from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from queues.errors import MusterError
-from queues.spec.crd import OWNER_LABEL, crds
-from queues.spec.names import DEFAULT_QUEUE, ROOT_QUEUE
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 #: Seconds until the API server must serve new definitions.

@@ -13,8 +13,8 @@ from admission.facts import PodFact
 from admission.kube.alarms import Alarm
 from admission.kube.client import Client
 from admission.kube.ending import cancelled
+from queues.api.names import FINALIZER
 from queues.errors import ApiError, Conflict, Fenced, NotFound
-from queues.spec.names import FINALIZER
 
 _log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from admission.kube.objects import Bare, Namespace
 from admission.kube.translate_documents import queue_fact, topology_fact
 from admission.kube.webhook import app
 from admission.kube.webhook_configuration import Callee
+from queues.api.validation.defaults import namespace_queue
+from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import Queue
-from queues.spec.defaults import namespace_queue
-from queues.spec.validation import Known
 
 _log = logging.getLogger(__name__)
 

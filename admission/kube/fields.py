@@ -29,7 +29,7 @@ def explained(error: msgspec.DecodeError) -> str:
 
 
 def without_pin(nodes: NodeFilter) -> NodeFilter:
-    """The filter as it was before Muster tied it to nodes (admission.pinning crosses terms with nodes)."""
+    """The filter as it was before Muster tied it to nodes (queues.api.node_affinity crosses terms with nodes)."""
     terms: dict[tuple[Requirement, ...], None] = {}
     for term in nodes.affinity:
         terms[tuple(requirement for requirement in term if not _is_pin(requirement))] = None

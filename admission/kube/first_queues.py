@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from admission.kube.applying import FIELD_MANAGER, Tell, found_at
 from admission.kube.client import Client
-from admission.kube.documents import PART_OF, Document
 from admission.kube.objects import QUEUES
+from queues.api.kinds import PART_OF, Document
+from queues.api.names import ROOT_QUEUE, SCHEDULING_VOLCANO
 from queues.errors import ApiUnavailable, Conflict, NotFound
-from queues.spec.names import ROOT_QUEUE, SCHEDULING_VOLCANO
 
 #: Seconds until the API server must serve queues.
 _PATIENCE: Final = 30.0

@@ -7,11 +7,10 @@ guarded themselves; other controllers may not, or any Deployment could declare i
 
 from collections.abc import Callable, Iterable, Sequence
 
-from admission.kube.documents import PART_OF, Document
 from admission.kube.expressions import annotation, label, text
-from admission.kube.matched_kinds import JOB, POD, POD_GROUP, VCJOB, Kind
 from admission.kube.policies import PolicyOptions, by_job_controller, not_by
-from queues.spec.names import (
+from queues.api.kinds import JOB, PART_OF, POD, POD_GROUP, VCJOB, Document, MatchedKind
+from queues.api.names import (
     ADMISSION_ID,
     DEVICES,
     FINALIZER,
@@ -57,7 +56,7 @@ def guards(options: PolicyOptions) -> list[Document]:
 
 def _guard(
     name: str,
-    kind: Kind,
+    kind: MatchedKind,
     selector: Document,
     rules: Iterable[Document],
     options: PolicyOptions,

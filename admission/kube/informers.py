@@ -25,7 +25,7 @@ from admission.kube.translate_jobs import job_fact, pod_group_fact
 from admission.kube.translate_volcano_jobs import volcano_job_fact
 from admission.kube.twins import ClassFact, class_fact
 from admission.kube.workload_facts import unreadable_fact
-from queues.spec.defaults import namespace_queue
+from queues.api.validation.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
 AnyKind = Kind[Any, Any]

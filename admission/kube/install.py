@@ -15,7 +15,6 @@ from admission.kube.applying import FIELD_MANAGER, Tell, apply, apply_all, found
 from admission.kube.certificates import Keyring
 from admission.kube.client import Client
 from admission.kube.definitions import apply_definitions
-from admission.kube.documents import PART_OF, Document, path_of
 from admission.kube.first_queues import create_first_queue, first_queue
 from admission.kube.guards import guards
 from admission.kube.keeper import Keeper
@@ -23,8 +22,8 @@ from admission.kube.objects import QUEUES
 from admission.kube.policies import PolicyOptions, mutating_policies
 from admission.kube.rbac import rbac
 from admission.kube.webhook_configuration import SERVICE, Callee, webhook_configurations
-from queues.errors import ApiError, MusterError
-from queues.spec.names import (
+from queues.api.kinds import PART_OF, Document, path_of
+from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
@@ -34,6 +33,7 @@ from queues.spec.names import (
     ROOT_QUEUE,
     VOLCANO_SCHEDULER,
 )
+from queues.errors import ApiError, MusterError
 
 #: MutatingAdmissionPolicy is stable from here on.
 OLDEST_MINOR: Final = 36

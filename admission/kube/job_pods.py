@@ -13,9 +13,9 @@ from admission.jobs.pods import PodMold
 from admission.jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.kube.client import Client
 from admission.kube.companions import Companions, NameTaken
+from queues.api import names
+from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiError, Conflict, InvalidDocument, NotFound, Refused
-from queues.spec import names
-from queues.spec.names import BATCH_VOLCANO
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.

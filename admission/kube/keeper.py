@@ -26,8 +26,8 @@ from admission.kube.certificates import (
     renewed,
 )
 from admission.kube.client import Client
-from admission.kube.documents import PART_OF
 from admission.kube.webhook_configuration import CONFIGURATION, SECRET
+from queues.api.kinds import PART_OF
 from queues.errors import ApiError, Conflict, NotFound, Refused
 
 _log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from admission.kube.applying import Tell, items_of
 from admission.kube.client import Client
-from admission.kube.documents import Document
 from admission.kube.objects import JOBS, PODS, VOLCANO_JOBS
+from queues.api.kinds import Document
+from queues.api.names import FINALIZER, GATE, QUEUE_LABEL, RELEASED
 from queues.errors import Conflict, MusterError, NotFound, Refused
-from queues.spec.names import FINALIZER, GATE, QUEUE_LABEL, RELEASED
 
 #: Seconds for API servers to forget the policies.
 _PATIENCE: Final = 60.0

@@ -13,13 +13,13 @@ import msgspec
 from admission.engine.levels import HOST, tier_key
 from admission.facts import HyperNodeFact, Member, Placing, SubGroup, WorkloadFact
 from admission.kube.objects import NetworkTopology, Part
+from queues.api import names
+from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
+from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of
+from queues.api.types.hypernode import HyperNode
+from queues.api.types.hypernode import Member as MemberSpec
+from queues.api.validation.hypernode_rules import member_violations
 from queues.errors import InvalidDocument
-from queues.spec import names
-from queues.spec.hypernode import HyperNode
-from queues.spec.hypernode import Member as MemberSpec
-from queues.spec.hypernode_rules import member_violations
-from queues.spec.pod_places import host_ports_of, partitions_of, preferences_of
-from queues.spec.shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.workload import Partition, PodSet, Requirement
 
 Tier = tuple[str, int | str]

@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.kube.documents import PART_OF, Document
 from admission.kube.expressions import add, annotation, escaped, join, label, map_exists, only_if, text, texts
-from admission.kube.matched_kinds import JOB, POD, POD_GROUP, QUEUE, VCJOB, Kind
-from queues.spec.names import (
+from queues.api.kinds import JOB, PART_OF, POD, POD_GROUP, QUEUE, VCJOB, Document, MatchedKind
+from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
@@ -83,7 +82,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
 # -- documents ----------------------------------------------------------------------------------------------
 
 
-def _waiting(kind: Kind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
+def _waiting(kind: MatchedKind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
     """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
     noun = {"pods": "gate", "jobs": "suspend"}[kind.resource]
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
@@ -121,7 +120,12 @@ def _waiting(kind: Kind, patches: str, of_volcano: str, options: PolicyOptions) 
 
 
 def _policy(
-    name: str, kind: Kind, operations: Sequence[str], patches: str, *, conditions: Sequence[Document] = ()
+    name: str,
+    kind: MatchedKind,
+    operations: Sequence[str],
+    patches: str,
+    *,
+    conditions: Sequence[Document] = (),
 ) -> Document:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",

@@ -8,8 +8,8 @@ installs needs all of this as well (cluster-admin has).
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.kube.documents import PART_OF, Document
 from admission.kube.webhook_configuration import CONFIGURATION, SECRET
+from queues.api.kinds import PART_OF, Document
 
 ACCOUNT: Final = "muster"
 _VOLCANO_BATCH: Final = "batch.volcano.sh"

@@ -32,8 +32,8 @@ from admission.manifest import manifest_of
 from admission.portrait import Portrait
 from admission.world import World
 from queues.admissions import Recreation
+from queues.api import names
 from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, NotFound, Refused
-from queues.spec import names
 from queues.workload import WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import msgspec
 from admission.kube.applying import Tell, found_at
 from admission.kube.client import Client
 from admission.kube.objects import PODS
-from queues.spec.names import ADMISSION_ID, RELEASED
+from queues.api.names import ADMISSION_ID, RELEASED
 
 #: Seconds for their grace periods: of most pods 30.
 _GRACE: Final = 60.0

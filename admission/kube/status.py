@@ -14,9 +14,9 @@ import msgspec
 
 from admission.kube.client import Client
 from admission.kube.pace import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
-from admission.refs import ObjectRef
 from admission.settling import merge_patch, only_numbers, settled
 from admission.status import Document, StatusWanted
+from queues.api.kinds import ObjectRef
 from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
 
 _log = logging.getLogger(__name__)

@@ -9,12 +9,12 @@ import msgspec
 from admission.kube.fields import INVALID_SPEC, explained, number, one
 from admission.kube.objects import Metadata, PodTemplate
 from admission.kube.placing import placed, placing_of
+from queues.api import names
+from queues.api.reading.pod_places import node_filter_of, topology_of
+from queues.api.reading.pod_requests import requests_of
+from queues.api.validation.pod_rules import beyond_nodes
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
-from queues.spec import names
-from queues.spec.pod_places import node_filter_of, topology_of
-from queues.spec.pod_requests import requests_of
-from queues.spec.pod_rules import beyond_nodes
 from queues.workload import AdmissionId, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)

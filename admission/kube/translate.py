@@ -12,12 +12,12 @@ from admission.kube.conduct import conduct_of
 from admission.kube.fields import condition, number, one, seconds, without_pin
 from admission.kube.objects import Condition, Metadata, Node, Pod, PodStatus
 from admission.kube.placing import placing_or_nothing
+from queues.api import names
+from queues.api.reading.device_shares import with_devices
+from queues.api.reading.pod_places import node_filter_of, topology_of
+from queues.api.reading.pod_requests import requests_of
 from queues.errors import InvalidQuantity
 from queues.resources import PODS, Resources, capacity
-from queues.spec import names
-from queues.spec.pod_places import node_filter_of, topology_of
-from queues.spec.pod_requests import requests_of
-from queues.spec.shares import with_devices
 from queues.workload import AdmissionId, NodeName, QueueName, Taint, WorkloadKey, WorkloadKind
 
 _ONE_POD: Final = Resources({PODS: 1})

@@ -6,12 +6,12 @@ import msgspec
 
 from admission.facts import FlavorFact, QueueFact, TopologyFact
 from admission.kube.objects import Bare
+from queues.api import names
+from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.queue import Queue as QueueDocument
+from queues.api.types.topology import Topology
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue
-from queues.spec import names
-from queues.spec.flavor import ResourceFlavor
-from queues.spec.queue import Queue as QueueDocument
-from queues.spec.topology import Topology
 from queues.workload import QueueName
 
 

@@ -11,7 +11,7 @@ from admission.kube.objects import Job, PodGroup
 from admission.kube.placing import subgroups_of, tier_of
 from admission.kube.templates import Obstacle, directed_by, pod_set_of
 from admission.kube.workload_facts import MAIN, digest, of_possible_size, queue_said
-from queues.spec import names
+from queues.api import names
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 

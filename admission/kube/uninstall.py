@@ -11,9 +11,9 @@ import msgspec
 from admission.kube.applying import StillThere, Tell, found_at, gone, items_of
 from admission.kube.client import Client
 from admission.kube.definitions import remove_definitions
-from admission.kube.documents import PART_OF
 from admission.kube.left_waiting import Waiting, free_or_leave
 from admission.kube.returning import let_return
+from queues.api.kinds import PART_OF
 from queues.errors import NotFound
 
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in PART_OF.items())

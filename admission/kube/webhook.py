@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import web
 
+from queues.api.types.queue import Queue as QueueDocument
+from queues.api.validation.defaults import patch_between
+from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.validation import Known, defaulted, kind_of, violations_of
+from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.quota.queue import Queue
-from queues.spec.defaults import patch_between
-from queues.spec.queue import Queue as QueueDocument
-from queues.spec.queue_rules import queue_deletion_violations
-from queues.spec.validation import Known, defaulted, kind_of, violations_of
-from queues.spec.violations import Violation
 
 _log = logging.getLogger(__name__)
 

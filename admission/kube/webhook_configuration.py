@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from admission.kube.documents import PART_OF, Document
-from admission.kube.matched_kinds import HYPERNODE, POD_GROUP, QUEUE, VCJOB, Kind
 from admission.kube.policies import not_by
+from queues.api.kinds import HYPERNODE, PART_OF, POD_GROUP, QUEUE, VCJOB, Document, MatchedKind
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
@@ -50,7 +49,7 @@ class Callee:
 def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list[Document]:
     """The mutating and the validating configuration. ``bundle``: PEM that the API server shall believe."""
 
-    def webhook(name: str, kind: Kind, operations: Sequence[str], path: str) -> Document:
+    def webhook(name: str, kind: MatchedKind, operations: Sequence[str], path: str) -> Document:
         conditions: list[dict[str, Any]] = [not_by(identity)]
         if "UPDATE" in operations:
             # Statuses, labels and finalizers are none of its business.
@@ -73,7 +72,7 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
     kinds = (("jobs.batch-volcano", VCJOB), ("podgroups", POD_GROUP), ("queues", QUEUE))
     # They have no defaults.
     checked = (*kinds, ("hypernodes", HYPERNODE))
-    asked: dict[Kind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
+    asked: dict[MatchedKind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUE] = ["CREATE", "UPDATE", "DELETE"]
     return [
         _configuration(

@@ -9,8 +9,8 @@ import msgspec
 from admission.facts import WorkloadFact
 from admission.kube.fields import INVALID_SPEC, explained, seconds
 from admission.kube.objects import Bare, Metadata
-from queues.spec import names
-from queues.spec.defaults import queue_named
+from queues.api import names
+from queues.api.validation.defaults import queue_named
 from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.

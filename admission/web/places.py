@@ -6,12 +6,12 @@ There places are what they would be for one user, and say so.
 
 from collections.abc import Iterable
 
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.types.queue import Queue as QueueDocument
 from queues.errors import InvalidDocument
 from queues.order.policies import PATIENCE, Rank, by_user, counts_use, small_first, urgency
 from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
-from queues.spec.names import SCHEDULING_VOLCANO
-from queues.spec.queue import Queue as QueueDocument
 from queues.sql.read import views
 from queues.workload import QueueName
 

@@ -9,14 +9,14 @@ import pytest
 from admission.kube import install as module
 from admission.kube.client import Client
 from admission.kube.definitions import DefinitionsOfOthers
-from admission.kube.documents import path_of
 from admission.kube.install import Installation, ServerTooOld
 from admission.kube.objects import QUEUES
 from admission.kube.pausing import UnknownQueue, set_paused
 from admission.kube.uninstall import Removal
 from deploy.local.cluster import LocalCluster
+from queues.api.crd import crds
+from queues.api.kinds import path_of
 from queues.errors import Refused
-from queues.spec.crd import crds
 from tests.kube.installed import PODS, QUEUED, REGISTRATION, a_queue, installed, of_muster, removed
 from tests.kube.objects import pod
 

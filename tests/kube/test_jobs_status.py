@@ -17,7 +17,6 @@ from admission.kube.client import Client
 from admission.kube.events import Events
 from admission.kube.pace import BUSY_LOOK
 from admission.kube.status import COALESCE, Status
-from admission.refs import ObjectRef, bare_pod, batch_job, pod_group
 from admission.status import (
     JobStatusFacts,
     Note,
@@ -26,6 +25,7 @@ from admission.status import (
     job_status,
     pod_group_status,
 )
+from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group
 from queues.errors import Fenced
 from tests.kube.volcano_jobs import eventually, listed, plain, submitted
 

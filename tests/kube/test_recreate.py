@@ -9,13 +9,13 @@ import pytest
 from admission.kube import alarms
 from admission.kube.client import Client
 from admission.kube.recreate import Recreate
-from admission.pinning import pinned
 from admission.remembered import LedgerRows
 from admission.sight import Patience
 from admission.world import World
 from queues.admissions import Recreation
+from queues.api import names
+from queues.api.node_affinity import pinned
 from queues.errors import ApiUnavailable, Fenced, Refused
-from queues.spec import names
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.laws.toy_api import ToyApi
 from tests.laws.toy_cluster import ToyCluster

@@ -9,13 +9,13 @@ import pytest_asyncio
 
 from admission.kube import objects
 from admission.kube.client import Client
-from admission.kube.documents import path_of
 from admission.kube.install import Installation, install
 from admission.kube.objects import Resource
 from admission.kube.rbac import AT_HOME, CONTROLLER, Rule, rbac
 from deploy.local.cluster import LocalCluster
+from queues.api.kinds import path_of
+from queues.api.names import BATCH_VOLCANO
 from queues.errors import Conflict, NotFound, Refused
-from queues.spec.names import BATCH_VOLCANO
 from tests.kube.objects import becomes
 
 INSTALLATION = Installation(identity="rights")

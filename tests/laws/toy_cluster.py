@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from admission.orders import Order, Verb
+from queues.api import names
 from queues.errors import Conflict, NotFound, Refused
-from queues.spec import names
 from tests.laws.toy_objects import (
     ENDED,
     GPU,

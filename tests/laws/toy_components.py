@@ -2,7 +2,7 @@
 
 import copy
 
-from queues.spec import names
+from queues.api import names
 from tests.laws.toy_cluster import ToyCluster
 from tests.laws.toy_objects import ENDED, GPU, Document, gpus_of, index_of, is_up, owner_of, time_text
 from tests.pinned import pinned_to

@@ -4,7 +4,7 @@ import copy
 import time
 from typing import Any
 
-from queues.spec import names
+from queues.api import names
 
 Document = dict[str, Any]
 

@@ -2,9 +2,9 @@
 
 import yaml
 
+from queues.api.validation.validation import Known, violations_of
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
-from queues.spec.validation import Known, violations_of
 
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1

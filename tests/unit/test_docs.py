@@ -14,7 +14,7 @@ from admission.engine.typical import Shape
 from admission.kube.job_pods import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
 from admission.kube.recreate import RECREATION_REFUSED
 from admission.kube.release import RELEASE_REFUSED
-from queues.spec import names
+from queues.api import names
 from tests.documented import Exchange, exchanges
 
 ROOT = Path(__file__).parents[2]

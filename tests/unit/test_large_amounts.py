@@ -12,6 +12,9 @@ from admission.engine.topology import Node, NodeTable
 from admission.kube.templates import pod_set_of
 from admission.kube.workload_facts import MOST_PODS
 from queues.admissions import Admission, Seat
+from queues.api.reading.pod_requests import requests_of
+from queues.api.types.pod import PodSpec
+from queues.api.validation.pod_rules import pod_spec_violations
 from queues.errors import QuantityTooLarge
 from queues.quota.queue import Limits, Queue
 from queues.resources import (
@@ -26,9 +29,6 @@ from queues.resources import (
     request,
     show,
 )
-from queues.spec.pod import PodSpec
-from queues.spec.pod_requests import requests_of
-from queues.spec.pod_rules import pod_spec_violations
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 TEBI = 2**40

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.manifest import manifest_of
-from admission.pinning import pinned
+from queues.api.node_affinity import pinned
 
 ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 FIELD = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 import deploy
-from admission.kube.documents import PART_OF
 from admission.kube.first_queues import first_queue
 from admission.kube.rbac import AT_HOME, CONTROLLER
 from admission.kube.webhook_configuration import SERVICE
 from deploy.manifests import INSTALLATION, files
+from queues.api.kinds import PART_OF
 
 DEPLOY = Path(deploy.__file__).parent
 

@@ -8,7 +8,7 @@ from admission.facts import PodFact, WorkloadFact
 from admission.orders import Order, Promised, Verb, orders_for
 from admission.portrait import Portrait
 from admission.stock import Stock
-from queues.spec import names
+from queues.api import names
 from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
 from tests.unit.sights import (
     GROUP,

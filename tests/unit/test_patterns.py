@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from queues.spec import patterns
-from queues.spec.patterns import LARGEST, InvalidPattern, Patterns, check_pattern
+from queues.api.reading import name_patterns
+from queues.api.reading.name_patterns import LARGEST, InvalidPattern, Patterns, check_pattern
 
 GO = json.loads((Path(__file__).parent / "go_patterns.json").read_text())
 #: Names on which each of the hostile ones has to try everything, were it tried step by step.
@@ -71,7 +71,7 @@ def test_where_memory_does_not_hold_all_automata_the_answers_are_the_same(
 ) -> None:
     expected = Patterns(GO["found"]).found_in(GO["names"])
     for memory in (LARGEST // 16, 1):
-        monkeypatch.setattr(patterns, "TOGETHER", memory)
+        monkeypatch.setattr(name_patterns, "TOGETHER", memory)
         fewer = Patterns(GO["found"])
         assert len(fewer._sets) > 1
         assert fewer.found_in(GO["names"]) == expected

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.pinning import REQUIRED, own_affinity, pinned, pinned_affinity
+from queues.api.node_affinity import REQUIRED, own_affinity, pinned, pinned_affinity
 from queues.workload import NodeFilter, Requirement
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}

@@ -6,10 +6,10 @@ import pytest
 
 from admission.jobs.job import read_job
 from admission.jobs.plugins import unsupported_plugins
-from queues.spec.document import documents_of
-from queues.spec.unsupported import unsupported
-from queues.spec.validation import defaulted, kind_of
-from queues.spec.volcano_job import VolcanoJob
+from queues.api.check.document import documents_of
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.unsupported import unsupported
+from queues.api.validation.validation import defaulted, kind_of
 
 
 def as_stored(value):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from queues.spec.crd import crd_files, crds
+from queues.api.crd import crd_files, crds
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "crds"
 

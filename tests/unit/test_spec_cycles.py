@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.spec.cycles import components, cycles
+from queues.api.validation.cycles import components, cycles
 
 NAMES = st.sampled_from("abcdefgh")
 GRAPHS = st.dictionaries(NAMES, st.lists(st.sampled_from("abcdefghx"), max_size=4))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.spec.defaults import (
+from queues.api.validation.defaults import (
     defaulted_job,
     defaulted_podgroup,
     defaulted_queue,

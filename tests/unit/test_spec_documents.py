@@ -8,8 +8,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queues.spec.check import check_documents, check_text
-from queues.spec.document import documents_of
+from queues.api.check.check import check_documents, check_text
+from queues.api.check.document import documents_of
 
 EXAMPLES = [
     path.read_text() for path in sorted((Path(__file__).parent / "spec_examples" / "accepted").glob("*"))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from queues.spec.check import check_text
-from queues.spec.document import documents_of
-from queues.spec.validation import defaulted, kind_of, violations_of
+from queues.api.check.check import check_text
+from queues.api.check.document import documents_of
+from queues.api.validation.validation import defaulted, kind_of, violations_of
 
 ACCEPTED = sorted((Path(__file__).parent / "spec_examples" / "accepted").glob("*.yaml"))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.spec.validation import violations_of
+from queues.api.validation.validation import violations_of
 from tests.unit.plain_documents import HYPERNODE, changed, messages
 
 

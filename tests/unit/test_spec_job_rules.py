@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.spec.validation import Known, violations_of
+from queues.api.validation.validation import Known, violations_of
 from tests.unit.plain_documents import CONTAINERS, JOB, POD_GROUP, TREE, changed, messages
 
 

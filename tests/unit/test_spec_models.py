@@ -3,13 +3,13 @@
 import pytest
 from pydantic import ValidationError
 
+from queues.api.types.queue import Queue
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.unsupported import unsupported, unsupported_in_queue
+from queues.api.validation.violations import is_extended, is_qualified_name, seconds_of
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity
-from queues.spec.queue import Queue
-from queues.spec.unsupported import unsupported, unsupported_in_queue
-from queues.spec.violations import is_extended, is_qualified_name, seconds_of
-from queues.spec.volcano_job import VolcanoJob
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from queues.api.reading.pod_places import NO_NODE, node_filter_of, topology_of
+from queues.api.reading.pod_requests import requests_of
+from queues.api.types.pod import PodSpec
 from queues.resources import Resources
-from queues.spec.pod import PodSpec
-from queues.spec.pod_places import NO_NODE, node_filter_of, topology_of
-from queues.spec.pod_requests import requests_of
 from queues.workload import NodeFilter, Requirement, Toleration
 
 

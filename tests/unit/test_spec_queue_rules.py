@@ -2,8 +2,8 @@
 
 import pytest
 
-from queues.spec.queue_rules import queue_deletion_violations
-from queues.spec.validation import Known, violations_of
+from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.validation import Known, violations_of
 from tests.unit.plain_documents import QUEUE, TREE, changed, messages
 
 

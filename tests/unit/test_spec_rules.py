@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from queues.spec.validation import KINDS, Known, violations_of
+from queues.api.validation.validation import KINDS, Known, violations_of
 from tests.unit.plain_documents import HYPERNODE, JOB, POD_GROUP, QUEUE, TREE, changed, messages
 
 

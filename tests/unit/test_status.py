@@ -10,7 +10,6 @@ from admission.jobs.view import JobView
 from admission.jobs.work import companions_of
 from admission.kube.events import WAIT, Events, event
 from admission.kube.pace import StatusCounts
-from admission.refs import batch_job, pod_group, queue_object
 from admission.settling import merge_patch, only_numbers, settled
 from admission.status import (
     Condition,
@@ -25,6 +24,7 @@ from admission.status import (
     pod_group_status,
     queue_status,
 )
+from queues.api.kinds import batch_job, pod_group, queue_object
 from queues.resources import Resources
 from tests.unit.jobs_examples import UID, job, pod
 

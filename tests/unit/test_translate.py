@@ -12,10 +12,10 @@ from admission.kube.objects import Node, Pod
 from admission.kube.placing import Tiers
 from admission.kube.translate import node_fact, pod_fact
 from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
+from queues.api import names
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT
 from queues.resources import Resources
-from queues.spec import names
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from queues.spec.names import BATCH_VOLCANO, MUSTER, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
+from queues.api.names import BATCH_VOLCANO, MUSTER, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
 
 
 @dataclass(frozen=True, slots=True)

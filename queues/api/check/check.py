@@ -1,0 +1,190 @@
+"""``muster check``: documents validated offline, together, without a cluster.
+
+What other documents of the same call define (queues, topologies, namespaces) is known; what they do not
+define may exist in the cluster, so that a reference to it is a warning, not an error.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from queues.api import names
+from queues.api.check.cross_checks import Together, circles
+from queues.api.check.document import Document, documents_of
+from queues.api.check.finding import Finding, Severity, Subject
+from queues.api.model import shown
+from queues.api.types.queue import Queue
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.own_names import own_names
+from queues.api.validation.unsupported import unsupported, unsupported_in_queue
+from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
+
+#: What etcd stores of one object, and what ``kubectl apply`` copies into an annotation.
+MOST_BYTES = 1_572_864
+
+MOST_ANNOTATION_BYTES = 262_144
+
+#: Kinds of Volcano's that come later.
+_LATER = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
+
+
+def check_text(text: str, file_name: str) -> list[Finding]:
+    """What there is to say about one file. Never raises, whatever the text."""
+    return check_documents([(file_name, text)])
+
+
+def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
+    """What there is to say about files (name, text) that are meant to be applied together."""
+    findings: list[Finding] = []
+    subjects: list[Subject] = []
+    order: dict[str, int] = {}
+    for file, text in files:
+        order.setdefault(file, len(order))
+        for document in documents_of(text):
+            findings += _troubles(file, document)
+            if document.value is not None:
+                subjects += _subjects(file, document, findings)
+    known = Together.of(subjects)
+    seen: set[tuple[str, ...]] = set()
+    for subject in subjects:
+        findings += _of_subject(subject, known, seen)
+    findings += circles(subjects)
+    return sorted(findings, key=lambda one: (order[one.file], one.document, one.line))
+
+
+def _troubles(file: str, document: Document) -> Iterator[Finding]:
+    for trouble in document.troubles:
+        yield Finding(
+            file=file,
+            document=document.number,
+            line=trouble.line,
+            severity="error",
+            path=trouble.path,
+            found=trouble.found,
+            expected=trouble.expected,
+        )
+
+
+def _subjects(file: str, document: Document, findings: list[Finding]) -> list[Subject]:
+    """The objects of a document: itself, or the items of a List."""
+    value = document.value
+    if not isinstance(value, dict):
+        findings.append(
+            Finding(
+                file=file,
+                document=document.number,
+                line=document.line,
+                severity="error",
+                found=f"a {_form(value)}",
+                expected="a mapping with apiVersion, kind and metadata",
+            )
+        )
+        return []
+    whole = Subject(file, document, value)
+    items = value.get("items")
+    if value.get("kind") != "List" or not isinstance(items, list):
+        return [whole]
+    found = []
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            found.append(Subject(file, document, item, f"items[{index}]"))
+        else:
+            findings.append(whole.finding("error", f"items[{index}]", f"a {_form(item)}", "an object"))
+    return found
+
+
+def _form(value: Any) -> str:
+    return {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}.get(
+        type(value), "value"
+    )
+
+
+def _of_subject(subject: Subject, together: Together, seen: set[tuple[str, ...]]) -> Iterator[Finding]:
+    document = subject.value
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            yield subject.finding("error", field, shown(document.get(field)), "text")
+            return
+    yield from _size(subject)
+    yield from own_names(subject)
+    if kind_of(document) is None:
+        yield from _other_kind(subject)
+        return
+    identity = _identity(document)
+    if identity in seen:
+        yield subject.finding(
+            "warning", "metadata.name", "the same object twice", "one document for each object"
+        )
+    seen.add(identity)
+    for violation in violations_of(document, together.known(document)):
+        if violation.missing:
+            if together.tell_queues or "topology" in violation.path:
+                expected = f"{violation.expected}: it is not among these documents"
+                yield subject.finding("warning", violation.path, violation.found, expected)
+            continue
+        severity: Severity = "warning" if violation.tolerable else "error"
+        yield subject.finding(severity, violation.path, violation.found, violation.expected)
+    for path in unknown_fields(document):
+        yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
+    for path in _unsupported(document):
+        yield subject.finding(
+            "warning", path, "a field that does nothing yet", "nothing: it is accepted and kept"
+        )
+
+
+def _identity(document: Mapping[str, Any]) -> tuple[str, ...]:
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = metadata.get("name") or object()
+    return tuple(
+        str(part)
+        for part in (document["apiVersion"], document["kind"], metadata.get("namespace") or "default", name)
+    )
+
+
+def _size(subject: Subject) -> Iterator[Finding]:
+    size = len(json.dumps(subject.value, separators=(",", ":")))
+    if size > MOST_BYTES:
+        yield subject.finding(
+            "error", "", f"{size} bytes", f"at most {MOST_BYTES}, what the API server stores"
+        )
+    elif size > MOST_ANNOTATION_BYTES:
+        most = f"at most {MOST_ANNOTATION_BYTES} for `kubectl apply`; use `kubectl create` or `--server-side`"
+        yield subject.finding("warning", "", f"{size} bytes", most)
+
+
+def _other_kind(subject: Subject) -> Iterator[Finding]:
+    version, kind = subject.value["apiVersion"], subject.value["kind"]
+    same_kind = sorted(known for known, name in KINDS if name == kind)
+    if kind in _LATER and version.partition("/")[0].endswith("volcano.sh"):
+        yield subject.finding("warning", "kind", kind, "a kind that Muster acts on; this one it does not yet")
+    elif version in {known for known, _ in KINDS} and version not in (names.CORE, names.BATCH):
+        kinds = ", ".join(name for known, name in KINDS if known == version)
+        yield subject.finding("error", "kind", shown(kind), f"one of {kinds}")
+    elif same_kind and version.partition("/")[0] in {known.partition("/")[0] for known in same_kind}:
+        yield subject.finding("error", "apiVersion", shown(version), f"one of {', '.join(same_kind)}")
+    else:
+        yield subject.finding("note", "kind", f"{version} {kind}", "a kind of Muster's; passed over")
+
+
+def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        parsed = KINDS[document["apiVersion"], document["kind"]].model_validate(
+            document, by_alias=True, by_name=False
+        )
+    except ValidationError:
+        return ()
+    match parsed:
+        case VolcanoJob():
+            return unsupported(parsed)
+        case Queue():
+            return unsupported_in_queue(parsed)
+        case _:
+            return ()
+
+
+def errors_only(findings: Iterable[Finding]) -> list[Finding]:
+    """Those for which the documents would be refused or could not run."""
+    return [finding for finding in findings if finding.severity == "error"]

@@ -1,0 +1,65 @@
+"""What ``muster check`` says of a document, with the place where it says so."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from queues.api.check.document import Document
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing to say about one document."""
+
+    file: str
+    #: 1-based position in the file.
+    document: int
+    #: 1-based.
+    line: int
+    severity: Severity
+    #: ``Job team-a/train``, or "" if it cannot be told.
+    subject: str = ""
+    path: str = ""
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: document {self.document}"
+        what = " ".join(part for part in (self.subject, self.path) if part)
+        what = f"{what}: " if what else ""
+        return f"{where}: {self.severity}: {what}found {self.found}, expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A document with where it is; an item of a List has a path of its own."""
+
+    file: str
+    document: Document
+    value: dict[str, Any]
+    above: str = ""
+
+    @property
+    def name(self) -> str:
+        """``Job team-a/train``, as far as it can be told."""
+        metadata = self.value.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        name = metadata.get("name") or metadata.get("generateName") or "?"
+        namespace = metadata.get("namespace")
+        return f"{self.value.get('kind')} {f'{namespace}/' if namespace else ''}{name}"[:160]
+
+    def finding(self, severity: Severity, path: str, found: str, expected: str) -> Finding:
+        """Something to say about the field at a path of this object."""
+        whole = f"{self.above}.{path}" if self.above and path else self.above or path
+        return Finding(
+            file=self.file,
+            document=self.document.number,
+            line=self.document.line_of(whole),
+            severity=severity,
+            subject=self.name,
+            path=whole,
+            found=found,
+            expected=expected,
+        )

@@ -1,0 +1,260 @@
+"""CustomResourceDefinitions, generated from the models, so that what is documented is what is read.
+
+PodGroup has a status subresource here, which Volcano's has not: clients of PodGroups write their spec only, a
+read-modify-write of theirs cannot undo a status, and ``metadata.generation`` then counts changes of the spec.
+Schemas are structural and small (pod templates are kept whole), so ``kubectl apply`` works client-side.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from queues.api.model import Model
+from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.hypernode import HyperNode
+from queues.api.types.podgroup import PodGroup
+from queues.api.types.queue import Queue
+from queues.api.types.topology import Topology
+from queues.api.types.volcano_job import VolcanoJob
+
+#: On every definition of ours: without it, one that exists already belongs to somebody else (Volcano).
+OWNER_LABEL = {"app.kubernetes.io/managed-by": "muster"}
+
+_INT32 = (-(2**31), 2**31 - 1)
+
+#: What queues.resources reads.
+QUANTITY_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of ``kubectl get``."""
+
+    name: str
+    path: str
+    type: str = "string"
+    #: Above 0: only with ``-o wide``.
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A kind, and how the API server serves it."""
+
+    model: type[Model]
+    group: str
+    version: str
+    kind: str
+    plural: str
+    short: tuple[str, ...] = ()
+    namespaced: bool = False
+    status: bool = False
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the definition."""
+        return f"{self.plural}.{self.group}"
+
+    @property
+    def file_name(self) -> str:
+        """Name of its file in ``deploy/crds``."""
+        return f"{self.group}_{self.plural}.yaml"
+
+
+_AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
+
+_QUEUE = Column(name="QUEUE", path=".spec.queue", priority=1)
+
+RESOURCES = (
+    Resource(
+        model=VolcanoJob,
+        group="batch.volcano.sh",
+        version="v1alpha1",
+        kind="Job",
+        plural="jobs",
+        short=("vcjob", "vj"),
+        namespaced=True,
+        status=True,
+        columns=(
+            Column(name="STATUS", path=".status.state.phase"),
+            Column(name="minAvailable", path=".status.minAvailable", type="integer"),
+            Column(name="RUNNINGS", path=".status.running", type="integer"),
+            _AGE,
+            _QUEUE,
+        ),
+    ),
+    Resource(
+        model=PodGroup,
+        group="scheduling.volcano.sh",
+        version="v1beta1",
+        kind="PodGroup",
+        plural="podgroups",
+        short=("pg", "podgroup-v1beta1"),
+        namespaced=True,
+        status=True,
+        columns=(
+            Column(name="STATUS", path=".status.phase"),
+            Column(name="minMember", path=".spec.minMember", type="integer"),
+            Column(name="RUNNINGS", path=".status.running", type="integer"),
+            _AGE,
+            _QUEUE,
+        ),
+    ),
+    Resource(
+        model=Queue,
+        group="scheduling.volcano.sh",
+        version="v1beta1",
+        kind="Queue",
+        plural="queues",
+        short=("q", "queue-v1beta1"),
+        status=True,
+        columns=(
+            Column(name="PARENT", path=".spec.parent"),
+            Column(name="STATE", path=".status.state"),
+            Column(name="WEIGHT", path=".spec.weight", type="integer", priority=1),
+            Column(name="PAUSED", path=".spec.policy.paused", type="boolean", priority=1),
+        ),
+    ),
+    Resource(
+        model=HyperNode,
+        group="topology.volcano.sh",
+        version="v1alpha1",
+        kind="HyperNode",
+        plural="hypernodes",
+        short=("hn",),
+        columns=(
+            Column(name="TIER", path=".spec.tier", type="integer"),
+            Column(name="TIERNAME", path=".spec.tierName"),
+            _AGE,
+        ),
+    ),
+    Resource(
+        model=ResourceFlavor,
+        group="muster.dev",
+        version="v1alpha1",
+        kind="ResourceFlavor",
+        plural="resourceflavors",
+        short=("rf",),
+        columns=(_AGE,),
+    ),
+    Resource(
+        model=Topology,
+        group="muster.dev",
+        version="v1alpha1",
+        kind="Topology",
+        plural="topologies",
+        columns=(_AGE,),
+    ),
+)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a value out wherever it occurs, instead of referring to it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def crds() -> list[dict[str, Any]]:
+    """Every CustomResourceDefinition of Muster, ready for the API server."""
+    return [_definition(resource) for resource in RESOURCES]
+
+
+def crd_files() -> dict[str, str]:
+    """The same as YAML, by the file names of ``deploy/crds``."""
+    return {
+        resource.file_name: "# Written by `muster crds` from queues/spec; do not edit.\n"
+        + yaml.dump(_definition(resource), Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True)
+        for resource in RESOURCES
+    }
+
+
+def _definition(resource: Resource) -> dict[str, Any]:
+    version: dict[str, Any] = {"name": resource.version, "served": True, "storage": True}
+    if resource.columns:
+        version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
+    if resource.status:
+        version["subresources"] = {"status": {}}
+    version["schema"] = {"openAPIV3Schema": schema_of(resource.model)}
+    names: dict[str, Any] = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+    }
+    if resource.short:
+        names["shortNames"] = list(resource.short)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.name, "labels": dict(OWNER_LABEL)},
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.priority:
+        entry["priority"] = column.priority
+    return entry
+
+
+def schema_of(model: type[Model]) -> dict[str, Any]:
+    """The structural schema of a document kind."""
+    written = model.model_json_schema(by_alias=True)
+    schema = _structural(written, written.get("$defs", {}))
+    for field in ("apiVersion", "kind"):
+        schema["properties"][field] = {"type": "string"}
+    schema["properties"]["metadata"] = {"type": "object"}
+    return schema
+
+
+def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON schema as pydantic writes it → what the API server calls structural: no references, no unions."""
+    merged = _resolved(node, definitions)
+    schema: dict[str, Any] = {}
+    if description := merged.get("description"):
+        schema["description"] = " ".join(description.split())
+    for word in ("type", "format", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems"):
+        if word in merged:
+            schema[word] = merged[word]
+    for word, unsaid in (("minimum", _INT32[0]), ("maximum", _INT32[1])):
+        if word in merged and merged[word] != unsaid:
+            schema[word] = merged[word]
+    # A default that says no more than absence does is the model's; the others are Volcano's.
+    if merged.get("default") and not isinstance(merged["default"], Mapping | list):
+        schema["default"] = merged["default"]
+    if "properties" in merged:
+        schema["properties"] = {
+            name: _structural(value, definitions) for name, value in merged["properties"].items()
+        }
+    if merged.get("required"):
+        schema["required"] = merged["required"]
+    if isinstance(merged.get("additionalProperties"), Mapping):
+        schema["additionalProperties"] = _structural(merged["additionalProperties"], definitions)
+    if "items" in merged:
+        schema["items"] = _structural(merged["items"], definitions)
+    schema.update({word: value for word, value in merged.items() if word.startswith("x-kubernetes-")})
+    if schema.get("x-kubernetes-int-or-string"):
+        schema["pattern"] = QUANTITY_PATTERN
+    return schema
+
+
+def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """The node with its reference, and its one alternative to null, written out in place."""
+    merged = {word: value for word, value in node.items() if word not in ("$ref", "anyOf", "allOf", "$defs")}
+    inner: list[Mapping[str, Any]] = list(node.get("allOf", ()))
+    inner += [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
+    if "$ref" in node:
+        inner.append(definitions[node["$ref"].rpartition("/")[2]])
+    for part in inner:
+        merged = {**_resolved(part, definitions), **merged}
+    return merged

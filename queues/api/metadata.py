@@ -1,0 +1,32 @@
+"""ObjectMeta: the part that Muster reads; the rest is kept."""
+
+from pydantic import Field
+
+from queues.api.model import Flag, Labels, Model, Text, Time
+
+
+class OwnerReference(Model):
+    """Who owns an object."""
+
+    api_version: Text = ""
+    kind: Text = ""
+    name: Text = ""
+    uid: Text = ""
+    controller: Flag = False
+
+
+class ObjectMeta(Model):
+    """Metadata of an object or of a pod template."""
+
+    name: Text = ""
+    generate_name: Text = ""
+    namespace: Text = ""
+    uid: Text = ""
+    resource_version: Text = ""
+    generation: int = 0
+    labels: Labels = Field(default_factory=dict)
+    annotations: Labels = Field(default_factory=dict)
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[Text, ...] = ()

@@ -1,0 +1,133 @@
+"""What every document model shares: snake_case attributes, camelCase keys, frozen, unknown fields kept.
+
+Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A field that is ``null``
+counts as absent, as the API server has it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from queues.errors import InvalidDocument
+
+Text = StrictStr
+
+Flag = StrictBool
+
+#: int32 of the API; nothing that counts pods or seconds needs more.
+Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
+
+Count = Annotated[StrictInt, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
+
+
+def _int_or_text(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("quantity", "a quantity: a whole number, or text such as 500m or 32Gi")
+    return value
+
+
+#: A Kubernetes quantity. Its syntax is not checked here but by the rules (queues.api.validation.violations), so that an
+#: object with a bad one that is already in the cluster can still be read.
+Quantity = Annotated[
+    int | str, PlainValidator(_int_or_text), WithJsonSchema({"x-kubernetes-int-or-string": True})
+]
+
+Quantities = dict[str, Quantity]
+
+#: A Go duration: ``90s``, ``1h30m``.
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
+
+Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
+
+#: A DNS label, a DNS subdomain; or nothing.
+LABEL_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+
+SUBDOMAIN_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def path_of(location: Sequence[int | str]) -> str:
+    """A field path as people write it: ``spec.tasks[0].replicas``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "document"
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """A value for a message, cut if long."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _null_is_empty(values: Any) -> Any:
+    """Maps of strings: ``label:`` with nothing behind it is an empty text."""
+    if isinstance(values, Mapping):
+        return {key: "" if value is None else value for key, value in values.items()}
+    return values
+
+
+#: Labels, annotations, node selectors.
+Labels = Annotated[dict[str, Text], BeforeValidator(_null_is_empty)]
+
+
+def _text(value: Any) -> Any:
+    """A timestamp that a YAML loader has already parsed, as the text it was."""
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+#: RFC 3339, kept as text: who needs the instant parses it.
+Time = Annotated[Text, BeforeValidator(_text), Field(json_schema_extra={"format": "date-time"})]
+
+
+class Model(BaseModel):
+    """Base of every part of a document."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        extra="allow",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, document: Any) -> Any:
+        if isinstance(document, Mapping):
+            return {key: value for key, value in document.items() if value is not None}
+        return document
+
+    @classmethod
+    def read(cls, document: Any) -> Self:
+        """From JSON-like data with Kubernetes' keys only. Raises InvalidDocument: the first thing wrong."""
+        try:
+            return cls.model_validate(document, by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise InvalidDocument(
+                where=path_of(first["loc"]), found=shown(first["input"]), expected=first["msg"]
+            ) from error
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-like data with Kubernetes' keys: what was given, unknown fields included."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class OpenModel(Model):
+    """A part of Volcano's API: the API server too keeps fields that are not modelled here."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})

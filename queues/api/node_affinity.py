@@ -1,0 +1,68 @@
+"""Node affinity that ties a pod to the nodes of its seats, as DaemonSet pods are tied to theirs.
+
+``matchFields metadata.name In [node]`` lets kube-scheduler look at those nodes only. A term may name one value
+only, so several nodes are several ORed terms, crossed with the terms that the pod has of its own. On a gated
+pod the API server lets terms only grow, so the pod's own terms keep their places.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from queues.workload import NodeFilter, Requirement
+
+Term = Mapping[str, Any]
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def tied(terms: Sequence[Term], nodes: Sequence[str]) -> list[Term]:
+    """Required terms, as documents, narrowed to these nodes.
+
+    A term that asks nothing matches nothing in Kubernetes; filled in, it would match, so it stays empty.
+    """
+    return [
+        _tied(term, node) if _asks(term) or not terms else term for node in nodes for term in (terms or [{}])
+    ]
+
+
+def _asks(term: Term) -> bool:
+    return bool(term.get("matchExpressions") or term.get("matchFields"))
+
+
+def _tied(term: Term, node: str) -> Term:
+    pin = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {**term, "matchFields": [*(term.get("matchFields") or ()), pin]}
+
+
+def pinned(affinity: Mapping[str, Any] | None, nodes: Sequence[str]) -> dict[str, Any]:
+    """An ``affinity`` as a document, its node part narrowed to these nodes."""
+    node_affinity = (affinity or {}).get("nodeAffinity") or {}
+    terms = (node_affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    required = {"nodeSelectorTerms": tied(terms, nodes)}
+    return {**(affinity or {}), "nodeAffinity": {**node_affinity, REQUIRED: required}}
+
+
+def pinned_affinity(nodes: Sequence[str], own: NodeFilter) -> dict[str, Any]:
+    """The ``affinity`` part of a merge patch that ties a pod with these required terms to these nodes."""
+    required = {"nodeSelectorTerms": tied([_written(term) for term in own.affinity], nodes)}
+    return {"nodeAffinity": {REQUIRED: required}}
+
+
+def own_affinity(own: NodeFilter) -> dict[str, Any]:
+    """The same for a pod that is to be tied to no node (any more): its own terms only."""
+    terms = [_written(term) for term in own.affinity]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms} if terms else None}}
+
+
+def _written(term: Sequence[Requirement]) -> Term:
+    expressions = [_expression(requirement) for requirement in term if not requirement.field]
+    fields = [_expression(requirement) for requirement in term if requirement.field]
+    parts = (("matchExpressions", expressions), ("matchFields", fields))
+    return {name: requirements for name, requirements in parts if requirements}
+
+
+def _expression(requirement: Requirement) -> dict[str, Any]:
+    document: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
+    if requirement.values:
+        document["values"] = list(requirement.values)
+    return document

@@ -1,0 +1,49 @@
+"""The Job of batch/v1, as far as admission needs it; it is suspended while it waits."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Count, Flag, Model, Text
+from queues.api.names import BATCH
+from queues.api.types.volcano_job import Whole
+
+
+class BatchJobSpec(Model):
+    """How many pods, and when it is done."""
+
+    #: Pods at the same time; the gang of an Indexed Job with as many completions.
+    parallelism: Count = 1
+    #: None: one success ends the Job.
+    completions: Count | None = None
+    completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
+    suspend: Flag = False
+    backoff_limit: Count | None = None
+    backoff_limit_per_index: Count | None = None
+    max_failed_indexes: Count | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: Count | None = None
+    #: A PodTemplateSpec.
+    template: Whole = Field(default_factory=dict)
+
+
+class BatchJobStatus(Model):
+    """Counts of its pods."""
+
+    active: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    ready: Count = 0
+    completed_indexes: Text = ""
+    failed_indexes: Text = ""
+
+
+class BatchJob(Model):
+    """A Job of batch/v1."""
+
+    api_version: Literal["batch/v1"] = BATCH
+    kind: Literal["Job"] = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: BatchJobSpec = BatchJobSpec()
+    status: BatchJobStatus = BatchJobStatus()

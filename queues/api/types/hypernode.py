@@ -1,0 +1,55 @@
+"""HyperNode, topology.volcano.sh/v1alpha1: a domain of the network and what it contains, as Volcano writes it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Count, OpenModel, Text
+from queues.api.names import TOPOLOGY_VOLCANO
+from queues.api.types.volcano_job import Whole
+
+
+class ExactMatch(OpenModel):
+    """One object by its name."""
+
+    name: Text = ""
+
+
+class RegexMatch(OpenModel):
+    """Nodes in whose name the pattern is found."""
+
+    pattern: Text = ""
+
+
+class MemberSelector(OpenModel):
+    """Exactly one of the three."""
+
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    #: A LabelSelector over nodes.
+    label_match: Whole | None = None
+
+
+class Member(OpenModel):
+    """Nodes, or another HyperNode (by name only)."""
+
+    type: Literal["Node", "HyperNode"] = "Node"
+    selector: MemberSelector = MemberSelector()
+
+
+class HyperNodeSpec(OpenModel):
+    """Its place in the network: the lower the tier, the closer the nodes in it."""
+
+    tier: Count = 0
+    tier_name: Annotated[Text, Field(max_length=253)] = ""
+    members: tuple[Member, ...] = ()
+
+
+class HyperNode(OpenModel):
+    """A HyperNode."""
+
+    api_version: Literal["topology.volcano.sh/v1alpha1"] = TOPOLOGY_VOLCANO
+    kind: Literal["HyperNode"] = "HyperNode"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: HyperNodeSpec = HyperNodeSpec()

@@ -1,0 +1,155 @@
+"""Pods as users write them, as far as admission needs them.
+
+What follows from one is told by ``pod_requests`` and ``pod_places``: they read attributes, so these models and any
+other decoding with the same snake_case names serve alike.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator
+from pydantic_core import PydanticCustomError
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Flag, Int32, Labels, Model, Text
+from queues.api.names import CORE
+
+
+def _number_or_text(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PydanticCustomError("quantity", "a quantity: a number, or text such as 500m or 32Gi")
+    return value
+
+
+#: The core API takes ``cpu: 0.5`` as a number too.
+PodQuantities = dict[str, Annotated[int | float | str, PlainValidator(_number_or_text)]]
+
+
+class ResourceRequirements(Model):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: PodQuantities = Field(default_factory=dict)
+    limits: PodQuantities = Field(default_factory=dict)
+
+
+class ContainerPort(Model):
+    """A port of a container; of interest if it is one of the node too."""
+
+    container_port: int = 0
+    host_port: int | None = None
+    protocol: Text = "TCP"
+    host_ip: Text = Field(default="", alias="hostIP")
+
+
+class Container(Model):
+    """A container, as far as admission needs it."""
+
+    name: Text = ""
+    image: Text = ""
+    #: Of init containers: ``Always`` makes a sidecar.
+    restart_policy: Text | None = None
+    resources: ResourceRequirements | None = None
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class SelectorRequirement(Model):
+    """One expression over a node's labels or fields."""
+
+    key: Text
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[Text, ...] = ()
+
+
+class NodeSelectorTerm(Model):
+    """Expressions that must all hold."""
+
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelector(Model):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredTerm(Model):
+    """A term that nodes should meet, and how much that counts."""
+
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Model):
+    """Node affinity; only what is required keeps a pod off a node."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+
+
+class Affinity(Model):
+    """Affinity of a pod; pod (anti-)affinity is kept, not read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class TolerationSpec(Model):
+    """A toleration as users write it."""
+
+    key: Text = ""
+    operator: Text = "Equal"
+    value: Text = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    toleration_seconds: int | None = None
+
+
+class SchedulingGate(Model):
+    """Keeps a pod from being scheduled."""
+
+    name: Text
+
+
+class PodSpec(Model):
+    """A pod's spec, as far as admission needs it."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    #: Pod-level requests and limits.
+    resources: ResourceRequirements | None = None
+    overhead: PodQuantities = Field(default_factory=dict)
+    node_selector: Labels = Field(default_factory=dict)
+    affinity: Affinity | None = None
+    tolerations: tuple[TolerationSpec, ...] = ()
+    node_name: Text = ""
+    scheduler_name: Text = ""
+    priority_class_name: Text = ""
+    priority: Int32 | None = None
+    restart_policy: Text = ""
+    host_network: Flag = False
+    dns_policy: Text = ""
+    hostname: Text = ""
+    subdomain: Text = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    active_deadline_seconds: int | None = None
+
+
+class PodTemplate(Model):
+    """A PodTemplateSpec."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodStatus(Model):
+    """How far a pod is."""
+
+    phase: Text = ""
+
+
+class Pod(Model):
+    """A Pod."""
+
+    api_version: Literal["v1"] = CORE
+    kind: Literal["Pod"] = "Pod"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()

@@ -1,0 +1,233 @@
+"""Volcano's Queue, scheduling.volcano.sh/v1beta1, with Muster's extension: flavors, policy, access."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.types.volcano_job import Whole
+from queues.api.validation.violations import seconds_of
+from queues.errors import InvalidQuantity
+from queues.quota.queue import ROOT, Limits
+from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import QueuePolicy as DomainPolicy
+from queues.resources import Resources, amount
+from queues.workload import FlavorName, QueueName
+
+
+class QueueState(StrEnum):
+    """Whether a queue takes new work."""
+
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"
+
+
+class Guarantee(OpenModel):
+    """Never lent to others."""
+
+    resource: Quantities = Field(default_factory=dict)
+
+
+class FlavorLimits(Model):
+    """The three numbers of a queue in one flavor."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=63)]
+    guarantee: Quantities = Field(default_factory=dict)
+    deserved: Quantities = Field(default_factory=dict)
+    capability: Quantities = Field(default_factory=dict)
+
+
+NextOrStop = Literal["try-next", "stop"]
+
+
+class FlavorChoice(Model):
+    """Whether the next flavor is tried before borrowing, or before preempting, in this one."""
+
+    before_borrowing: NextOrStop | None = None
+    before_preempting: NextOrStop | None = None
+
+
+class BorrowWhilePreempting(Model):
+    """Lets a queue preempt although it borrows, if the victim's priority is at most this."""
+
+    max_priority: Int32
+
+
+class PreemptionPolicy(Model):
+    """Whom the workloads of a queue may evict."""
+
+    within_queue: Literal["never", "lower-priority", "lower-or-newer-equal"] | None = None
+    reclaim: Literal["never", "lower-priority", "any"] | None = None
+    borrow_while_preempting: BorrowWhilePreempting | None = None
+
+
+class StarvationPolicy(Model):
+    """How long a gang waits before space is cleared for it."""
+
+    clear_after: Duration | None = None
+
+
+class QueuePolicy(Model):
+    """How a queue is served. Absent: inherited from the parent, at the top Muster's default (design §3)."""
+
+    order: Literal["fifo", "strict-fifo", "priority", "shortest", "round-robin"] | None = None
+    #: Points of priority per hour of waiting.
+    ageing_per_hour: Count | None = None
+    placement: Literal["pack", "spread"] | None = None
+    usage_half_life: Duration | None = None
+    flavor_choice: FlavorChoice | None = None
+    preemption: PreemptionPolicy | None = None
+    starvation: StarvationPolicy | None = None
+    min_run_time: Duration | None = None
+    max_evictions: Count | None = None
+    #: Stops admissions of this queue and everything below it.
+    paused: Flag | None = None
+
+
+class Admin(Model):
+    """A user or a group that administers a queue and its subtree."""
+
+    user: Text | None = None
+    group: Text | None = None
+
+
+class QueueAccess(Model):
+    """Who may use a queue, and how much of it at once. Absent: everybody, no limits."""
+
+    #: A LabelSelector over namespaces.
+    namespace_selector: Whole | None = None
+    admins: tuple[Admin, ...] = ()
+    #: Pods per gang.
+    max_gang: Annotated[Count, Field(ge=1)] | None = None
+    max_pending: Count | None = None
+    max_pending_per_user: Count | None = None
+    max_run_time: Duration | None = None
+
+
+class QueueSpec(OpenModel):
+    """What an administrator grants to a queue."""
+
+    weight: Annotated[Int32, Field(ge=1, le=65535)] = 1
+    capability: Quantities = Field(default_factory=dict)
+    reclaimable: Flag = True
+    extend_clusters: tuple[Whole, ...] = ()
+    guarantee: Guarantee = Guarantee()
+    #: Node group affinity, accepted and kept.
+    affinity: Whole | None = None
+    type: Text = ""
+    #: "" is a top-level queue: its parent is ``root``.
+    parent: Annotated[Text, Field(max_length=253)] = ""
+    deserved: Quantities = Field(default_factory=dict)
+    priority: Count = 0
+    dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
+    flavors: tuple[FlavorLimits, ...] = ()
+    policy: QueuePolicy = QueuePolicy()
+    access: QueueAccess = QueueAccess()
+
+
+class Reservation(Model):
+    """Part of Volcano's status that nothing writes."""
+
+    nodes: tuple[Text, ...] = ()
+    resource: Quantities = Field(default_factory=dict)
+
+
+class QueueStatus(Model):
+    """What a queue holds and has waiting; the counts are of PodGroups."""
+
+    state: QueueState | None = None
+    unknown: Int32 = 0
+    pending: Int32 = 0
+    running: Int32 = 0
+    inqueue: Int32 = 0
+    completed: Int32 = 0
+    reservation: Reservation = Reservation()
+    allocated: Quantities = Field(default_factory=dict)
+    #: Written by Muster: why the queue cannot be used, and the like.
+    conditions: tuple[Whole, ...] = ()
+
+
+class Queue(Model):
+    """A Queue."""
+
+    api_version: Literal["scheduling.volcano.sh/v1beta1"] = SCHEDULING_VOLCANO
+    kind: Literal["Queue"] = "Queue"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+    def to_domain(self) -> DomainQueue:
+        """The queue in domain terms. An unreadable quantity makes it ``broken``, never an error."""
+        spec, policy = self.spec, self.spec.policy
+        broken: str | None = None
+        limits, flavors = Limits(), {}
+        try:
+            limits = _limits(spec.guarantee.resource, spec.deserved, spec.capability)
+            flavors = {
+                FlavorName(one.name): _limits(one.guarantee, one.deserved, one.capability)
+                for one in spec.flavors
+            }
+        except InvalidQuantity as error:
+            broken = str(error)
+        return DomainQueue(
+            name=QueueName(self.metadata.name),
+            parent=None if self.metadata.name == ROOT else QueueName(spec.parent or ROOT),
+            weight=spec.weight,
+            priority=spec.priority,
+            reclaimable=spec.reclaimable,
+            limits=limits,
+            flavors=flavors,
+            order=policy.order,
+            ageing_per_hour=policy.ageing_per_hour,
+            placement=policy.placement,
+            paused=bool(policy.paused),
+            closed=self.status.state in (QueueState.CLOSED, QueueState.CLOSING),
+            broken=broken,
+            max_gang=spec.access.max_gang,
+            max_pending=spec.access.max_pending,
+            max_pending_per_user=spec.access.max_pending_per_user,
+            max_run_time=_seconds(spec.access.max_run_time),
+            policy=_policy(policy),
+            generation=self.metadata.generation,
+        )
+
+
+def _policy(spec: QueuePolicy) -> DomainPolicy:
+    preemption = spec.preemption or PreemptionPolicy()
+    borrow = preemption.borrow_while_preempting
+    choice = spec.flavor_choice or FlavorChoice()
+    return DomainPolicy(
+        within_queue=preemption.within_queue,
+        reclaim=preemption.reclaim,
+        borrow_max_priority=None if borrow is None else borrow.max_priority,
+        clear_after=None if spec.starvation is None else _seconds(spec.starvation.clear_after),
+        min_run_time=_seconds(spec.min_run_time),
+        max_evictions=spec.max_evictions,
+        usage_half_life=_seconds(spec.usage_half_life),
+        before_borrowing=choice.before_borrowing,
+        before_preempting=choice.before_preempting,
+    )
+
+
+def _seconds(text: str | None) -> int | None:
+    seconds = None if text is None else seconds_of(text)
+    return None if seconds is None else int(seconds)
+
+
+def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities) -> Limits:
+    return Limits(
+        guarantee=Resources.parse(guarantee),
+        deserved=_amounts(deserved),
+        capability=_amounts(capability),
+    )
+
+
+def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:
+    """Amounts with zeros kept: ``capability: {cpu: 0}`` forbids, an absent one allows."""
+    return {name: amount(name, text) for name, text in quantities.items()}

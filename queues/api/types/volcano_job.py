@@ -1,0 +1,186 @@
+"""Volcano's Job, batch.volcano.sh/v1alpha1: field names, defaults and units are Volcano's.
+
+What the mutating webhook fills in (names of tasks, minAvailable, …) is in queues.api.validation.defaults; a default
+here is one that Volcano's CRD has.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from queues.api.metadata import ObjectMeta
+from queues.api.model import (
+    LABEL_PATTERN,
+    SUBDOMAIN_PATTERN,
+    Count,
+    Duration,
+    Int32,
+    Model,
+    OpenModel,
+    Text,
+    Time,
+)
+from queues.api.names import BATCH_VOLCANO
+
+QueueField = Annotated[Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
+
+#: Kept whole; parsed where needed (queues.api.types.pod).
+Whole = Annotated[
+    dict[str, Any],
+    Field(json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+
+
+class JobPhase(StrEnum):
+    """Where a Volcano Job is in its life."""
+
+    PENDING = "Pending"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+class NetworkTopology(OpenModel):
+    """How far apart pods may lie, in tiers of HyperNodes; tier 1 is the innermost."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    highest_tier_allowed: Count | None = None
+    highest_tier_name: Text | None = None
+
+
+class LifecyclePolicy(OpenModel):
+    """What to do when something happens to a pod, a task or the Job."""
+
+    action: Text = ""
+    event: Text = ""
+    events: tuple[Text, ...] = ()
+    exit_code: Int32 | None = None
+    timeout: Duration | None = None
+
+
+class VolumeSpec(OpenModel):
+    """A volume mounted into every container of every pod."""
+
+    mount_path: Text
+    volume_claim_name: Text = ""
+    #: A PersistentVolumeClaimSpec.
+    volume_claim: Whole | None = None
+
+
+class DependsOn(OpenModel):
+    """Tasks that must have started before this one."""
+
+    name: tuple[Text, ...] = ()
+    iteration: Literal["any", "all"] = "any"
+
+
+class PartitionPolicy(OpenModel):
+    """A task split into groups of equal size, each with a topology of its own."""
+
+    total_partitions: Annotated[Int32, Field(ge=1)]
+    partition_size: Annotated[Int32, Field(ge=1)]
+    min_partitions: Count = 0
+    network_topology: NetworkTopology | None = None
+
+
+class TaskSpec(OpenModel):
+    """Pods of one shape."""
+
+    #: Checked by a rule, which has more to say about pod names than the pattern.
+    name: Annotated[Text, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_PATTERN})] = ""
+    replicas: Count = 1
+    min_available: Count | None = None
+    #: A PodTemplateSpec.
+    template: Whole = Field(default_factory=dict)
+    policies: tuple[LifecyclePolicy, ...] = ()
+    topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
+    max_retry: Int32 = 0
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+
+def _no_flags(plugins: Any) -> Any:
+    """``svc:`` with nothing behind it is a plugin without flags."""
+    if isinstance(plugins, dict):
+        return {name: () if flags is None else flags for name, flags in plugins.items()}
+    return plugins
+
+
+class JobSpec(OpenModel):
+    """What a Volcano Job asks."""
+
+    scheduler_name: Annotated[Text, Field(max_length=63)] = ""
+    #: Gang size; the webhook makes 0 the sum over tasks.
+    min_available: Count = 0
+    volumes: tuple[VolumeSpec, ...] = ()
+    tasks: Annotated[tuple[TaskSpec, ...], Field(json_schema_extra={"minItems": 1})] = ()
+    policies: tuple[LifecyclePolicy, ...] = ()
+    #: Name of the plugin → its flags.
+    plugins: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_no_flags)] = Field(default_factory=dict)
+    running_estimate: Duration | None = None
+    queue: QueueField = "default"
+    max_retry: Count = 3
+    ttl_seconds_after_finished: Count | None = None
+    priority_class_name: Text = ""
+    min_success: Annotated[Count, Field(ge=1)] | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class JobState(Model):
+    """The phase, and why."""
+
+    phase: JobPhase | None = None
+    reason: Text = ""
+    message: Text = ""
+    last_transition_time: Time | None = None
+
+
+class TaskState(Model):
+    """How many pods of a task are in each pod phase."""
+
+    phase: dict[str, Int32] = Field(default_factory=dict)
+
+
+class JobCondition(Model):
+    """A phase that the Job entered, or (Muster's) something to know about it, with reason and message."""
+
+    status: Text
+    last_transition_time: Time | None = None
+    reason: Text = ""
+    message: Text = ""
+
+
+class JobStatus(Model):
+    """What became of it so far."""
+
+    state: JobState = JobState()
+    min_available: Int32 = 0
+    task_status_count: dict[str, TaskState] = Field(default_factory=dict)
+    pending: Int32 = 0
+    running: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    terminating: Int32 = 0
+    unknown: Int32 = 0
+    version: Int32 = 0
+    retry_count: Int32 = 0
+    running_duration: Text | None = None
+    controlled_resources: dict[str, Text] = Field(default_factory=dict)
+    conditions: tuple[JobCondition, ...] = ()
+
+
+class VolcanoJob(Model):
+    """A Volcano Job."""
+
+    api_version: Literal["batch.volcano.sh/v1alpha1"] = BATCH_VOLCANO
+    kind: Literal["Job"] = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()

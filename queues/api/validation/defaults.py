@@ -1,0 +1,192 @@
+"""What Volcano's mutating webhook fills in, as pure functions from document to document.
+
+They work on plain JSON-like data, so that what nobody models is kept, and leave alone whatever has the wrong
+type: saying so is validation's task.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from queues.api.names import DEFAULT_QUEUE, QUEUE_ANNOTATION, QUEUE_LABEL, ROOT_QUEUE, VOLCANO_SCHEDULER
+
+Document = dict[str, Any]
+
+MAX_RETRY = 3
+
+#: Plugins of which the pods must find one another by name.
+NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+
+
+def defaulted_job(
+    document: Document, *, namespace_queue: str | None = None, scheduler: str = VOLCANO_SCHEDULER
+) -> Document:
+    """A Volcano Job as the webhook leaves it at creation."""
+    spec = _mapping(document.get("spec"))
+    if spec is None:
+        return document
+    spec = dict(spec)
+    spec["queue"] = queue_named(
+        spec.get("queue"),
+        labels=_labels(document),
+        annotations=_annotations(document),
+        inherited=namespace_queue,
+    )
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = scheduler
+    if not spec.get("maxRetry"):
+        spec["maxRetry"] = MAX_RETRY
+    tasks = spec.get("tasks")
+    if isinstance(tasks, list):
+        spec["tasks"] = [_task(task, index) for index, task in enumerate(tasks)]
+        if not spec.get("minAvailable"):
+            minimums = [_count(task, "minAvailable") for task in spec["tasks"]]
+            spec["minAvailable"] = sum(minimum for minimum in minimums if minimum is not None)
+    plugins = _mapping(spec.get("plugins"))
+    if plugins is not None:
+        spec["plugins"] = _plugins(plugins)
+    return {**document, "spec": spec}
+
+
+def defaulted_podgroup(document: Document, *, namespace_queue: str | None = None) -> Document:
+    """A PodGroup as the webhook leaves it at creation: the namespace's queue stands in for ``default``."""
+    spec = document.get("spec")
+    if spec is not None and not isinstance(spec, Mapping):
+        return document
+    spec = dict(spec or {})
+    spec["queue"] = queue_named(
+        spec.get("queue"),
+        labels=_labels(document),
+        annotations=_annotations(document),
+        inherited=namespace_queue,
+    )
+    return {**document, "spec": spec}
+
+
+def defaulted_queue(document: Document) -> Document:
+    """A Queue as the webhook leaves it."""
+    spec = document.get("spec")
+    if spec is not None and not isinstance(spec, Mapping):
+        return document
+    spec = dict(spec or {})
+    if spec.get("weight") is None:
+        spec["weight"] = 1
+    if spec.get("reclaimable") is None:
+        spec["reclaimable"] = True
+    metadata = _mapping(document.get("metadata")) or {}
+    if not spec.get("parent") and metadata.get("name") != ROOT_QUEUE:
+        spec["parent"] = ROOT_QUEUE
+    return {**document, "spec": spec}
+
+
+def queue_named(
+    written: object,
+    *,
+    labels: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    inherited: str | None = None,
+) -> Any:
+    """The queue of a Volcano Job or a PodGroup.
+
+    Muster's label first; then ``spec.queue``, of which ``default`` counts as not said, since the API server
+    fills it in; then Volcano's annotation; then the namespace's; else ``default``.
+    """
+    if label := labels.get(QUEUE_LABEL):
+        return label
+    if written not in (None, "", DEFAULT_QUEUE):
+        return written
+    return annotations.get(QUEUE_ANNOTATION) or inherited or DEFAULT_QUEUE
+
+
+def namespace_queue(annotations: Mapping[str, str] | None) -> str | None:
+    """The queue that a Namespace gives to objects that name none."""
+    if not annotations:
+        return None
+    return annotations.get(QUEUE_LABEL) or annotations.get(QUEUE_ANNOTATION) or None
+
+
+def patch_between(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
+    """A JSON patch (RFC 6902) that turns one document into the other, mapping by mapping, entry by entry."""
+    if before == after and type(before) is type(after):
+        return []
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        steps: list[dict[str, Any]] = []
+        for key in before:
+            if key not in after:
+                steps.append({"op": "remove", "path": f"{path}/{_pointer(key)}"})
+        for key, value in after.items():
+            here = f"{path}/{_pointer(key)}"
+            if key not in before:
+                steps.append({"op": "add", "path": here, "value": value})
+            else:
+                steps.extend(patch_between(before[key], value, here))
+        return steps
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [
+            step
+            for index, (old, new) in enumerate(zip(before, after, strict=True))
+            for step in patch_between(old, new, f"{path}/{index}")
+        ]
+    return [{"op": "replace", "path": path, "value": after}]
+
+
+def _task(task: Any, index: int) -> Any:
+    if not isinstance(task, Mapping):
+        return task
+    filled = dict(task)
+    if not filled.get("name"):
+        filled["name"] = f"default{index}"
+    if filled.get("replicas") is None:
+        filled["replicas"] = 1
+    if filled.get("minAvailable") is None and (least := _least(filled)) is not None:
+        filled["minAvailable"] = least
+    if not filled.get("maxRetry"):
+        filled["maxRetry"] = MAX_RETRY
+    template = _mapping(filled.get("template"))
+    spec = _mapping(template.get("spec")) if template else None
+    if template and spec and spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
+        filled["template"] = {**template, "spec": {**spec, "dnsPolicy": "ClusterFirstWithHostNet"}}
+    return filled
+
+
+def _least(task: Mapping[str, Any]) -> int | None:
+    """A task's minAvailable: all its pods, or those of the partitions that must be there."""
+    partitions = task.get("partitionPolicy")
+    least, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
+    if least and size:
+        return least * size
+    return _count(task, "replicas")
+
+
+def _plugins(plugins: Mapping[str, Any]) -> Document:
+    filled = {name: [] if flags is None else flags for name, flags in plugins.items()}
+    if any(name in filled for name in NEED_SVC):
+        filled.setdefault("svc", [])
+    if "mpi" in filled:
+        filled.setdefault("ssh", [])
+    return filled
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _count(mapping: Any, key: str) -> int | None:
+    value = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _labels(document: Document) -> Mapping[str, Any]:
+    return _texts(document, "labels")
+
+
+def _annotations(document: Document) -> Mapping[str, Any]:
+    return _texts(document, "annotations")
+
+
+def _texts(document: Document, field: str) -> Mapping[str, Any]:
+    metadata = _mapping(document.get("metadata")) or {}
+    return _mapping(metadata.get(field)) or {}
+
+
+def _pointer(key: str) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")

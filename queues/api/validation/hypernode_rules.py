@@ -1,0 +1,80 @@
+"""Rules for HyperNodes: those of Volcano's validation."""
+
+from collections.abc import Iterator
+
+from queues.api.model import shown
+from queues.api.reading.name_patterns import InvalidPattern, check_pattern
+from queues.api.types.hypernode import HyperNode, Member, MemberSelector
+from queues.api.validation.violations import SUBDOMAIN, Violation, selector_violations
+
+_WAYS = "exactly one of exactMatch, regexMatch and labelMatch"
+
+_PATTERN = (
+    "a regular expression of Go's (RE2): it knows no look-around, back-references or possessive repetition"
+)
+
+
+def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
+    """What is wrong with a HyperNode."""
+    members = hypernode.spec.members
+    if not members:
+        yield Violation("spec.members", "nothing", "members; without any it contains no node", tolerable=True)
+    for index in range(len(members)):
+        yield from member_violations(hypernode, index)
+
+
+def member_violations(hypernode: HyperNode, index: int) -> Iterator[Violation]:
+    """What is wrong with one member, which then contains nobody."""
+    member, path = hypernode.spec.members[index], f"spec.members[{index}].selector"
+    yield from _selector(member.selector, path)
+    if member.type == "HyperNode":
+        yield from _inner(member, hypernode.metadata.name, path)
+
+
+def inner_hypernodes(hypernode: HyperNode) -> dict[str, int]:
+    """Names of the HyperNodes that it contains, with the places of the members that say so."""
+    return {
+        member.selector.exact_match.name: index
+        for index, member in enumerate(hypernode.spec.members)
+        if member.type == "HyperNode" and member.selector.exact_match is not None
+    }
+
+
+def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
+    given = [
+        name
+        for name, value in (
+            ("exactMatch", selector.exact_match),
+            ("regexMatch", selector.regex_match),
+            ("labelMatch", selector.label_match),
+        )
+        if value is not None
+    ]
+    if len(given) != 1:
+        yield Violation(path, " and ".join(given) or "nothing", _WAYS)
+    exact, regex = selector.exact_match, selector.regex_match
+    if exact is not None and SUBDOMAIN.fullmatch(exact.name) is None:
+        found = shown(exact.name) if exact.name else "nothing"
+        yield Violation(f"{path}.exactMatch.name", found, "the name of an object")
+    if regex is not None:
+        problem = _unusable(regex.pattern)
+        if problem:
+            yield Violation(f"{path}.regexMatch.pattern", problem, _PATTERN)
+    if selector.label_match is not None:
+        yield from selector_violations(selector.label_match, f"{path}.labelMatch")
+
+
+def _inner(member: Member, own: str, path: str) -> Iterator[Violation]:
+    if member.selector.exact_match is None:
+        yield Violation(path, "no exactMatch", "exactMatch: a HyperNode is a member by its name only")
+    elif member.selector.exact_match.name == own:
+        yield Violation(f"{path}.exactMatch.name", shown(own), "another HyperNode than this one itself")
+
+
+def _unusable(pattern: str) -> str:
+    """Why a pattern cannot be used; "" if it can."""
+    try:
+        check_pattern(pattern)
+    except InvalidPattern as error:
+        return f"{shown(pattern)} ({error.facts['reason']})" if pattern else "nothing"
+    return ""

@@ -1,0 +1,298 @@
+"""Rules for Volcano Jobs, in the words of Volcano's validating webhook where it has some."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from queues.api.model import shown
+from queues.api.names import ROOT_QUEUE
+from queues.api.types.volcano_job import NetworkTopology, TaskSpec, VolcanoJob
+from queues.api.validation.lifecycle_rules import policy_violations
+from queues.api.validation.pod_rules import annotation_violations, template_violations
+from queues.api.validation.violations import LABEL, NOT_A_LABEL, SUBDOMAIN, Violation
+from queues.quota.queue import Queue
+
+#: Job plugins that Volcano knows.
+PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
+
+UPDATE_REFUSED = (
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+    "`PriorityClassName`"
+)
+
+#: What the API server appends to generateName.
+_GENERATED = "xxxxx"
+
+
+def job_violations(
+    job: VolcanoJob, queues: Mapping[str, Queue] | None = None, levels: Collection[str] | None = None
+) -> list[Violation]:
+    """What is wrong with a Job whose defaults are filled in.
+
+    ``queues``: the queues that exist, ``levels``: the node label keys that are topology levels; None: not
+    known, nothing is said about them.
+    """
+    spec = job.spec
+    if not spec.tasks:
+        return [Violation("spec.tasks", "no task", "at least one task", "No task specified in job spec")]
+    found = list(_names(job))
+    names: set[str] = set()
+    for index, task in enumerate(spec.tasks):
+        found += _task(job, task, f"spec.tasks[{index}]", levels)
+        if task.name in names:
+            found.append(
+                Violation(
+                    f"spec.tasks[{index}].name",
+                    shown(task.name),
+                    "a name that no other task has",
+                    f" duplicated task name {task.name};",
+                )
+            )
+        names.add(task.name)
+    found += _gang(job)
+    found += _plugins(job, names)
+    found += _dependencies(job, names)
+    found += policy_violations(spec.policies, "spec.policies")
+    found += _volumes(job)
+    found += network_topology_violations(spec.network_topology, "spec.networkTopology")
+    found += queue_reference_violations(spec.queue, queues, "spec.queue")
+    found += annotation_violations(job.metadata.annotations, "metadata.annotations", levels)
+    return found
+
+
+def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
+    """Why a Job may not be changed like this. Only counts and the priority class may change."""
+    for index, task in enumerate(new.spec.tasks):
+        if task.min_available is not None and task.min_available > task.replicas:
+            return [
+                Violation(
+                    f"spec.tasks[{index}].minAvailable",
+                    str(task.min_available),
+                    f"at most {task.replicas}, the task's replicas",
+                    f"'minAvailable' must be <= 'replicas' in task: {task.name}",
+                )
+            ]
+    replicas = sum(task.replicas for task in new.spec.tasks)
+    if new.spec.min_available > replicas:
+        return [
+            Violation(
+                "spec.minAvailable",
+                str(new.spec.min_available),
+                f"at most {replicas}, the replicas of all tasks",
+                "job 'minAvailable' must not be greater than total replicas",
+            )
+        ]
+    if len(old.spec.tasks) != len(new.spec.tasks):
+        wording = "job updates may not add or remove tasks"
+        return [
+            Violation("spec.tasks", f"{len(new.spec.tasks)} tasks", f"{len(old.spec.tasks)} tasks", wording)
+        ]
+    before, after = _fixed_part(old), _fixed_part(new)
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    if not changed:
+        return []
+    return [Violation(f"spec.{changed[0]}", f"a change of {', '.join(changed)}", "no change", UPDATE_REFUSED)]
+
+
+def queue_reference_violations(
+    name: str, queues: Mapping[str, Queue] | None, path: str, *, what: str = "job"
+) -> Iterator[Violation]:
+    """Whether work may be sent to the queue: it exists, is open, is not root and has no children."""
+    if queues is None:
+        return
+    queue = queues.get(name)
+    if queue is None:
+        lead = " unable to find job queue: " if what == "job" else "unable to find queue: "
+        wording = f'{lead}queues.scheduling.volcano.sh "{name}" not found;'
+        yield Violation(path, shown(name), "the name of a Queue that exists", wording, missing=name)
+        return
+    if queue.closed:
+        yield Violation(
+            path,
+            shown(name),
+            "a queue that is open",
+            f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;",
+        )
+    if name == ROOT_QUEUE:
+        yield Violation(path, shown(name), "a queue below root", f" can not submit {what} to root queue;")
+        return
+    children = sum(1 for other in queues.values() if other.parent == name)
+    if children:
+        yield Violation(
+            path,
+            shown(name),
+            "a queue without children",
+            f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;",
+        )
+
+
+def network_topology_violations(
+    topology: NetworkTopology | None, path: str, lead: str = ""
+) -> Iterator[Violation]:
+    """The highest tier is told by number or by name."""
+    wording = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+    if topology and topology.highest_tier_allowed is not None and topology.highest_tier_name:
+        yield Violation(
+            path,
+            "highestTierAllowed and highestTierName",
+            "one of them",
+            lead + wording,
+        )
+
+
+def _names(job: VolcanoJob) -> Iterator[Violation]:
+    metadata = job.metadata
+    name = metadata.name or (metadata.generate_name + _GENERATED if metadata.generate_name else "")
+    path = "metadata.name" if metadata.name else "metadata.generateName"
+    if not name:
+        yield Violation("metadata.name", "nothing", "a name, or generateName")
+        return
+    if SUBDOMAIN.fullmatch(name) is None:
+        wording = f"create job with name {name} validate failed [{NOT_A_LABEL}]"
+        yield Violation(path, shown(name), NOT_A_LABEL, wording)
+        return
+    # Pods that find one another by name have their own as hostname, and the Job's as that of the Service.
+    dots = "svc" not in job.spec.plugins
+    pattern = SUBDOMAIN if dots else LABEL
+    for index, task in enumerate(job.spec.tasks):
+        pod = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
+        if len(pod) > 63:
+            why = f"must be no more than 63 characters, {pod} has {len(pod)}"
+        elif pattern.fullmatch(pod) is None:
+            why = NOT_A_LABEL
+        else:
+            continue
+        yield Violation(
+            f"spec.tasks[{index}].name", pod, why, f"create pod with name {pod} validate failed [{why}];"
+        )
+        return
+
+
+def _task(job: VolcanoJob, task: TaskSpec, path: str, levels: Collection[str] | None) -> Iterator[Violation]:
+    if not task.name or LABEL.fullmatch(task.name) is None:
+        yield Violation(f"{path}.name", shown(task.name), NOT_A_LABEL, f" [{NOT_A_LABEL}];")
+    if task.min_available is not None and task.min_available > task.replicas:
+        yield Violation(
+            f"{path}.minAvailable",
+            str(task.min_available),
+            f"at most {task.replicas}, the task's replicas",
+            f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job.metadata.name};",
+        )
+    yield from policy_violations(task.policies, f"{path}.policies")
+    yield from _partitions(task, f"{path}.partitionPolicy")
+    yield from template_violations(task.template, f"{path}.template", levels)
+
+
+def _partitions(task: TaskSpec, path: str) -> Iterator[Violation]:
+    policy = task.partition_policy
+    if policy is None:
+        return
+    pods = policy.total_partitions * policy.partition_size
+    if task.replicas != pods:
+        yield Violation(
+            path,
+            f"{policy.total_partitions} partitions of {policy.partition_size} pods",
+            f"totalPartitions times partitionSize equal to the task's {task.replicas} replicas",
+        )
+    least = policy.min_partitions * policy.partition_size
+    if policy.min_partitions and task.min_available not in (None, least):
+        yield Violation(
+            path,
+            f"at least {policy.min_partitions} partitions, minAvailable {task.min_available}",
+            f"minAvailable equal to minPartitions times partitionSize, {least}",
+        )
+    yield from network_topology_violations(policy.network_topology, f"{path}.networkTopology")
+
+
+def _gang(job: VolcanoJob) -> Iterator[Violation]:
+    replicas = sum(task.replicas for task in job.spec.tasks)
+    if job.spec.min_available > replicas:
+        yield Violation(
+            "spec.minAvailable",
+            str(job.spec.min_available),
+            f"at most {replicas}, the replicas of all tasks",
+            " job 'minAvailable' should not be greater than total replicas in tasks;",
+        )
+
+
+def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
+    for name in job.spec.plugins:
+        if name not in PLUGINS:
+            yield Violation(
+                f"spec.plugins.{name}",
+                shown(name),
+                f"one of {', '.join(PLUGINS)}",
+                f" unable to find job plugin: {name};",
+            )
+    if "mpi" in job.spec.plugins:
+        for role in ("master", "worker"):
+            task = flag(job.spec.plugins["mpi"], role) or role
+            if task not in tasks:
+                wording = f"The specified mpi {role} task was not found"
+                yield Violation(
+                    "spec.plugins.mpi", f"no task {task}", f"a task {task} for the {role}", wording
+                )
+
+
+def flag(arguments: Collection[str], name: str) -> str | None:
+    """The value of ``--name=value`` among a plugin's arguments."""
+    words = [word for argument in arguments for word in argument.split()]
+    for index, word in enumerate(words):
+        key, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and key == name:
+            return value if equals else words[index + 1] if index + 1 < len(words) else ""
+    return None
+
+
+def _dependencies(job: VolcanoJob, names: Collection[str]) -> Iterator[Violation]:
+    needs = {task.name: set(task.depends_on.name) for task in job.spec.tasks if task.depends_on}
+    wording = " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);"
+    for index, task in enumerate(job.spec.tasks):
+        for name in needs.get(task.name, ()):
+            if name not in names:
+                yield Violation(f"spec.tasks[{index}].dependsOn", shown(name), "the name of a task", wording)
+    ready = {name for name in names if name not in needs}
+    while grown := {name for name, wanted in needs.items() if name not in ready and wanted <= ready}:
+        ready |= grown
+    stuck = {name for name in needs if name not in ready and needs[name] <= set(names)}
+    if stuck:
+        yield Violation(
+            "spec.tasks", f"tasks that wait in a circle: {', '.join(sorted(stuck))}", "an order", wording
+        )
+
+
+def _volumes(job: VolcanoJob) -> Iterator[Violation]:
+    paths: set[str] = set()
+    for index, volume in enumerate(job.spec.volumes):
+        here = f"spec.volumes[{index}]"
+        if not volume.mount_path:
+            yield Violation(f"{here}.mountPath", "nothing", "a path", " mountPath is required;")
+        elif volume.mount_path in paths:
+            wording = f" duplicated mountPath: {volume.mount_path};"
+            yield Violation(f"{here}.mountPath", shown(volume.mount_path), "a path of its own", wording)
+        elif ":" in volume.mount_path:
+            yield Violation(f"{here}.mountPath", shown(volume.mount_path), "a path without ':'")
+        paths.add(volume.mount_path)
+        if volume.volume_claim is None and not volume.volume_claim_name:
+            wording = " either VolumeClaim or VolumeClaimName must be specified;"
+            yield Violation(here, "neither volumeClaim nor volumeClaimName", "one of them", wording)
+        elif volume.volume_claim is not None and volume.volume_claim_name:
+            wording = (
+                "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+                "If you want to create a new PVC, you do not need to specify VolumeClaimName"
+            )
+            yield Violation(here, "volumeClaim and volumeClaimName", "one of them", wording)
+
+
+def _fixed_part(job: VolcanoJob) -> dict[str, Any]:
+    """The spec without what may change."""
+    spec = job.spec.model_dump(by_alias=True)
+    for field in ("minAvailable", "priorityClassName"):
+        spec.pop(field, None)
+    for task in spec["tasks"]:
+        task.pop("replicas", None)
+        task.pop("minAvailable", None)
+    for volume in spec["volumes"]:
+        if volume.get("volumeClaim") is not None:
+            # The job controller names the claim that it made.
+            volume["volumeClaimName"] = ""
+    return spec

@@ -1,0 +1,52 @@
+"""Labels and annotations of Muster's: those that only it writes, and those that it does not know."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from queues.api import names
+from queues.api.check.finding import Finding, Subject
+
+_OURS: Final = frozenset(
+    (
+        names.QUEUE_LABEL,
+        names.GATED_NAMESPACE,
+        names.REQUIRED_TOPOLOGY,
+        names.PREFERRED_TOPOLOGY,
+        names.PARTITIONS,
+        names.TOGETHER,
+        names.BALANCED,
+        names.SHARES_DEVICES,
+        names.RUN_TIME,
+        names.CHECKPOINT_INTERVAL,
+        names.MIN_RUN_TIME,
+    )
+)
+
+
+def own_names(subject: Subject) -> Iterator[Finding]:
+    """Those that nobody else may write, and those that nobody knows: of the object, and of the pods made of it."""
+    for place, field, key in _keys_of_metadata(subject.value):
+        where = f"{place}metadata.{field}[{key}]"
+        if key in names.OWN_NAMES:
+            yield subject.finding("error", where, key, "nothing: only Muster writes it")
+        elif isinstance(key, str) and key.startswith("muster.dev/") and key not in _OURS:
+            known = ", ".join(sorted(_OURS))
+            yield subject.finding("warning", where, key, f"one of {known} (misspelt?)")
+
+
+def _keys_of_metadata(value: Any) -> Iterator[tuple[str, str, Any]]:
+    spec = _member(value, "spec")
+    tasks = _member(spec, "tasks")
+    templates = [("spec.template.", _member(spec, "template"))] + [
+        (f"spec.tasks[{number}].template.", _member(task, "template"))
+        for number, task in enumerate(tasks if isinstance(tasks, list) else ())
+    ]
+    for place, holder in [("", value), *templates]:
+        for field in ("labels", "annotations"):
+            keys = _member(_member(holder, "metadata"), field)
+            for key in keys if isinstance(keys, Mapping) else ():
+                yield place, field, key
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None

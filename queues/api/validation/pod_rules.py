@@ -1,0 +1,222 @@
+"""Rules for pods and pod templates: the part of the core API's validation that people get wrong in a queue.
+
+The API server says the rest when the pod is created.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from queues.api.model import shown
+from queues.api.names import (
+    BALANCED,
+    CHECKPOINT_INTERVAL,
+    HYPERNODE_TIER,
+    MIN_RUN_TIME,
+    PARTITIONS,
+    PREEMPTABLE,
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    RUN_TIME,
+)
+from queues.api.reading.pod_places import partitions_of
+from queues.api.reading.pod_requests import requests_of
+from queues.api.types.pod import (
+    Affinity,
+    Container,
+    PodSpec,
+    PodTemplate,
+    ResourceRequirements,
+    TolerationSpec,
+)
+from queues.api.validation.violations import (
+    LABEL,
+    NOT_A_LABEL,
+    Violation,
+    in_order,
+    is_extended,
+    is_qualified_name,
+    of_model,
+    quantity_violations,
+    seconds_of,
+)
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.resources import BEYOND_NODES, MOST_ON_NODE, amount, show
+
+
+def template_violations(
+    template: Mapping[str, Any], path: str, levels: Collection[str] | None = None
+) -> list[Violation]:
+    """What is wrong with a PodTemplateSpec. ``levels``: node label keys of the topology, None: not known."""
+    try:
+        parsed = PodTemplate.model_validate(template, by_alias=True, by_name=False)
+    except ValidationError as error:
+        return of_model(error, path)
+    found = list(pod_spec_violations(parsed.spec, f"{path}.spec"))
+    found += annotation_violations(parsed.metadata.annotations, f"{path}.metadata.annotations", levels)
+    return found
+
+
+def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
+    """What is wrong with a pod's spec."""
+    if not spec.containers:
+        yield Violation(f"{path}.containers", "nothing", "at least one container (Required value)")
+    seen: set[str] = set()
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers):
+            here = f"{path}.{field}[{index}]"
+            yield from _container(container, here, seen)
+            if container.restart_policy == "Always" and field == "containers":
+                yield Violation(
+                    f"{here}.restartPolicy", "'Always'", "nothing: only init containers can be sidecars"
+                )
+    if spec.resources is not None:
+        yield from _resources(spec.resources, f"{path}.resources")
+        for name in spec.resources.requests.keys() | spec.resources.limits.keys():
+            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+                yield Violation(
+                    f"{path}.resources[{name}]",
+                    name,
+                    "cpu, memory or huge pages, the only pod-level resources",
+                )
+    yield from quantity_violations(spec.overhead, f"{path}.overhead")
+    yield from _beyond_nodes(spec, path)
+    yield from _affinity(spec.affinity, f"{path}.affinity")
+    yield from _tolerations(spec.tolerations, f"{path}.tolerations")
+    if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
+        yield Violation(
+            f"{path}.restartPolicy", shown(spec.restart_policy), "one of Always, OnFailure, Never"
+        )
+
+
+def _beyond_nodes(spec: PodSpec, path: str) -> Iterator[Violation]:
+    try:
+        takes = requests_of(spec)
+    except InvalidQuantity:
+        return  # said already
+    for resource, units in takes.items():
+        if beyond := beyond_nodes(resource, units):
+            yield Violation(path, *beyond)
+
+
+def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
+    """What is found and expected where a pod asks for more than any node counts as having; None: it does not."""
+    if units <= MOST_ON_NODE:
+        return None
+    more = " or more" if units == BEYOND_NODES else ""
+    most = show(resource, MOST_ON_NODE)
+    return f"{show(resource, units)} {resource}{more}", f"at most {most}: no node counts as having more"
+
+
+def _tolerations(tolerations: tuple[TolerationSpec, ...], path: str) -> Iterator[Violation]:
+    for index, toleration in enumerate(tolerations):
+        here = f"{path}[{index}]"
+        if toleration.operator not in ("", "Equal", "Exists", "Lt", "Gt"):
+            yield Violation(f"{here}.operator", shown(toleration.operator), "Equal or Exists")
+        elif not toleration.key and toleration.operator != "Exists":
+            yield Violation(f"{here}.operator", shown(toleration.operator), "Exists, since there is no key")
+        elif toleration.operator == "Exists" and toleration.value:
+            yield Violation(f"{here}.value", shown(toleration.value), "nothing with operator Exists")
+
+
+def _container(container: Container, path: str, seen: set[str]) -> Iterator[Violation]:
+    if not container.name:
+        yield Violation(f"{path}.name", "nothing", "a name (Required value)")
+    elif LABEL.fullmatch(container.name) is None or len(container.name) > 63:
+        yield Violation(f"{path}.name", shown(container.name), NOT_A_LABEL)
+    elif container.name in seen:
+        yield Violation(
+            f"{path}.name", shown(container.name), "a name that no other container has (Duplicate value)"
+        )
+    seen.add(container.name)
+    if not container.image:
+        yield Violation(f"{path}.image", "nothing", "an image (Required value)")
+    if container.resources is not None:
+        yield from _resources(container.resources, f"{path}.resources")
+
+
+def _resources(resources: ResourceRequirements, path: str) -> Iterator[Violation]:
+    requests, limits = resources.requests, resources.limits
+    yield from quantity_violations(requests, f"{path}.requests")
+    yield from quantity_violations(limits, f"{path}.limits")
+    yield from in_order(requests, limits, ("requests", "limits"), path)
+    for name in requests:
+        if not is_extended(name):
+            continue
+        if name not in limits:
+            yield Violation(
+                f"{path}.limits",
+                f"no {name}",
+                f"a limit of {name}: Limit must be set for non overcommitable resources",
+            )
+        elif not _equal(name, requests[name], limits[name]):
+            yield Violation(
+                f"{path}.requests[{name}]",
+                shown(requests[name]),
+                f"must be equal to {name} limit of {limits[name]}",
+            )
+
+
+def _equal(resource: str, one: str | int | float, other: str | int | float) -> bool:
+    try:
+        return amount(resource, one) == amount(resource, other)
+    except InvalidQuantity:
+        return True  # said already
+
+
+def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
+    node_affinity = affinity.node_affinity if affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if required is None:
+        return
+    path = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if not required.node_selector_terms:
+        yield Violation(path, "nothing", "must have at least one node selector term")
+    for index, term in enumerate(required.node_selector_terms):
+        for field, one in [
+            *(("matchExpressions", one) for one in term.match_expressions),
+            *(("matchFields", one) for one in term.match_fields),
+        ]:
+            here = f"{path}[{index}].{field}"
+            count = len(one.values)
+            if one.operator in ("In", "NotIn") and not count:
+                yield Violation(here, "no values", f"at least one value with operator {one.operator}")
+            elif one.operator in ("Exists", "DoesNotExist") and count:
+                yield Violation(here, shown(one.values), f"no values with operator {one.operator}")
+            elif one.operator in ("Gt", "Lt") and not (count == 1 and one.values[0].lstrip("+-").isdecimal()):
+                yield Violation(here, shown(one.values), f"one whole number with operator {one.operator}")
+
+
+def _level(value: str, here: str, levels: Collection[str] | None) -> Iterator[Violation]:
+    if not is_qualified_name(value):
+        yield Violation(here, shown(value), "a node label key that is a level of a Topology")
+    elif levels is not None and value not in levels and not value.startswith(HYPERNODE_TIER):
+        known = ", ".join(sorted(levels)) or "none exists"
+        yield Violation(here, shown(value), f"a level of a Topology ({known})", missing=value)
+
+
+def annotation_violations(
+    annotations: Mapping[str, str], path: str, levels: Collection[str] | None = None
+) -> Iterator[Violation]:
+    """What is wrong with Muster's and Volcano's annotations."""
+    for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
+        if key in annotations:
+            yield from _level(annotations[key], f"{path}[{key}]", levels)
+    try:
+        for part in partitions_of(annotations):
+            yield from _level(part.level, f"{path}[{PARTITIONS}]", levels)
+    except InvalidDocument as error:
+        yield Violation(f"{path}[{PARTITIONS}]", error.facts["found"], error.facts["expected"])
+    if annotations.get(BALANCED, "true") not in ("true", "false"):
+        yield Violation(f"{path}[{BALANCED}]", shown(annotations[BALANCED]), "'true' or 'false'")
+    for key in (RUN_TIME, CHECKPOINT_INTERVAL, MIN_RUN_TIME):
+        if key in annotations and seconds_of(annotations[key]) is None:
+            yield Violation(f"{path}[{key}]", shown(annotations[key]), "a duration such as 90s, 30m or 2h")
+    if annotations.get(PREEMPTABLE, "true") not in ("true", "false"):
+        yield Violation(
+            f"{path}[{PREEMPTABLE}]",
+            shown(annotations[PREEMPTABLE]),
+            "'true' or 'false'; anything else counts as false",
+            tolerable=True,
+        )

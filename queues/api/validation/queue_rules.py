@@ -1,0 +1,219 @@
+"""Rules for Queues: limits in order, and a tree that stays a tree."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from queues.api.model import shown
+from queues.api.names import DEFAULT_QUEUE
+from queues.api.types.queue import FlavorLimits, Queue
+from queues.api.validation.violations import (
+    SUBDOMAIN,
+    Violation,
+    in_order,
+    quantity_violations,
+    selector_violations,
+)
+from queues.errors import GuaranteesExceedParent, QueueCycle, UnknownParent
+from queues.quota.queue import ROOT
+from queues.quota.queue import Queue as DomainQueue
+from queues.resources import Resources, show
+from queues.workload import QueueName
+
+HIERARCHY = "volcano.sh/hierarchy"
+
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+
+
+def queue_violations(queue: Queue, queues: Mapping[str, DomainQueue] | None = None) -> list[Violation]:
+    """What is wrong with a Queue. ``queues``: those that exist (this one's old self may be among them)."""
+    found = list(_name(queue))
+    spec = queue.spec
+    plain = FlavorLimits(
+        name="all", guarantee=spec.guarantee.resource, deserved=spec.deserved, capability=spec.capability
+    )
+    found += _limits(plain, "spec", guarantee="guarantee.resource")
+    names: set[str] = set()
+    for index, flavor in enumerate(spec.flavors):
+        found += _limits(flavor, f"spec.flavors[{index}]")
+        if flavor.name in names:
+            path = f"spec.flavors[{index}].name"
+            found.append(Violation(path, shown(flavor.name), "a flavor that is not listed before"))
+        names.add(flavor.name)
+    found += _access(queue)
+    found += _hierarchy(queue)
+    if queue.metadata.name == ROOT:
+        found += _root(queue)
+    elif queues is not None and not any(not one.tolerable for one in found):
+        found += _tree(queue.to_domain(), queues)
+    return found
+
+
+def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> list[Violation]:
+    """Why a Queue may not be deleted."""
+    if name in (DEFAULT_QUEUE, ROOT):
+        return [Violation("metadata.name", name, "another queue", f"`{name}` queue can not be deleted")]
+    children = sorted(other.name for other in queues.values() if other.parent == name)
+    if children:
+        names = ", ".join(children)
+        wording = f"queue {name} can not be deleted because it has {len(children)} child queues: {names}"
+        return [Violation("metadata.name", name, "a queue without children", wording)]
+    return []
+
+
+def _name(queue: Queue) -> Iterator[Violation]:
+    name, parent = queue.metadata.name, queue.spec.parent
+    for path, text in (("metadata.name", name), ("spec.parent", parent)):
+        if text and SUBDOMAIN.fullmatch(text) is None:
+            yield Violation(path, shown(text), "a DNS subdomain: lower case letters, digits, - and .")
+    if not name:
+        yield Violation("metadata.name", "nothing", "a name")
+    elif parent == name:
+        yield Violation(
+            "spec.parent",
+            shown(parent),
+            "another queue",
+            str(QueueCycle(queue=name, path=f"{name} → {name}")),
+        )
+
+
+def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> Iterator[Violation]:
+    yield from quantity_violations(limits.guarantee, f"{path}.{guarantee}")
+    yield from quantity_violations(limits.deserved, f"{path}.deserved")
+    yield from quantity_violations(limits.capability, f"{path}.capability")
+    yield from in_order(limits.guarantee, limits.deserved, (guarantee, "deserved"), path)
+    yield from in_order(limits.guarantee, limits.capability, (guarantee, "capability"), path)
+    yield from in_order(limits.deserved, limits.capability, ("deserved", "capability"), path)
+
+
+def _access(queue: Queue) -> Iterator[Violation]:
+    access = queue.spec.access
+    yield from selector_violations(access.namespace_selector, "spec.access.namespaceSelector")
+    for index, admin in enumerate(access.admins):
+        if (admin.user is None) == (admin.group is None):
+            yield Violation(
+                f"spec.access.admins[{index}]", shown(admin.document()), "either a user or a group"
+            )
+
+
+def _hierarchy(queue: Queue) -> Iterator[Violation]:
+    annotations = queue.metadata.annotations
+    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+    if not path and not weights:
+        return
+    here = f"metadata.annotations[{HIERARCHY}]"
+    if len(path.split("/")) != len(weights.split("/")):
+        wording = f"{HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}"
+        yield Violation(here, f"{path!r} and {weights!r}", "as many weights as steps of the path", wording)
+        return
+    for weight in weights.split("/"):
+        try:
+            positive = float(weight) > 0
+        except ValueError:
+            wording = f"{weight} in the {weights} is invalid number"
+        else:
+            wording = f"{weight} in the {weights} must be larger than 0"
+            if positive:
+                continue
+        yield Violation(
+            f"metadata.annotations[{HIERARCHY_WEIGHTS}]", shown(weight), "a number above 0", wording
+        )
+
+
+def _root(queue: Queue) -> Iterator[Violation]:
+    spec = queue.spec
+    if spec.parent:
+        yield Violation("spec.parent", shown(spec.parent), "nothing: root is the top of the tree")
+    for field, value in (
+        ("guarantee", spec.guarantee.resource),
+        ("deserved", spec.deserved),
+        ("capability", spec.capability),
+    ):
+        if value:
+            yield Violation(
+                f"spec.{field}", shown(value), "nothing: root has what the nodes can allocate", tolerable=True
+            )
+
+
+def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
+    parent = queue.parent or ROOT
+    above = queues.get(parent)
+    circle = _circle(queue, queues)
+    if circle:
+        wording = str(QueueCycle(queue=queue.name, path=" → ".join(circle)))
+        yield Violation("spec.parent", shown(str(parent)), "a queue that is not below this one", wording)
+        return
+    # What nodes have is not a promise of root's: its children's guarantees are not checked against it.
+    if parent != ROOT:
+        if above is None:
+            expected, wording = (
+                "the name of a Queue that exists",
+                str(UnknownParent(queue=queue.name, parent=parent)),
+            )
+            yield Violation("spec.parent", shown(str(parent)), expected, wording, missing=parent)
+        else:
+            siblings = [
+                other for other in queues.values() if other.parent == parent and other.name != queue.name
+            ]
+            yield from _guarantees(above, [*siblings, queue], "spec.guarantee")
+            yield from _ceiling(queue, queues)
+    children = [other for other in queues.values() if other.parent == queue.name]
+    yield from _guarantees(queue, children, "spec.guarantee")
+
+
+def _circle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:
+    """The way from a queue up to itself, or to another that is its own ancestor; empty: it ends at root."""
+    way = [queue.name]
+    parent = queue.parent
+    while parent and parent != ROOT:
+        way.append(parent)
+        if parent in way[:-1]:
+            return way
+        above = queues.get(parent)
+        parent = above.parent if above else None
+    return []
+
+
+def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> Iterator[Violation]:
+    flavors = {flavor for child in children for flavor in child.flavors}
+    books: list[tuple[str, Resources, list[Resources]]] = [
+        ("", parent.limits.guarantee, [child.limits.guarantee for child in children])
+    ]
+    for flavor in sorted(flavors):
+        own = parent.flavors[flavor].guarantee if flavor in parent.flavors else Resources()
+        books.append(
+            (flavor, own, [one.flavors[flavor].guarantee for one in children if flavor in one.flavors])
+        )
+    for name, own, theirs in books:
+        for resource in sorted({resource for one in theirs for resource in one}):
+            together = sum(one[resource] for one in theirs)
+            if together > own[resource]:
+                told = f"{resource} of flavor {name}" if name else resource
+                facts: dict[str, Any] = {
+                    "queue": parent.name,
+                    "children": show(resource, together),
+                    "resource": told,
+                    "own": show(resource, own[resource]),
+                }
+                yield Violation(
+                    path,
+                    f"guarantees of {facts['children']} {told}",
+                    f"at most {facts['own']}, the guarantee of {parent.name}",
+                    str(GuaranteesExceedParent(**facts)),
+                )
+
+
+def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
+    """A capability above an ancestor's is never reached."""
+    above = queues.get(queue.parent) if queue.parent else None
+    left = dict(queue.limits.capability)
+    while above is not None and above.name != ROOT and left:  # no circle: checked before
+        for resource in sorted(left.keys() & above.limits.capability.keys()):
+            most = above.limits.capability[resource]
+            if left.pop(resource) > most:
+                yield Violation(
+                    f"spec.capability[{resource}]",
+                    show(resource, queue.limits.capability[resource]),
+                    f"at most {show(resource, most)}, the capability of {above.name}, which counts too",
+                    tolerable=True,
+                )
+        above = queues.get(above.parent) if above.parent else None

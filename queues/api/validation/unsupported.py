@@ -1,0 +1,64 @@
+"""Fields that are accepted, because Volcano has them or Muster will, but do nothing yet: shown as a condition."""
+
+from collections.abc import Iterator
+
+from queues.api.types.queue import Queue
+from queues.api.types.volcano_job import TaskSpec, VolcanoJob
+
+#: Plugins that act, with the flags that do.
+ACTING_FLAGS = {
+    "env": frozenset[str](),
+    "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
+    "ssh": frozenset({"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}),
+}
+
+
+def unsupported(job: VolcanoJob) -> tuple[str, ...]:
+    """Field paths of a Job that do nothing yet."""
+    return tuple(_of_job(job))
+
+
+def unsupported_in_queue(queue: Queue) -> tuple[str, ...]:
+    """Field paths of a Queue that do nothing yet."""
+    spec = queue.spec
+    access = spec.access
+    fields = (
+        ("spec.extendClusters", spec.extend_clusters),
+        ("spec.affinity", spec.affinity),
+        ("spec.type", spec.type),
+        ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
+        ("spec.access.namespaceSelector", access.namespace_selector is not None),
+        ("spec.access.admins", access.admins),
+        # Only ``shortest`` asks for it, for work that declares no run time.
+        ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
+        ("metadata.annotations[volcano.sh/hierarchy]", "volcano.sh/hierarchy" in queue.metadata.annotations),
+    )
+    return tuple(path for path, given in fields if given)
+
+
+def _of_job(job: VolcanoJob) -> Iterator[str]:
+    spec = job.spec
+    if spec.policies:
+        yield "spec.policies"
+    for index, task in enumerate(spec.tasks):
+        yield from _of_task(task, f"spec.tasks[{index}]")
+    if spec.running_estimate:
+        yield "spec.runningEstimate"
+    for name, arguments in spec.plugins.items():
+        if name not in ACTING_FLAGS:
+            yield f"spec.plugins.{name}"
+            continue
+        flags = {
+            word.strip().lstrip("-").partition("=")[0] for word in arguments if word.strip().startswith("-")
+        }
+        for flag in sorted(flags - ACTING_FLAGS[name]):
+            yield f"spec.plugins.{name} --{flag}"
+
+
+def _of_task(task: TaskSpec, path: str) -> Iterator[str]:
+    if task.policies:
+        yield f"{path}.policies"
+    if task.depends_on is not None:
+        yield f"{path}.dependsOn"
+    if task.topology_policy not in ("", "none"):
+        yield f"{path}.topologyPolicy"

@@ -1,0 +1,234 @@
+"""One entry for every kind: a document in, what is wrong with it out. Pure: what is known is an argument."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from queues.api.model import Model, path_of, shown
+from queues.api.names import (
+    BATCH,
+    BATCH_VOLCANO,
+    CORE,
+    GATED_NAMESPACE,
+    MUSTER,
+    QUEUE_ANNOTATION,
+    QUEUE_LABEL,
+    SCHEDULING_VOLCANO,
+    TOPOLOGY_VOLCANO,
+)
+from queues.api.types.batch_job import BatchJob
+from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.hypernode import HyperNode
+from queues.api.types.pod import Pod
+from queues.api.types.podgroup import PodGroup
+from queues.api.types.queue import Queue
+from queues.api.types.topology import Topology
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation import defaults
+from queues.api.validation.hypernode_rules import hypernode_violations
+from queues.api.validation.job_rules import job_update_violations, job_violations, queue_reference_violations
+from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
+from queues.api.validation.podgroup_rules import podgroup_violations
+from queues.api.validation.queue_rules import queue_violations
+from queues.api.validation.violations import SUBDOMAIN, Violation, is_qualified_name, of_model
+from queues.quota.queue import Queue as DomainQueue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of the cluster when a document is checked; None: not known, nothing is said about it."""
+
+    queues: Mapping[str, DomainQueue] | None = None
+    #: Node label keys that are levels of a Topology.
+    levels: frozenset[str] | None = None
+    #: The queue that the object's namespace gives to those that name none.
+    namespace_queue: str | None = None
+
+
+NOTHING_KNOWN = Known()
+
+_Kind = TypeVar("_Kind", bound=Model)
+
+#: (apiVersion, kind) → model.
+KINDS: Mapping[tuple[str, str], type[Model]] = {
+    (BATCH_VOLCANO, "Job"): VolcanoJob,
+    (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
+    (SCHEDULING_VOLCANO, "Queue"): Queue,
+    (TOPOLOGY_VOLCANO, "HyperNode"): HyperNode,
+    (MUSTER, "ResourceFlavor"): ResourceFlavor,
+    (MUSTER, "Topology"): Topology,
+    (BATCH, "Job"): BatchJob,
+    (CORE, "Pod"): Pod,
+}
+
+
+def kind_of(document: Mapping[str, Any]) -> type[Model] | None:
+    """The model of a document; None: a kind that Muster has nothing to say about."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    return KINDS.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
+
+
+def defaulted(document: dict[str, Any], known: Known = NOTHING_KNOWN) -> dict[str, Any]:
+    """The document as the mutating webhook leaves it."""
+    match kind_of(document):
+        case model if model is VolcanoJob:
+            return defaults.defaulted_job(document, namespace_queue=known.namespace_queue)
+        case model if model is PodGroup:
+            return defaults.defaulted_podgroup(document, namespace_queue=known.namespace_queue)
+        case model if model is Queue:
+            return defaults.defaulted_queue(document)
+        case _:
+            return document
+
+
+def violations_of(
+    document: dict[str, Any], known: Known = NOTHING_KNOWN, *, old: dict[str, Any] | None = None
+) -> list[Violation]:
+    """What is wrong with a document of a known kind, defaults filled in first.
+
+    ``old``: the object that it replaces. An update that leaves the spec alone is always fine, whatever rules
+    the object was made under: labels, finalizers and statuses must stay writable.
+    """
+    model = kind_of(document)
+    if model is None or (old is not None and old.get("spec") == document.get("spec")):
+        return []
+    try:
+        parsed = _read(model, document if old is not None else defaulted(document, known))
+    except ValidationError as error:
+        return of_model(error)
+    if old is not None and isinstance(parsed, VolcanoJob):
+        try:
+            return job_update_violations(_read(VolcanoJob, old), parsed)
+        except ValidationError:
+            # What is stored cannot be read, so that any change can only be for the better.
+            return []
+    if (
+        old is not None
+        and isinstance(parsed, PodGroup)
+        and (old.get("spec") or {}).get("queue") == parsed.spec.queue
+    ):
+        known = replace(known, queues=None)  # it is in that queue already, be it closed by now
+    return [*_metadata(parsed), *_RULES[model](parsed, known)]
+
+
+def _read(model: type[_Kind], document: Mapping[str, Any]) -> _Kind:
+    return model.model_validate(document, by_alias=True, by_name=False)
+
+
+def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
+    """Paths of fields that nobody models: kept, but perhaps misspelt. Parts kept whole are not read."""
+    model = kind_of(document)
+    if model is None or model in (BatchJob, Pod):
+        return ()
+    try:
+        parsed = _read(model, document)
+    except ValidationError:
+        return ()
+    return tuple(_unknown(parsed, ()))
+
+
+def _unknown(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
+    if isinstance(part, BaseModel):
+        for key in part.model_extra or ():
+            if at[:1] not in (("metadata",), ("status",)):
+                yield path_of((*at, key))
+        for name, field in type(part).model_fields.items():
+            yield from _unknown(getattr(part, name), (*at, field.alias or name))
+    elif isinstance(part, tuple):
+        for index, one in enumerate(part):
+            yield from _unknown(one, (*at, index))
+
+
+def _metadata(document: Any) -> Iterator[Violation]:
+    metadata = document.metadata
+    queue = metadata.labels.get(QUEUE_LABEL)
+    if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
+        yield Violation(f"metadata.labels[{QUEUE_LABEL}]", shown(queue), "the name of a Queue")
+    queue = metadata.annotations.get(QUEUE_ANNOTATION)
+    if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
+        yield Violation(f"metadata.annotations[{QUEUE_ANNOTATION}]", shown(queue), "the name of a Queue")
+    gated = metadata.labels.get(GATED_NAMESPACE)
+    if gated not in (None, "true", "false"):
+        yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", shown(gated), "'true' or 'false'")
+
+
+def _job(job: VolcanoJob, known: Known) -> list[Violation]:
+    return job_violations(job, known.queues, known.levels)
+
+
+def _podgroup(group: PodGroup, known: Known) -> list[Violation]:
+    return podgroup_violations(group, known.queues)
+
+
+def _queue(queue: Queue, known: Known) -> list[Violation]:
+    return queue_violations(queue, known.queues)
+
+
+def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
+    yield from _named_queue(job, known)
+    yield from annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
+    yield from template_violations(job.spec.template, "spec.template", known.levels)
+    spec = job.spec.template.get("spec")
+    policy = spec.get("restartPolicy") if isinstance(spec, Mapping) else None
+    if policy not in ("OnFailure", "Never"):
+        yield Violation("spec.template.spec.restartPolicy", shown(policy), "OnFailure or Never")
+    if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
+        yield Violation("spec.completions", "nothing", "a number, since the Job is Indexed")
+
+
+def _pod(pod: Pod, known: Known) -> Iterator[Violation]:
+    yield from _named_queue(pod, known)
+    yield from annotation_violations(pod.metadata.annotations, "metadata.annotations", known.levels)
+    yield from pod_spec_violations(pod.spec, "spec")
+
+
+def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
+    label, annotation = (
+        document.metadata.labels.get(QUEUE_LABEL),
+        document.metadata.annotations.get(QUEUE_ANNOTATION),
+    )
+    if label:
+        path = f"metadata.labels[{QUEUE_LABEL}]"
+        yield from queue_reference_violations(label, known.queues, path, what="workload")
+    elif annotation:
+        path = f"metadata.annotations[{QUEUE_ANNOTATION}]"
+        yield from queue_reference_violations(annotation, known.queues, path, what="workload")
+
+
+def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
+    for key in flavor.spec.node_labels:
+        if not is_qualified_name(key):
+            yield Violation(f"spec.nodeLabels[{key}]", shown(key), "a node label key")
+    if not flavor.spec.node_labels:
+        yield Violation(
+            "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True
+        )
+
+
+def _hypernode(hypernode: HyperNode, known: Known) -> Iterator[Violation]:
+    return hypernode_violations(hypernode)
+
+
+def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for index, level in enumerate(topology.spec.levels):
+        path = f"spec.levels[{index}].nodeLabel"
+        if not is_qualified_name(level.node_label):
+            yield Violation(path, shown(level.node_label), "a node label key")
+        elif level.node_label in seen:
+            yield Violation(path, shown(level.node_label), "a label that is not a level before")
+        seen.add(level.node_label)
+
+
+_RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
+    VolcanoJob: _job,
+    PodGroup: _podgroup,
+    Queue: _queue,
+    HyperNode: _hypernode,
+    ResourceFlavor: _flavor,
+    Topology: _topology,
+    BatchJob: _batch_job,
+    Pod: _pod,
+}

@@ -1,0 +1,204 @@
+"""What is wrong with a document, field by field, and the checks that every kind shares."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, path_of, shown
+from queues.errors import InvalidQuantity, QuantityTooLarge
+from queues.resources import amount, in_bytes, show
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+NOT_A_LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is wrong with a document."""
+
+    #: ``spec.tasks[0].replicas``
+    path: str
+    found: str
+    expected: str
+    #: Volcano's own words, where users may know them.
+    wording: str = ""
+    #: Only worth a warning: the document is accepted.
+    tolerable: bool = False
+    #: Name of the object that is missing, if that is what is wrong: it may yet be made.
+    missing: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence that a user sees at the API server."""
+        return self.wording or f"{self.path}: found {self.found}, expected {self.expected}"
+
+    def below(self, path: str) -> "Violation":
+        """The same, seen from the document that holds this part at ``path``."""
+        return replace(self, path=f"{path}.{self.path}" if self.path else path)
+
+
+def of_model(error: ValidationError, path: str = "") -> list[Violation]:
+    """What the models found, in our words."""
+    found = [
+        Violation(path_of(one["loc"]), _found(one), _expected(one))
+        for one in error.errors(include_url=False, include_context=True)
+    ]
+    return [one.below(path) for one in found] if path else found
+
+
+def _found(error: ErrorDetails) -> str:
+    return "nothing" if error["type"] == "missing" else shown(error["input"])
+
+
+#: What is expected, by pydantic's name of the error.
+_SENTENCES = {
+    "int_type": "a whole number",
+    "string_type": "text (in quotes, if it looks like a number)",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "missing": "a value",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+    "string_too_long": "at most {max_length} characters",
+    "too_long": "at most {max_length} entries",
+    "string_too_short": "at least {min_length} characters",
+    "too_short": "at least {min_length} entries",
+    "string_pattern_mismatch": "{pattern}",
+}
+
+
+_PATTERNS = {
+    DURATION_PATTERN: "a duration such as 90s, 30m or 2h",
+    SUBDOMAIN_PATTERN: "a DNS subdomain: lower case letters, digits, - and .",
+}
+
+
+def _expected(error: ErrorDetails) -> str:
+    sentence = _SENTENCES.get(error["type"])
+    if sentence is None:
+        return error["msg"]
+    expected = sentence.format(**error.get("ctx", {}))
+    return _PATTERNS.get(expected, expected)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is an extended one, such as ``nvidia.com/gpu``: whole and not overcommitted."""
+    return "/" in resource and not resource.removeprefix("requests.").startswith("kubernetes.io/")
+
+
+def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    """Amounts that are unreadable or negative, and parts of devices."""
+    for name, text in quantities.items():
+        here = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}"
+        try:
+            units = amount(name, text)
+        except QuantityTooLarge as error:
+            yield Violation(here, shown(text), f"at most {error.facts['most']}")
+            continue
+        except InvalidQuantity:
+            yield Violation(
+                here, shown(text), "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
+            )
+            continue
+        if units < 0:
+            yield Violation(
+                here,
+                shown(text),
+                "an amount of at least 0",
+                f"{here}: Invalid value: {shown(text)}: must be greater than or equal to 0",
+            )
+        elif is_extended(name) and units % 1000:
+            yield Violation(
+                here,
+                shown(text),
+                "a whole number: a device is given whole",
+                f"{here}: Invalid value: {shown(text)}: must be an integer",
+            )
+        elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
+            yield Violation(
+                here,
+                shown(text),
+                f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?",
+                tolerable=True,
+            )
+
+
+def in_order(
+    smaller: Mapping[str, Any], larger: Mapping[str, Any], names: tuple[str, str], path: str
+) -> Iterator[Violation]:
+    """Resources of which the first amount is above the second, where both are given and readable."""
+    for resource in smaller.keys() & larger.keys():
+        try:
+            low, high = amount(resource, smaller[resource]), amount(resource, larger[resource])
+        except InvalidQuantity:
+            continue
+        if low > high:
+            yield Violation(
+                f"{path}.{names[0]}[{resource}]",
+                show(resource, low),
+                f"at most the {names[1]} of {show(resource, high)}",
+            )
+
+
+def is_qualified_name(text: str) -> bool:
+    """Whether it may be the key of a label: ``[prefix/]name``."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253):
+        return False
+    return len(name) <= 63 and _NAME.fullmatch(name) is not None
+
+
+def seconds_of(text: str) -> float | None:
+    """A Go duration in seconds; None: it is not one."""
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION_PART.finditer(text))
+    if not parts or "".join(part.group() for part in parts) != text:
+        return None
+    units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+    return sum(float(part.group(1)) * units[part.group(2)] for part in parts)
+
+
+def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterator[Violation]:
+    """What is wrong with a LabelSelector."""
+    if selector is None:
+        return
+    labels = selector.get("matchLabels") or {}
+    if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
+        yield Violation(f"{path}.matchLabels", shown(labels), "a mapping of label keys to text")
+    expressions = selector.get("matchExpressions") or []
+    if not isinstance(expressions, Sequence) or isinstance(expressions, str):
+        yield Violation(f"{path}.matchExpressions", shown(expressions), "a list")
+        return
+    for index, one in enumerate(expressions):
+        here = f"{path}.matchExpressions[{index}]"
+        if not isinstance(one, Mapping):
+            yield Violation(here, shown(one), "a mapping with key, operator and values")
+            continue
+        operator, values = one.get("operator"), one.get("values") or []
+        if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield Violation(f"{here}.operator", shown(operator), "one of In, NotIn, Exists, DoesNotExist")
+        elif (operator in ("In", "NotIn")) != bool(values):
+            wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
+            yield Violation(f"{here}.values", shown(values), f"{wanted} with operator {operator}")
+        if not isinstance(one.get("key"), str) or not is_qualified_name(one["key"]):
+            yield Violation(f"{here}.key", shown(one.get("key")), "a label key")
