@@ -12,9 +12,9 @@ from admission import rubbish
 from admission.configuration import fingerprint
 from admission.faults import fault
 from admission.jobs.pods import PodRules
-from admission.kube.client import Client
-from admission.kube.door import Door
-from admission.kube.webhook_configuration import Callee
+from admission.kube.client.client import Client
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.server import Door
 from admission.leader import Leadership, Mandate, Patience
 from admission.logs import about
 from admission.metrics import Metrics, Watching

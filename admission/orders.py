@@ -67,7 +67,7 @@ def orders_for(
     ``promised``: seats that pods (by uid) were told to take before; they are told the same again, and no other
     pod gets one of these.
     """
-    # Those are removed once it is stored how to make them again: see ``admission.kube.recreate``.
+    # Those are removed once it is stored how to make them again: see ``admission.kube.writers.recreate``.
     displaced = {pod.uid for pod in portrait.displaced}
     removals = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
     removals += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]

@@ -1,4 +1,5 @@
-"""What objects should say about themselves: from the world to ``admission.kube.status``, which writes it in time."""
+"""What objects should say about themselves: from the world to ``admission.kube.writers.status``, which writes it in
+time."""
 
 import asyncio
 import logging
@@ -14,9 +15,9 @@ from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.state import JobState
 from admission.jobs.work import companions_of
-from admission.kube.client import Client
-from admission.kube.events import WAIT, Events
-from admission.kube.status import Status
+from admission.kube.client.client import Client
+from admission.kube.writers.events import WAIT, Events
+from admission.kube.writers.status import Status
 from admission.portrait import Portrait
 from admission.status import (
     JobStatusFacts,

@@ -13,21 +13,20 @@ from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
-from admission import rubbish
+from admission import intake, rubbish
 from admission.careers import Careers
 from admission.cycle import Cycle
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.jobs.pods import PodRules
 from admission.jobs.state import JobState
-from admission.kube import intake
-from admission.kube.client import Client
-from admission.kube.dismissal import Dismissal
-from admission.kube.informers import Informers
-from admission.kube.jobs import VolcanoJobs
-from admission.kube.recreate import Recreate
-from admission.kube.release import Release
-from admission.kube.twins import ClassFact, Twins
+from admission.kube.client.client import Client
+from admission.kube.watch.informers import Informers
+from admission.kube.writers.finalizers import Dismissal
+from admission.kube.writers.priority_classes import ClassFact, Twins
+from admission.kube.writers.recreate import Recreate
+from admission.kube.writers.release import Release
+from admission.kube.writers.volcano_jobs import VolcanoJobs
 from admission.leader import Mandate
 from admission.remembered import LedgerRows, Outcomes
 from admission.sight import Patience

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from admission.kube.guards import guards
-from admission.kube.install import Installation
-from admission.kube.policies import mutating_policies
-from admission.kube.rbac import CONTROLLER, Rule, people, rbac
-from admission.kube.webhook_configuration import webhook_configurations
+from admission.kube.install.install import Installation
+from admission.kube.install.rbac import CONTROLLER, Rule, people, rbac
+from admission.kube.policies.mutating import mutating_policies
+from admission.kube.policies.validating import guards
+from admission.kube.webhook.configuration import webhook_configurations
 from queues.api.kinds import Document
 
 DEPLOY = Path(__file__).parent

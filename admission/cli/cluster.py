@@ -5,15 +5,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from admission.kube.client import Client
-    from admission.kube.install import Installation
+    from admission.kube.client.client import Client
+    from admission.kube.install.install import Installation
     from admission.settings import Settings
 
 
 @asynccontextmanager
 async def connected(settings: "Settings") -> "AsyncIterator[Client]":
     """A client for the cluster that is meant. Raises ApiUnavailable."""
-    from admission.kube.client import Client
+    from admission.kube.client.client import Client
 
     async with await Client.connect(settings.kubeconfig, settings.context) as client:
         yield client
@@ -21,7 +21,7 @@ async def connected(settings: "Settings") -> "AsyncIterator[Client]":
 
 def installation_of(settings: "Settings", *, adopt_crds: bool = False) -> "Installation":
     """The installation that the settings describe."""
-    from admission.kube.install import Installation
+    from admission.kube.install.install import Installation
 
     return Installation(
         namespace=settings.namespace,

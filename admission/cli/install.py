@@ -24,7 +24,7 @@ def install(adopt_crds: bool, **flags: Any) -> None:
 
 
 async def _install(settings: "Settings", adopt_crds: bool) -> None:
-    from admission.kube.install import install as install_into
+    from admission.kube.install.install import install as install_into
 
     async with connected(settings) as client:
         await install_into(client, installation_of(settings, adopt_crds=adopt_crds), click.echo)
@@ -54,9 +54,9 @@ def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
 
 
 async def _uninstall(settings: "Settings", waiting: str, delete_crds: bool) -> None:
-    from admission.kube.left_waiting import Waiting
-    from admission.kube.uninstall import Removal
-    from admission.kube.uninstall import uninstall as uninstall_from
+    from admission.kube.install.drain import Waiting
+    from admission.kube.install.uninstall import Removal
+    from admission.kube.install.uninstall import uninstall as uninstall_from
 
     removal = Removal(namespace=settings.namespace, waiting=Waiting(waiting), delete_crds=delete_crds)
     async with connected(settings) as client:

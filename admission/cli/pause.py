@@ -36,7 +36,7 @@ def _set(queue: str, paused: bool, flags: dict[str, Any]) -> None:
 
 
 async def _patched(settings: "Settings", queue: str, paused: bool) -> None:
-    from admission.kube.pausing import set_paused
+    from admission.kube.install.queues import set_paused
 
     async with connected(settings) as client:
         await set_paused(client, queue, paused=paused)

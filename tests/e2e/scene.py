@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from admission.kube.status import BETWEEN_WRITES, COALESCE
+from admission.kube.writers.status import BETWEEN_WRITES, COALESCE
 from deploy.local.client import Client
 from deploy.local.history import Moment, PodHistory
 from deploy.local.stack import Replica, Stack

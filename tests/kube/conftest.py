@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from admission.kube.client import Client
-from admission.kube.guards import guards
-from admission.kube.jobs import VolcanoJobs
-from admission.kube.policies import PolicyOptions, mutating_policies
-from admission.kube.uninstall import Removal, uninstall
+from admission.kube.client.client import Client
+from admission.kube.install.uninstall import Removal, uninstall
+from admission.kube.policies.mutating import PolicyOptions, mutating_policies
+from admission.kube.policies.validating import guards
+from admission.kube.writers.volcano_jobs import VolcanoJobs
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from admission.kube.client import Client
-from admission.kube.install import Installation, install
-from admission.kube.uninstall import Removal, uninstall
+from admission.kube.client.client import Client
+from admission.kube.install.install import Installation, install
+from admission.kube.install.uninstall import Removal, uninstall
 from queues.errors import NotFound
 from tests.kube.objects import exists
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from admission.kube.client import Client
+from admission.kube.client.client import Client
 from queues.errors import NotFound
 
 

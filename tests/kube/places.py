@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from admission.kube.client import Client
+from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
 from queues.errors import Refused
 from tests.kube.objects import batch_job, becomes, exists, pod

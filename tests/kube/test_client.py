@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission.kube import credentials
-from admission.kube.client import Client
-from admission.kube.session import resource_of
+from admission.kube.client import credentials
+from admission.kube.client.client import Client
+from admission.kube.client.session import resource_of
 from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, Gone, NotFound, Refused, TooManyRequests
 from tests.kube.fake_api_server import (
     FakeApiServer,
@@ -318,7 +318,7 @@ def test_loading_credentials_costs_a_few_megabytes_and_leaves_the_library_usable
 import asyncio, resource, ssl, sys
 import aiohttp, msgspec, yaml
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-from admission.kube.credentials import Credentials
+from admission.kube.client.credentials import Credentials
 asyncio.run(Credentials.load(__import__("pathlib").Path(sys.argv[1])))
 assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 12_000
 import kubernetes_asyncio

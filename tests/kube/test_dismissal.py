@@ -3,9 +3,9 @@
 import pytest
 
 from admission.facts import PodFact
-from admission.kube import dismissal as dismissal_module
-from admission.kube.client import Client
-from admission.kube.dismissal import AT_LEISURE, Dismissal
+from admission.kube.client.client import Client
+from admission.kube.writers import finalizers as dismissal_module
+from admission.kube.writers.finalizers import AT_LEISURE, Dismissal
 from queues.errors import Fenced
 from tests.kube.fake_api_server import FakeApiServer, answers, hangs
 from tests.unit.sights import pod

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.kube.policies import JOB_CONTROLLER
+from admission.kube.policies.mutating import JOB_CONTROLLER
 from queues.errors import Refused
 from tests.kube.objects import batch_job, pod
 from tests.kube.places import GATE, MUSTER, QUEUED, SIGNS, Place, pod_of, signed_job

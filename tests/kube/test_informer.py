@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from admission.kube.client import Client
-from admission.kube.collection import Kind, Shift
-from admission.kube.informer import Informer, Timing
+from admission.kube.client.client import Client
 from admission.kube.objects import NODES, PODS, Node, Part, Resource
+from admission.kube.watch.informer import Informer, Timing
+from admission.kube.watch.store import Kind, Shift
 from tests.kube.fake_api_server import (
     FakeApiServer,
     answers,

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from admission.facts import PodFact
-from admission.kube.client import Client
-from admission.kube.collection import Kind, Shift
-from admission.kube.informer import Informer, Timing
+from admission.kube.client.client import Client
+from admission.kube.decode.nodes_and_pods import pod_fact
 from admission.kube.objects import JOBS, PODS, Pod
-from admission.kube.translate import pod_fact
+from admission.kube.watch.informer import Informer, Timing
+from admission.kube.watch.store import Kind, Shift
 from deploy.local.cluster import LocalCluster
 from queues.errors import Conflict, Refused
 from tests.kube.objects import becomes, exists, pod

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from admission.facts import Change, FactKind, WorkloadFact
-from admission.kube.client import Client
-from admission.kube.informer import Timing
-from admission.kube.informers import Informers
+from admission.kube.client.client import Client
+from admission.kube.watch.informer import Timing
+from admission.kube.watch.informers import Informers
 from queues.workload import WorkloadKind
 from tests.kube.fake_api_server import FakeApiServer, answers
 from tests.waiting import eventually

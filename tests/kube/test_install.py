@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube import install as module
-from admission.kube.client import Client
-from admission.kube.definitions import DefinitionsOfOthers
-from admission.kube.install import Installation, ServerTooOld
+from admission.kube.client.client import Client
+from admission.kube.install import install as module
+from admission.kube.install.crds import DefinitionsOfOthers
+from admission.kube.install.install import Installation, ServerTooOld
+from admission.kube.install.queues import UnknownQueue, set_paused
+from admission.kube.install.uninstall import Removal
 from admission.kube.objects import QUEUES
-from admission.kube.pausing import UnknownQueue, set_paused
-from admission.kube.uninstall import Removal
 from deploy.local.cluster import LocalCluster
 from queues.api.crd import crds
 from queues.api.kinds import path_of

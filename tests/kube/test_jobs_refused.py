@@ -1,8 +1,7 @@
 """What stands in the way of a Volcano Job's pods is a reason, and stops no other Job."""
 
-from admission.kube.client import Client
-from admission.kube.job_pods import JobReport
-from admission.kube.jobs import VolcanoJobs
+from admission.kube.client.client import Client
+from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobs
 from queues.errors import Fenced
 from tests.kube.volcano_jobs import admitted, eventually, gang_of_four, listed, named, plain, submitted, work
 

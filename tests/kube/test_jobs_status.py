@@ -13,10 +13,10 @@ from admission.engine.plan import Reason
 from admission.jobs.lifecycle import advance
 from admission.jobs.state import JobState
 from admission.jobs.view import JobView
-from admission.kube.client import Client
-from admission.kube.events import Events
-from admission.kube.pace import BUSY_LOOK
-from admission.kube.status import COALESCE, Status
+from admission.kube.client.client import Client
+from admission.kube.writers.events import Events
+from admission.kube.writers.status import COALESCE, Status
+from admission.kube.writers.work_queue import BUSY_LOOK
 from admission.status import (
     JobStatusFacts,
     Note,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.kube.policies import JOB_CONTROLLER
+from admission.kube.policies.mutating import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
 from tests.kube.objects import batch_job, pod
 from tests.kube.places import GATE, QUEUED, Place, place_in

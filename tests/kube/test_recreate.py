@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from admission.kube import alarms
-from admission.kube.client import Client
-from admission.kube.recreate import Recreate
+from admission.kube.client.client import Client
+from admission.kube.writers import work_queue
+from admission.kube.writers.recreate import Recreate
 from admission.remembered import LedgerRows
 from admission.sight import Patience
 from admission.world import World
@@ -29,7 +29,7 @@ NAMES = ("a", "b")
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alarms, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
 
 
 def allowed() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from admission.compose import shape_name
 from admission.facts import WorkloadFact
-from admission.kube import alarms
-from admission.kube import release as release_module
-from admission.kube.client import Client
-from admission.kube.release import Release
+from admission.kube.client.client import Client
+from admission.kube.writers import release as release_module
+from admission.kube.writers import work_queue
+from admission.kube.writers.release import Release
 from admission.orders import Order, Promised, orders_for
 from admission.portrait import Portrait
 from admission.stock import Stock
@@ -40,7 +40,7 @@ MEMBER = shape_name(gated("any"))
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alarms, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
 
 
 def gang(*names: str) -> World:
@@ -111,7 +111,7 @@ async def test_an_answer_that_was_lost_means_the_same_write_again(
 async def test_many_failures_of_one_workload_are_one_look_later(
     server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alarms, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 60.0)
     server.once("PATCH", answers(500, "broken"), times=3)
     release = Release(client, gang("a", "b", "c"), allowed)
     release.look_at([GROUP])

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 
 from admission.kube import objects
-from admission.kube.client import Client
-from admission.kube.install import Installation, install
+from admission.kube.client.client import Client
+from admission.kube.install.install import Installation, install
+from admission.kube.install.rbac import AT_HOME, CONTROLLER, Rule, rbac
 from admission.kube.objects import Resource
-from admission.kube.rbac import AT_HOME, CONTROLLER, Rule, rbac
 from deploy.local.cluster import LocalCluster
 from queues.api.kinds import path_of
 from queues.api.names import BATCH_VOLCANO

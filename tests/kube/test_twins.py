@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from admission.kube.client import Client
-from admission.kube.twins import ClassFact, Twins
+from admission.kube.client.client import Client
+from admission.kube.writers.priority_classes import ClassFact, Twins
 from tests.kube.fake_api_server import FakeApiServer, answers
 
 HIGH = ClassFact(value=1000)

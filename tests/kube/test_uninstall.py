@@ -5,11 +5,11 @@ import asyncio
 import msgspec
 import pytest
 
-from admission.kube.client import Client
-from admission.kube.install import Installation
-from admission.kube.left_waiting import Waiting
+from admission.kube.client.client import Client
+from admission.kube.install.drain import Waiting
+from admission.kube.install.install import Installation
+from admission.kube.install.uninstall import Removal, uninstall
 from admission.kube.objects import QUEUES
-from admission.kube.uninstall import Removal, uninstall
 from tests.kube.installed import HOME, JOBS, PODS, QUEUED, a_queue, gone, installed, of_muster, removed
 from tests.kube.objects import batch_job, becomes, exists, pod
 
@@ -92,8 +92,8 @@ async def test_uninstalling_waits_until_pods_without_an_owner_are_there_again(ad
 async def test_uninstalling_names_pods_that_are_not_made_again(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admission.kube.returning._GRACE", 0.1)
-    monkeypatch.setattr("admission.kube.returning._ECHO", 0.1)
+    monkeypatch.setattr("admission.kube.install.drain._GRACE", 0.1)
+    monkeypatch.setattr("admission.kube.install.drain._ECHO", 0.1)
     await _on_its_way_out(admin)
 
     lines = await removed(admin)

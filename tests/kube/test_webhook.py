@@ -11,13 +11,13 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from admission.kube.certificates import Lifetimes
-from admission.kube.client import Client
-from admission.kube.door import Door
-from admission.kube.install import Installation, install
-from admission.kube.keeper import Keeper, utc_now
+from admission.kube.client.client import Client
+from admission.kube.install.install import Installation, install
 from admission.kube.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
-from admission.kube.webhook_configuration import Callee
+from admission.kube.webhook.certificates import Lifetimes
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.keyring import Keeper, utc_now
+from admission.kube.webhook.server import Door
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.errors import Refused

@@ -13,10 +13,10 @@ from admission.jobs.pods import PodRules
 from admission.jobs.state import JobState, Phase
 from admission.jobs.view import JobView
 from admission.jobs.work import JobWork, work_for
-from admission.kube.client import Client
-from admission.kube.dismissal import Dismissal
+from admission.kube.client.client import Client
+from admission.kube.decode.nodes_and_pods import pod_fact
 from admission.kube.objects import Pod
-from admission.kube.translate import pod_fact
+from admission.kube.writers.finalizers import Dismissal
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources

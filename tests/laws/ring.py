@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import text
 
+from admission import intake
 from admission.careers import Careers
 from admission.compose import is_live
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.jobs.pods import PodMold, PodRules
 from admission.jobs.work import JobWork
-from admission.kube import intake
 from admission.orders import Order, orders_for
 from admission.sight import Patience
 from admission.term import ledger_rows

@@ -13,7 +13,7 @@ from tests.laws.toy_objects import NAMESPACE
 
 @dataclass(slots=True)
 class ToyApi:
-    """Stands in for ``admission.kube.client.Client``."""
+    """Stands in for ``admission.kube.client.client.Client``."""
 
     cluster: ToyCluster
     #: Raised once, by the next request of that method; a request that raises was not carried out …

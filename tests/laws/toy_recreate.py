@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-from admission.kube.client import Client
-from admission.kube.recreate import Recreate, Step
+from admission.kube.client.client import Client
+from admission.kube.writers.recreate import Recreate, Step
 from admission.world import World
 from queues.workload import WorkloadKey
 from tests.laws.toy_api import ToyApi, done

@@ -8,11 +8,11 @@ import msgspec
 
 from admission.facts import Change, Fact, FactKind
 from admission.kube import objects
-from admission.kube.context import Context, in_context
-from admission.kube.translate import node_fact, pod_fact
-from admission.kube.translate_documents import queue_fact, topology_fact
-from admission.kube.translate_jobs import job_fact, pod_group_fact
-from admission.kube.translate_volcano_jobs import volcano_job_fact
+from admission.kube.decode.admin_documents import queue_fact, topology_fact
+from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.volcano_jobs import volcano_job_fact
 from queues.workload import WorkloadKind
 from tests.laws.toy_objects import Document
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from admission.kube.alarms import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Alarms, pause_after
+from admission.kube.writers.work_queue import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Alarms, pause_after
 from tests.waiting import eventually
 
 LONG = 3600.0

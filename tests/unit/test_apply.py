@@ -7,11 +7,11 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
+from admission import intake
 from admission.apply import Reasons, apply
 from admission.cycle import Cycle
 from admission.engine.plan import Admit, Plan
 from admission.facts import Change, Fact
-from admission.kube import intake
 from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.turn_report import TurnReport

@@ -6,7 +6,14 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from admission.kube.certificates import Keyring, Lifetimes, UnreadableKeyring, decoded, encoded, renewed
+from admission.kube.webhook.certificates import (
+    Keyring,
+    Lifetimes,
+    UnreadableKeyring,
+    decoded,
+    encoded,
+    renewed,
+)
 
 LIFETIMES = Lifetimes(
     authority=timedelta(days=90),

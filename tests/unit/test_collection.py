@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from admission.facts import TopologyFact
-from admission.kube.collection import Collection, Kind, Shift
+from admission.kube.decode.admin_documents import topology_fact
 from admission.kube.objects import TOPOLOGIES, Bare
-from admission.kube.translate_documents import topology_fact
+from admission.kube.watch.store import Collection, Kind, Shift
 
 
 def document(*levels: str) -> msgspec.Raw:

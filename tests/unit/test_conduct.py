@@ -6,7 +6,8 @@ import pytest
 
 from admission.budgets import Budgets
 from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
-from admission.kube.conduct import budget_fact, conduct_of
+from admission.kube.decode.admin_documents import budget_fact
+from admission.kube.decode.interruption import conduct_of
 from admission.kube.objects import (
     BudgetSpec,
     BudgetStatus,

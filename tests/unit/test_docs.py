@@ -11,9 +11,9 @@ import pytest
 from admission.engine.reasons import Code
 from admission.engine.rights import Rule
 from admission.engine.typical import Shape
-from admission.kube.job_pods import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
-from admission.kube.recreate import RECREATION_REFUSED
-from admission.kube.release import RELEASE_REFUSED
+from admission.kube.writers.recreate import RECREATION_REFUSED
+from admission.kube.writers.release import RELEASE_REFUSED
+from admission.kube.writers.volcano_jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
 from queues.api import names
 from tests.documented import Exchange, exchanges
 

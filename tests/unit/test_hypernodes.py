@@ -7,7 +7,7 @@ import pytest
 
 from admission.facts import Change, FactKind, HyperNodeFact, Member, NodeFact
 from admission.hypernodes import tree_of
-from admission.kube.placing import hypernode_fact
+from admission.kube.decode.admin_documents import hypernode_fact
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import NodeName

@@ -9,8 +9,8 @@ from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.engine.topology import Node, NodeTable
-from admission.kube.templates import pod_set_of
-from admission.kube.workload_facts import MOST_PODS
+from admission.kube.decode.pod_templates import pod_set_of
+from admission.kube.decode.workload_facts import MOST_PODS
 from queues.admissions import Admission, Seat
 from queues.api.reading.pod_requests import requests_of
 from queues.api.types.pod import PodSpec

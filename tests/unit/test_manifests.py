@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 import deploy
-from admission.kube.first_queues import first_queue
-from admission.kube.rbac import AT_HOME, CONTROLLER
-from admission.kube.webhook_configuration import SERVICE
+from admission.kube.install.queues import first_queue
+from admission.kube.install.rbac import AT_HOME, CONTROLLER
+from admission.kube.webhook.configuration import SERVICE
 from deploy.manifests import INSTALLATION, files
 from queues.api.kinds import PART_OF
 

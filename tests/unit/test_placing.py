@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from admission.facts import Change, FactKind, Placing, PodPhase
-from admission.kube.context import Context
+from admission.kube.decode.nodes_and_pods import pod_fact
+from admission.kube.decode.references import Context
+from admission.kube.decode.topology_requests import placing_of
 from admission.kube.objects import Pod
-from admission.kube.placing import placing_of
-from admission.kube.translate import pod_fact
 from admission.ports import Ports
 from queues.errors import InvalidDocument
 from queues.resources import Resources

@@ -8,8 +8,8 @@ from admission.jobs.lifecycle import advance
 from admission.jobs.state import JobState, Phase
 from admission.jobs.view import JobView
 from admission.jobs.work import companions_of
-from admission.kube.events import WAIT, Events, event
-from admission.kube.pace import StatusCounts
+from admission.kube.writers.events import WAIT, Events, event
+from admission.kube.writers.work_queue import StatusCounts
 from admission.settling import merge_patch, only_numbers, settled
 from admission.status import (
     Condition,

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from admission.facts import NodeFact, PodFact, PodPhase
-from admission.kube.context import Context, in_context
-from admission.kube.fields import explained
+from admission.kube.decode.admin_documents import flavor_fact, queue_fact, topology_fact
+from admission.kube.decode.fields import explained
+from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.topology_requests import Tiers
 from admission.kube.objects import Node, Pod
-from admission.kube.placing import Tiers
-from admission.kube.translate import node_fact, pod_fact
-from admission.kube.translate_documents import flavor_fact, queue_fact, topology_fact
 from queues.api import names
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT

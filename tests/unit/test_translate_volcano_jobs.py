@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube.context import Context, in_context
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.workload_facts import unreadable_fact
 from admission.kube.objects import Bare, VolcanoJob
-from admission.kube.workload_facts import unreadable_fact
 from queues.workload import QueueName, WorkloadKind
 from tests.unit.translated import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from admission.facts import WorkloadFact
-from admission.kube.context import Context, in_context
+from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.volcano_jobs import volcano_job_fact
 from admission.kube.objects import Job, PodGroup, VolcanoJob
-from admission.kube.translate_jobs import job_fact, pod_group_fact
-from admission.kube.translate_volcano_jobs import volcano_job_fact
 from queues.resources import Resources
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}

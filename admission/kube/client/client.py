@@ -1,0 +1,190 @@
+"""The requests that the API server answers, one method each: every request of Muster passes here.
+
+How they are sent, and which are tried again, is the session's. Errors are those of queues.errors.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import msgspec
+
+from admission.kube.client.credentials import Credentials
+from admission.kube.client.session import Query, Request, Session
+
+PatchKind = Literal["merge", "json", "apply", "strategic"]
+
+_JSON: Final = "application/json"
+
+_PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+#: An answer to a write that says no more than who the object is now.
+_BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+def default_user_agent() -> str:
+    """``muster/<version>``."""
+    try:
+        return f"muster/{version('muster')}"
+    except PackageNotFoundError:
+        return "muster/0"
+
+
+class Client:
+    """A session with one API server."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str | None = None,
+        concurrency: int = 64,
+        request_timeout: float = 30.0,
+        attempts: int = 6,
+    ) -> None:
+        self._session = Session(
+            credentials,
+            user_agent=user_agent or default_user_agent(),
+            concurrency=concurrency,
+            request_timeout=request_timeout,
+            attempts=attempts,
+        )
+        #: See ``Session``.
+        self.counts = self._session.counts
+        self.seconds = self._session.seconds
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        *,
+        user_agent: str | None = None,
+        concurrency: int = 64,
+        request_timeout: float = 30.0,
+    ) -> Self:
+        """A client for the cluster that the kubeconfig or the pod's service account names. Sends nothing yet.
+
+        ``concurrency`` bounds requests in flight, watches not counted; ``request_timeout`` is seconds per
+        attempt. Raises ApiUnavailable.
+        """
+        credentials = await Credentials.load(kubeconfig, context)
+        return cls(
+            credentials, user_agent=user_agent, concurrency=concurrency, request_timeout=request_timeout
+        )
+
+    @property
+    def server(self) -> str:
+        """Base URL of the API server."""
+        return self._session.server
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(self, path: str, **query: str | int | bool | None) -> bytes:
+        """One object or list, as JSON. Raises ApiError."""
+        return await self._session.answer(Request(method="GET", path=path, query=query))
+
+    async def create(
+        self,
+        path: str,
+        body: bytes | Mapping[str, Any],
+        *,
+        field_manager: str | None = None,
+        dry_run: bool = False,
+        brief: bool = False,
+        guard: Callable[[], None] | None = None,
+    ) -> bytes:
+        """POST to a collection or a subresource. ``guard`` is called right before sending and may raise.
+
+        ``brief``: the answer has the object's metadata only, which is cheaper for both ends.
+        """
+        query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
+        headers = {"Content-Type": _JSON, **_accepting(brief)}
+        return await self._write("POST", path, query, body, headers, guard)
+
+    async def replace(
+        self, path: str, body: bytes | Mapping[str, Any], *, guard: Callable[[], None] | None = None
+    ) -> bytes:
+        """PUT the whole object; its resourceVersion is the precondition."""
+        return await self._write("PUT", path, {}, body, {"Content-Type": _JSON}, guard)
+
+    async def patch(
+        self,
+        path: str,
+        body: bytes | Mapping[str, Any] | list[Any],
+        *,
+        kind: PatchKind = "merge",
+        field_manager: str | None = None,
+        force: bool | None = None,
+        brief: bool = False,
+        guard: Callable[[], None] | None = None,
+    ) -> bytes:
+        """PATCH an object or subresource. A failed ``test`` of a JSON patch raises Refused (422)."""
+        query: dict[str, str | int | bool | None] = {"fieldManager": field_manager, "force": force}
+        headers = {"Content-Type": _PATCH_TYPES[kind], **_accepting(brief)}
+        return await self._write("PATCH", path, query, body, headers, guard)
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
+        propagation: Literal["Foreground", "Background", "Orphan"] | None = None,
+        guard: Callable[[], None] | None = None,
+    ) -> bytes:
+        """DELETE an object; with ``uid`` only while it is that one, else Conflict. ``grace`` in seconds."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {
+            name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+        }
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        return await self._write("DELETE", path, {}, options, {"Content-Type": _JSON}, guard)
+
+    def watch(
+        self, path: str, *, silence: float, **query: str | int | bool | None
+    ) -> AsyncIterator[list[bytes]]:
+        """Whole lines of a watch, as many as arrived together; see ``Session.lines``."""
+        request = Request(method="GET", path=path, query={**query, "watch": True})
+        return self._session.lines(request, silence=silence)
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | Mapping[str, Any] | list[Any],
+        headers: Mapping[str, str],
+        guard: Callable[[], None] | None,
+    ) -> bytes:
+        payload = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self._session.answer(
+            Request(method=method, path=path, query=query, payload=payload, headers=headers, guard=guard)
+        )
+
+
+def _accepting(brief: bool) -> dict[str, str]:
+    return {"Accept": f"{_BRIEF},{_JSON}"} if brief else {}

@@ -1,0 +1,110 @@
+"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies. Pure; what cannot be used says why."""
+
+from typing import Any
+
+import msgspec
+
+from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, Member, QueueFact, TopologyFact
+from admission.kube.decode.topology_requests import _SELECTOR, requirements_of
+from admission.kube.objects import Bare, PodDisruptionBudget
+from queues.api import names
+from queues.api.types.flavor import ResourceFlavor
+from queues.api.types.hypernode import HyperNode
+from queues.api.types.hypernode import Member as MemberSpec
+from queues.api.types.queue import Queue as QueueDocument
+from queues.api.types.topology import Topology
+from queues.api.validation.hypernode_rules import member_violations
+from queues.errors import InvalidDocument
+from queues.quota.queue import ROOT, Queue
+from queues.workload import QueueName, Requirement
+
+
+def queue_fact(raw: bytes) -> QueueFact:
+    """A Queue. One that cannot be read is ``broken`` under its own name, with the reason."""
+    bare = msgspec.json.decode(raw, type=Bare)
+    meta = bare.metadata
+    document: dict[str, Any] = msgspec.json.decode(raw)
+    try:
+        queue = QueueDocument.read(document).to_domain()
+    except InvalidDocument as error:
+        name = QueueName(meta.name)
+        queue = Queue(
+            name=name,
+            parent=None if name == ROOT else ROOT,
+            broken=str(error),
+            generation=meta.generation,
+        )
+    return QueueFact(
+        queue=queue,
+        uid=meta.uid,
+        changed_by=(meta.annotations or {}).get(names.CHANGED_BY, ""),
+        document={"spec": document.get("spec") or {}},
+    )
+
+
+def flavor_fact(raw: bytes) -> FlavorFact:
+    """A ResourceFlavor. Raises InvalidDocument."""
+    flavor = ResourceFlavor.read(msgspec.json.decode(raw))
+    return FlavorFact(name=flavor.metadata.name, node_labels=flavor.spec.node_labels)
+
+
+def topology_fact(raw: bytes) -> TopologyFact:
+    """A Topology. Raises InvalidDocument."""
+    topology = Topology.read(msgspec.json.decode(raw))
+    return TopologyFact(name=topology.metadata.name, levels=topology.level_keys())
+
+
+def hypernode_fact(raw: bytes) -> HyperNodeFact:
+    """A HyperNode. A member that cannot be used contains nobody, and why is told. Raises InvalidDocument."""
+    hypernode = HyperNode.read(msgspec.json.decode(raw))
+    members: list[Member] = []
+    problems: list[str] = []
+    for index, member in enumerate(hypernode.spec.members):
+        wrong = [violation.message for violation in member_violations(hypernode, index)]
+        try:
+            members += [_member(member)] if not wrong else []
+        except msgspec.DecodeError as error:
+            wrong = [f"spec.members[{index}].selector.labelMatch: {error}"]
+        problems += wrong
+    return HyperNodeFact(
+        name=hypernode.metadata.name,
+        tier=hypernode.spec.tier,
+        tier_name=hypernode.spec.tier_name,
+        members=tuple(members),
+        uid=hypernode.metadata.uid,
+        problems=tuple(problems),
+    )
+
+
+def _member(member: MemberSpec) -> Member:
+    selector = member.selector
+    labels: tuple[Requirement, ...] | None = None
+    if selector.label_match is not None:
+        labels = requirements_of(_SELECTOR.decode(msgspec.json.encode(selector.label_match)))
+    return Member(
+        hypernode=member.type == "HyperNode",
+        exact=selector.exact_match.name if selector.exact_match is not None else None,
+        regex=selector.regex_match.pattern if selector.regex_match is not None else None,
+        labels=labels,
+    )
+
+
+def budget_fact(budget: PodDisruptionBudget) -> BudgetFact:
+    """A PodDisruptionBudget. One without a selector is about no pods."""
+    meta, selector = budget.metadata, budget.spec.selector
+    requirements = None
+    if selector is not None:
+        labels = sorted((selector.match_labels or {}).items())
+        requirements = (
+            *(Requirement(key, "In", (value,)) for key, value in labels),
+            *(
+                Requirement(each.key, each.operator, each.values or ())
+                for each in selector.match_expressions or ()
+            ),
+        )
+    return BudgetFact(
+        namespace=meta.namespace,
+        name=meta.name,
+        allowed=max(0, budget.status.disruptions_allowed),
+        selector=requirements,
+    )

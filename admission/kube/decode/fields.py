@@ -1,0 +1,80 @@
+"""Fields of objects as values: whatever was written there, it is read without an error. Pure."""
+
+import calendar
+import re
+import time
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from admission.kube.objects import Condition
+from queues.workload import NodeFilter, Requirement
+
+T = TypeVar("T")
+
+INVALID_SPEC: Final = "InvalidSpec"
+
+_LONGEST_NUMBER: Final = 18
+
+_VALIDATION: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+
+
+def explained(error: msgspec.DecodeError) -> str:
+    """A decoder's complaint as field, found, expected."""
+    match = _VALIDATION.fullmatch(str(error))
+    what, path = (match["what"], match["path"]) if match else (str(error), None)
+    found = re.fullmatch(r"Expected `(.*)`, got `(.*)`", what)
+    if found:
+        return f"{path or 'document'}: found {found[2]}, expected {found[1]}"
+    return f"{path or 'document'}: {what}"
+
+
+def without_pin(nodes: NodeFilter) -> NodeFilter:
+    """The filter as it was before Muster tied it to nodes (queues.api.node_affinity crosses terms with nodes)."""
+    terms: dict[tuple[Requirement, ...], None] = {}
+    for term in nodes.affinity:
+        terms[tuple(requirement for requirement in term if not _is_pin(requirement))] = None
+    if () in terms:
+        return replace(nodes, affinity=())  # a term that asked for nothing but the node
+    return replace(nodes, affinity=tuple(terms))
+
+
+def _is_pin(requirement: Requirement) -> bool:
+    return requirement.field and requirement.operator == "In" and len(requirement.values) == 1
+
+
+@lru_cache(maxsize=65536)
+def _first(value: Any) -> Any:
+    return value
+
+
+def one(value: T) -> T:
+    """The value, shared with whoever had an equal one before."""
+    shared: T = _first(value)
+    return shared
+
+
+@lru_cache(maxsize=8192)
+def seconds(timestamp: str | None) -> int:
+    """Seconds since the epoch of an RFC 3339 timestamp in UTC, as the API server writes it; 0 if absent."""
+    if not timestamp:
+        return 0
+    try:
+        return calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return 0
+
+
+def condition(conditions: tuple[Condition, ...] | None, kind: str) -> Condition | None:
+    """The condition of that type."""
+    for found in conditions or ():
+        if found.type == kind:
+            return found
+    return None
+
+
+def number(text: str | None) -> int | None:
+    """A number that users may have written; None: it is none, or too long for a bigint."""
+    return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None

@@ -1,0 +1,209 @@
+"""Objects → facts: what admission needs to know of nodes and pods. Pure.
+
+Nothing here raises for what somebody wrote. What depends on other objects is added by
+``admission.kube.decode.references``.
+"""
+
+from collections.abc import Mapping
+from sys import intern
+from typing import Any, Final
+
+from admission.facts import NodeFact, PodFact, PodPhase
+from admission.kube.decode.fields import condition, number, one, seconds, without_pin
+from admission.kube.decode.interruption import conduct_of
+from admission.kube.decode.topology_requests import placing_or_nothing
+from admission.kube.objects import Condition, Metadata, Node, Pod, PodStatus
+from queues.api import names
+from queues.api.reading.device_shares import with_devices
+from queues.api.reading.pod_places import node_filter_of, topology_of
+from queues.api.reading.pod_requests import requests_of
+from queues.errors import InvalidQuantity
+from queues.resources import PODS, Resources, capacity
+from queues.workload import AdmissionId, NodeName, QueueName, Taint, WorkloadKey, WorkloadKind
+
+_ONE_POD: Final = Resources({PODS: 1})
+
+
+def node_fact(node: Node) -> NodeFact:
+    """A node; without a Ready condition that is True it is not ready."""
+    return NodeFact(
+        name=NodeName(node.metadata.name),
+        allocatable=one(
+            with_devices(_allocatable(node.status.allocatable or {}), node.metadata.labels or {})
+        ),
+        # Thousands of nodes repeat the same few hundred texts.
+        labels={intern(key): intern(value) for key, value in (node.metadata.labels or {}).items()},
+        taints=tuple(
+            one(Taint(key=taint.key, value=taint.value or "", effect=taint.effect))
+            for taint in node.spec.taints or ()
+        ),
+        unschedulable=bool(node.spec.unschedulable),
+        ready=_is_true(node.status.conditions, "Ready"),
+    )
+
+
+#: Labels in which pods of one template differ.
+_OF_ONE_POD = frozenset(
+    (
+        names.COMPLETION_INDEX,
+        names.TASK_INDEX,
+        "apps.kubernetes.io/pod-index",
+        "statefulset.kubernetes.io/pod-name",
+    )
+)
+
+
+def pod_fact(pod: Pod) -> PodFact:
+    """A pod, ours or other people's."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    annotations, labels = meta.annotations or {}, meta.labels or {}
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    gated = names.GATE in gates
+    admission = number(annotations.get(names.ADMISSION_ID))
+    queue = (
+        labels.get(names.QUEUE_LABEL)
+        or annotations.get(names.QUEUE_ANNOTATION)
+        or labels.get(names.QUEUE_ANNOTATION)
+        or annotations.get(names.VOLCANO_QUEUE)
+        or labels.get(names.VOLCANO_QUEUE)
+    )
+    group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
+    owner = _controlling_job(meta)
+    if owner is None and group is None and (queue or gated):
+        owner = WorkloadKey(WorkloadKind.POD, meta.uid)
+    nodes = node_filter_of(spec)
+    required, preferred = topology_of(annotations)
+    phase = _phase(status.phase)
+    return PodFact(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        phase=phase,
+        ready=_is_true(status.conditions, "Ready"),
+        node=NodeName(spec.node_name) if spec.node_name else None,
+        gated=gated,
+        held_by_others=len(gates) > gated,
+        deleting=meta.deletion_timestamp is not None,
+        forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
+        ended_first=_ended_first(meta, status),
+        kept=names.FINALIZER in (meta.finalizers or ()),
+        takes=one(requests_or_nothing(spec)),
+        nodes=one(without_pin(nodes) if admission is not None else nodes),
+        required_topology=required,
+        preferred_topology=preferred,
+        priority=spec.priority or 0,
+        created=seconds(meta.creation_timestamp),
+        queue=QueueName(queue) if queue else None,
+        owner=owner,
+        controlled=any(reference.controller for reference in meta.owner_references or ()),
+        group=group,
+        task=_of_job(names.TASK_SPEC, annotations, labels) or "",
+        index=number(
+            _of_job(names.COMPLETION_INDEX, annotations, labels)
+            or _of_job(names.TASK_INDEX, annotations, labels)
+        ),
+        admission=None if admission is None else AdmissionId(admission),
+        seat=_seat(annotations.get(names.SEAT)),
+        recreated_from=annotations.get(names.RECREATED_FROM),
+        version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
+        refused=_refused(status.conditions),
+        exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,
+        restarts=sum(
+            container.restart_count
+            for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        ),
+        conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
+        placing=one(placing_or_nothing(spec, annotations)),
+        labels=one(tuple(sorted((key, value) for key, value in labels.items() if key not in _OF_ONE_POD))),
+    )
+
+
+def requests_or_nothing(spec: Any) -> Resources:
+    """Requests of a pod that the API server has accepted; only ``pods: 1`` if they cannot be read."""
+    try:
+        return requests_of(spec)
+    except InvalidQuantity:
+        return _ONE_POD
+
+
+def _is_true(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
+    found = condition(conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def _allocatable(quantities: Mapping[str, Any]) -> Resources:
+    amounts = {}
+    for name, text in quantities.items():
+        try:
+            amounts[name] = capacity(name, text)
+        except InvalidQuantity:
+            continue  # a resource that cannot be read is one that the node does not offer
+    return Resources(amounts)
+
+
+def _phase(phase: str) -> PodPhase:
+    try:
+        return PodPhase(phase)
+    except ValueError:
+        # "Unknown" is set when a node is lost: the pod may well be running. "" is a pod just created.
+        return PodPhase.RUNNING if phase else PodPhase.PENDING
+
+
+def _controlling_job(meta: Metadata) -> WorkloadKey | None:
+    for reference in meta.owner_references or ():
+        if reference.controller and reference.kind == "Job":
+            group = reference.api_version.partition("/")[0]
+            if group == "batch":
+                return WorkloadKey(WorkloadKind.JOB, reference.uid)
+            if group == "batch.volcano.sh":
+                return WorkloadKey(WorkloadKind.VOLCANO_JOB, reference.uid)
+    return None
+
+
+def _of_job(name: str, annotations: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
+    return annotations.get(name) or labels.get(name)
+
+
+def _seat(text: str | None) -> tuple[str, int] | None:
+    name, _, ordinal = (text or "").rpartition("/")
+    index = number(ordinal)
+    return None if index is None else (name, index)
+
+
+def _refused(conditions: tuple[Condition, ...] | None) -> tuple[int, str] | None:
+    found = condition(conditions, "PodScheduled")
+    if found is None or found.status != "False" or found.reason != "Unschedulable":
+        return None
+    return seconds(found.last_transition_time), found.message or ""
+
+
+def _ended_first(meta: Metadata, status: PodStatus) -> bool | None:
+    """Whether a pod had ended when its deletion was asked for; None: it cannot tell any more.
+
+    A process that ends with code 0 because it is told to stop has not succeeded. Pods that have ended are
+    deleted without grace; others lose theirs, and the time at which the deletion was asked for, once they end.
+    """
+    if meta.deletion_timestamp is None:
+        return True
+    if _phase(status.phase) not in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        return False
+    grace = meta.deletion_grace_period_seconds
+    if not grace:
+        return None
+    ends = [
+        container.state.terminated.finished_at
+        for container in status.container_statuses or ()
+        if container.state is not None and container.state.terminated is not None
+    ]
+    if not ends or len(ends) < len(status.container_statuses or ()):
+        return False
+    return max(map(seconds, ends)) < seconds(meta.deletion_timestamp) - grace
+
+
+def _exit_code(status: PodStatus) -> int | None:
+    codes = [
+        container.state.terminated.exit_code
+        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        if container.state is not None and container.state.terminated is not None
+    ]
+    return next((code for code in codes if code), codes[0] if codes else None)

@@ -1,0 +1,95 @@
+"""Pod templates → pod sets: what the pods that are made from one will ask for. Pure; what cannot be used says why."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from admission.kube.decode.fields import INVALID_SPEC, explained, number, one
+from admission.kube.decode.topology_requests import placed, placing_of
+from admission.kube.objects import Metadata, PodTemplate
+from queues.api import names
+from queues.api.reading.pod_places import node_filter_of, topology_of
+from queues.api.reading.pod_requests import requests_of
+from queues.api.validation.pod_rules import beyond_nodes
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.resources import Resources, in_bytes, scale, show
+from queues.workload import AdmissionId, PodSet
+
+_TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
+
+#: Bytes; larger templates are read anew at every version of their object rather than kept twice.
+_CACHED_TEMPLATE: Final = 8192
+
+#: Code and message of what is wrong with a document.
+Obstacle = tuple[str, str] | None
+
+
+class _Annotated(msgspec.Struct, gc=False):
+    """A template's part that is read anew at every version: the rest is cached by its bytes."""
+
+    metadata: Metadata | None = None
+
+
+def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle]:
+    """The pod set of a template, the template's priority class, and what is wrong with it."""
+    read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
+    pods, priority_class, obstacle = read(name, template, where)
+    return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
+
+
+@lru_cache(maxsize=1024)
+def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle]:
+    empty = PodSet(name=name, count=0, takes=Resources())
+    try:
+        template = _TEMPLATE.decode(raw)
+        spec = template.spec
+        if spec is None or not spec.containers:
+            return empty, "", (INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one")
+        takes = requests_of(spec)
+        nodes = node_filter_of(spec)
+        annotations = template.metadata.annotations if template.metadata else None
+        placing = placing_of(spec, annotations)
+    except msgspec.DecodeError as error:
+        return empty, "", (INVALID_SPEC, f"{where}.{explained(error)}")
+    except InvalidQuantity as error:
+        return empty, "", (INVALID_SPEC, f"{where}.spec: {error}")
+    except InvalidDocument as error:
+        return empty, "", (INVALID_SPEC, f"{where}.{error}")
+    required, preferred = topology_of(annotations)
+    pods = PodSet(
+        name=name,
+        count=0,
+        takes=one(takes),
+        nodes=one(nodes),
+        required_topology=required,
+        preferred_topology=preferred,
+    )
+    return placed(pods, placing), spec.priority_class_name or "", _impossible(takes, where)
+
+
+def _impossible(takes: Resources, where: str) -> Obstacle:
+    for resource, units in takes.items():
+        if beyond := beyond_nodes(resource, units):
+            return INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}"
+        if units < 0:
+            message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
+            return INVALID_SPEC, message
+        # Devices are given whole; only cpu is divisible beyond its unit.
+        if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
+            message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
+            return INVALID_SPEC, message
+    return None
+
+
+def directed_by(template: bytes) -> AdmissionId | None:
+    """The admission whose nodes are written into a template; None: it is as its owner wrote it."""
+    if names.ADMISSION_ID.encode() not in template:
+        return None
+    try:
+        meta = msgspec.json.decode(template, type=_Annotated).metadata
+    except msgspec.DecodeError:
+        return None
+    written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
+    return None if written is None else AdmissionId(written)

@@ -1,0 +1,241 @@
+"""What templates, Volcano Jobs and PodGroups say about where pods go together → facts and pod sets. Pure.
+
+Volcano speaks of tiers: the lower, the closer. They are HyperNodes' where there are any; else tier 1 is the
+innermost level above the host of the first Topology, tier 0 the host.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from admission.engine.levels import HOST, tier_key
+from admission.facts import Placing, SubGroup, WorkloadFact
+from admission.kube.objects import NetworkTopology, Part
+from queues.api import names
+from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
+from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of
+from queues.errors import InvalidDocument
+from queues.workload import Partition, PodSet, Requirement
+
+Tier = tuple[str, int | str]
+
+_NOTHING: Final = Placing()
+
+#: Annotations that may say something that cannot be read.
+_READ: Final = (names.PARTITIONS, FRACTION, FRACTION_MEMORY, FRACTION_DEVICES)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """What tiers there are."""
+
+    #: Levels of the first Topology, outermost first, the host last.
+    levels: tuple[str, ...] = ()
+    #: Tiers of the HyperNodes, ascending.
+    hypernodes: tuple[int, ...] = ()
+    by_name: tuple[tuple[str, int], ...] = ()
+
+    def level(self, tier: int | str) -> str | None:
+        """Key of the level whose domains are the widest that this tier allows; None: it allows everything.
+
+        A name that no HyperNode has is a level that nobody has.
+        """
+        if isinstance(tier, str):
+            number = dict(self.by_name).get(tier)
+            if number is None:
+                return f"tier {tier}"
+        else:
+            number = tier
+        if self.hypernodes:
+            allowed = [each for each in self.hypernodes if each <= number]
+            return tier_key(allowed[-1]) if allowed else HOST
+        return self.levels[-1 - number] if 0 <= number < len(self.levels) else None
+
+    def close(self, topology: Tier | None) -> tuple[bool, str] | None:
+        """(required, level) of a networkTopology; None: it says nothing."""
+        if topology is None:
+            return None
+        mode, tier = topology
+        level = self.level(tier)
+        return None if level is None else (mode != "soft", level)
+
+
+def placing_of(spec: Any, annotations: Mapping[str, str] | None) -> Placing:
+    """What a template or pod says. Raises InvalidDocument."""
+    said = annotations or {}
+    found = Placing(
+        prefers=preferences_of(spec.affinity),
+        ports=host_ports_of(spec),
+        partitions=partitions_of(said),
+        together=said.get(names.TOGETHER) or None,
+        balanced=said.get(names.BALANCED) == "true",
+        share=share_of(spec, annotations),
+    )
+    return _NOTHING if found == _NOTHING else found
+
+
+def placing_or_nothing(spec: Any, annotations: Mapping[str, str]) -> Placing:
+    """What a pod says that the API server has accepted; parts that cannot be read are none."""
+    try:
+        return placing_of(spec, annotations)
+    except InvalidDocument:
+        return placing_of(spec, {key: said for key, said in annotations.items() if key not in _READ})
+
+
+def placed(pods: PodSet, placing: Placing) -> PodSet:
+    """The pod set with what its template says."""
+    if placing == _NOTHING:
+        return pods
+    return replace(
+        pods,
+        prefers=placing.prefers,
+        ports=placing.ports,
+        partitions=placing.partitions,
+        together=placing.together,
+        balanced=placing.balanced,
+        share=placing.share,
+        takes=with_share(pods.takes, placing.share),
+    )
+
+
+def tier_of(topology: NetworkTopology | None) -> Tier | None:
+    """A networkTopology as (mode, tier or its name); None: it names no tier."""
+    if topology is None:
+        return None
+    if topology.highest_tier_name:
+        return topology.mode or "hard", topology.highest_tier_name
+    if topology.highest_tier_allowed is None:
+        return None
+    return topology.mode or "hard", topology.highest_tier_allowed
+
+
+def in_tiers(fact: WorkloadFact, tiers: Tiers) -> WorkloadFact:
+    """The fact with the levels that its tiers mean in this cluster; the same object if it names none."""
+    if fact.network_tier is None and not fact.partition_tiers and not fact.subgroups:
+        return fact
+    whole = tiers.close(fact.network_tier)
+    pod_sets = tuple(_in_tiers(pods, fact, whole, tiers) for pods in fact.pod_sets)
+    subgroups = tuple(replace(each, level=tiers.close(each.tier)) for each in fact.subgroups)
+    if (pod_sets, subgroups, whole) == (fact.pod_sets, fact.subgroups, fact.within):
+        return fact
+    return replace(fact, pod_sets=pod_sets, subgroups=subgroups, within=whole)
+
+
+def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, tiers: Tiers) -> PodSet:
+    part = tiers.close(fact.partition_tiers.get(pods.name))
+    if part is not None and pods.partitions:
+        pods = replace(
+            pods,
+            partitions=(replace(pods.partitions[0], level=part[1], required=part[0]), *pods.partitions[1:]),
+        )
+    if whole is None:
+        return pods
+    required, level = whole
+    if len(fact.pod_sets) > 1:
+        return replace(pods, within=level, within_required=required)
+    if required:
+        return replace(pods, required_topology=pods.required_topology or level)
+    return replace(pods, preferred_topology=pods.preferred_topology or level)
+
+
+class _PartitionPolicy(Part):
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: NetworkTopology | None = None
+
+
+class _Task(Part):
+    partition_policy: _PartitionPolicy | None = None
+
+
+class _Spec(Part):
+    tasks: tuple[_Task, ...] = ()
+
+
+class _Job(Part):
+    spec: _Spec
+
+
+_JOB: Final = msgspec.json.Decoder(_Job)
+
+
+def partitions_of_tasks(document: bytes) -> list[tuple[Partition | None, Tier | None]]:
+    """The partitionPolicy of every task of a Volcano Job, and the tier of its partitions.
+
+    Without a topology of their own partitions are parts that start whole, wherever their pods are. Raises
+    InvalidDocument.
+    """
+    found: list[tuple[Partition | None, Tier | None]] = []
+    try:
+        tasks = _JOB.decode(document).spec.tasks
+    except msgspec.DecodeError as error:
+        raise InvalidDocument(
+            where="Job", found=str(error), expected="partitionPolicy as Volcano has it"
+        ) from error
+    for task in tasks:
+        policy = task.partition_policy
+        if policy is None or policy.partition_size < 1:
+            found.append((None, None))
+            continue
+        part = Partition(
+            size=policy.partition_size, level="", required=False, minimum=max(0, policy.min_partitions)
+        )
+        found.append((part, tier_of(policy.network_topology)))
+    return found
+
+
+class _Expression(Part):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class _Selector(Part):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[_Expression, ...] | None = None
+
+
+class _SubGroupPolicy(Part):
+    name: str = ""
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: _Selector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    network_topology: NetworkTopology | None = None
+
+
+_SUB_GROUP: Final = msgspec.json.Decoder(_SubGroupPolicy)
+
+
+def subgroups_of(policies: list[msgspec.Raw] | None) -> tuple[SubGroup, ...]:
+    """subGroupPolicy of a PodGroup. Raises msgspec.DecodeError."""
+    return tuple(_subgroup(_SUB_GROUP.decode(policy)) for policy in policies or ())
+
+
+def _subgroup(policy: _SubGroupPolicy) -> SubGroup:
+    return SubGroup(
+        name=policy.name,
+        size=max(1, policy.sub_group_size or 1),
+        minimum=max(0, policy.min_sub_groups or 0),
+        selector=requirements_of(policy.label_selector),
+        keys=policy.match_label_keys or (),
+        tier=tier_of(policy.network_topology),
+    )
+
+
+def requirements_of(selector: Any) -> tuple[Requirement, ...]:
+    """A LabelSelector as requirements that must all hold."""
+    if selector is None:
+        return ()
+    return (
+        *(Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())),
+        *(
+            Requirement(one.key, one.operator, tuple(one.values or ()))
+            for one in selector.match_expressions or ()
+        ),
+    )
+
+
+_SELECTOR: Final = msgspec.json.Decoder(_Selector)

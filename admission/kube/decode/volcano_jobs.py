@@ -1,0 +1,130 @@
+"""Objects → facts: Volcano Jobs. Pure; what cannot be used says why."""
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.jobs.job import JobSpec, TaskSpec, read_job
+from admission.jobs.plugins import unsupported_plugins
+from admission.kube.decode.fields import INVALID_SPEC, seconds
+from admission.kube.decode.interruption import conduct_of
+from admission.kube.decode.pod_templates import Obstacle, pod_set_of
+from admission.kube.decode.topology_requests import partitions_of_tasks, tier_of
+from admission.kube.decode.workload_facts import of_possible_size, queue_said
+from admission.kube.objects import VolcanoJob
+from queues.errors import InvalidDocument
+from queues.workload import WorkloadKey, WorkloadKind
+
+_ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+
+
+def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
+    """A Volcano Job with its document, from which its pods are made."""
+    meta = job.metadata
+    phase = (job.status and job.status.state and job.status.state.phase) or ""
+    fact = WorkloadFact(
+        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=queue_said(job.spec.queue, meta),
+        priority_class=job.spec.priority_class_name or "",
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        phase=phase,
+        network_tier=tier_of(job.spec.network_topology),
+        generation=str(meta.generation),
+        resource_version=meta.resource_version,
+        finished=phase in _ENDED,
+        deleting=meta.deletion_timestamp is not None,
+        conduct=conduct_of(meta.annotations, meta.labels),
+        document=_without_managed_fields(raw),
+    )
+    try:
+        spec = read_job(fact.document)
+        parts = partitions_of_tasks(fact.document)
+    except InvalidDocument as error:
+        return replace(fact, obstacle=(INVALID_SPEC, str(error)))
+    sets = [
+        pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
+        for position, task in enumerate(spec.tasks)
+    ]
+    minimums = _task_minimums(spec)
+    pod_sets = tuple(
+        replace(found[0], minimum=least, partitions=found[0].partitions if part is None else (part,))
+        for found, least, (part, _) in zip(sets, minimums, parts, strict=True)
+    )
+    problem = next((found[2] for found in sets if found[2] is not None), None)
+    fact = replace(
+        fact,
+        minimum=spec.minimum,
+        pod_sets=pod_sets,
+        priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
+        # All of the spec: pods are made from it, so a change of any part must be told.
+        generation=_digest_of_spec(fact.document),
+        obstacle=_contradiction(spec) or problem,
+        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+        partition_tiers={
+            pods.name: tier for pods, (_, tier) in zip(pod_sets, parts, strict=True) if tier is not None
+        },
+    )
+    return of_possible_size(fact, "spec.tasks")
+
+
+def _task_minimums(spec: JobSpec) -> list[int]:
+    """Volcano's gang plugin looks at task minimums only while the gang is at least their sum."""
+    minimums = [max(task.minimum, 0) for task in spec.tasks]
+    return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
+
+
+def _contradiction(spec: JobSpec) -> Obstacle:
+    """What Volcano's webhook would have refused about counts and names, if it has not."""
+    if not spec.tasks:
+        return INVALID_SPEC, "spec.tasks: found none, expected at least one"
+    seen: set[str] = set()
+    for position, task in enumerate(spec.tasks):
+        if message := _task_contradiction(task, seen):
+            return INVALID_SPEC, f"spec.tasks[{position}]{message}"
+        seen.add(task.name)
+    if not 0 <= spec.minimum <= spec.replicas:
+        message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
+        return INVALID_SPEC, f"spec.minAvailable: {message}"
+    return None
+
+
+def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
+    if task.name in seen:
+        return f".name: found {task.name} a second time, expected different names"
+    if task.replicas < 0:
+        return f".replicas: found {task.replicas}, expected 0 or more"
+    if not 0 <= task.minimum <= task.replicas:
+        return f".minAvailable: found {task.minimum}, expected 0 to {task.replicas} (replicas)"
+    return None
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    """A whole object whose parts stay as they were written."""
+
+    metadata: dict[str, msgspec.Raw]
+    api_version: msgspec.Raw = msgspec.Raw(b'"batch.volcano.sh/v1alpha1"')
+    kind: msgspec.Raw = msgspec.Raw(b'"Job"')
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+
+
+def _without_managed_fields(raw: bytes) -> bytes:
+    try:
+        document = _DOCUMENT.decode(raw)
+    except msgspec.DecodeError:
+        return raw
+    document.metadata.pop("managedFields", None)
+    return msgspec.json.encode(document)
+
+
+def _digest_of_spec(document: bytes) -> str:
+    return blake2b(memoryview(_DOCUMENT.decode(document).spec), digest_size=8).hexdigest()

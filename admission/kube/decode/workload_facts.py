@@ -1,0 +1,74 @@
+"""What facts of all kinds of workloads have in common. Pure."""
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.kube.decode.fields import INVALID_SPEC, explained, seconds
+from admission.kube.objects import Bare, Metadata
+from queues.api import names
+from queues.api.validation.defaults import queue_named
+from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
+
+#: The only pod set of a batch/v1 Job.
+MAIN: Final = "main"
+
+_UNSAID: Final = ""
+
+#: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
+MOST_PODS: Final = 100_000
+
+
+def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
+    """The fact, without its pods if they are too many to be considered at all."""
+    pods = sum(each.count for each in fact.pod_sets)
+    if pods <= MOST_PODS:
+        return fact
+    message = f"{where}: found {pods} pods, expected at most {MOST_PODS}"
+    none = tuple(replace(each, count=0, minimum=0, done=frozenset()) for each in fact.pod_sets)
+    return replace(fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or (INVALID_SPEC, message))
+
+
+def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:
+    """A workload whose document does not have the form of its kind."""
+    meta = bare.metadata
+    return WorkloadFact(
+        key=WorkloadKey(kind, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=queue_said(None, meta),
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        generation=str(meta.generation),
+        resource_version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        obstacle=(INVALID_SPEC, explained(error)),
+    )
+
+
+def queue_said(written: str | None, meta: Metadata) -> QueueName | None:
+    """The queue that an object names in its spec, by label or by annotation; None: none."""
+    named = queue_named(
+        written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited=_UNSAID
+    )
+    said = named != names.DEFAULT_QUEUE or (meta.labels or {}).get(names.QUEUE_LABEL)
+    return QueueName(named) if said else None
+
+
+def digest(*asked: object) -> str:
+    """The generation of what is asked: other than before only if that is."""
+    text = repr([_plain(part) for part in asked])
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _plain(part: object) -> object:
+    if not isinstance(part, PodSet):
+        return part
+    shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
+    nodes: NodeFilter = part.nodes
+    close = (part.prefers, part.ports, part.partitions, part.together, part.balanced)
+    more = (close,) if any(close) else ()
+    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), nodes, *more)

@@ -1,0 +1,130 @@
+"""Definitions of the kinds that Muster reads: made, taken over from others if told so, and taken away."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.install.queues import remove_first_queue
+from admission.kube.install.server_side_apply import Tell, apply, found_at, gone, items_of
+from queues.api.crd import OWNER_LABEL, crds
+from queues.api.kinds import PART_OF, Document, path_of
+from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from queues.errors import MusterError
+
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+#: Seconds until the API server must serve new definitions.
+_PATIENCE: Final = 30.0
+
+#: On definitions that were somebody else's before: uninstalling never deletes those.
+ADOPTED: Final = "muster.dev/adopted"
+
+
+class DefinitionsOfOthers(MusterError):
+    """{definitions} belong to somebody else ({evidence}). If Volcano runs here, both would act on the same Jobs:
+    stop its controllers and scheduler first (objects stay as long as the definitions do), then take the
+    definitions over with --adopt-crds.
+    """
+
+
+class NotEstablished(MusterError):
+    """{definition} is not served after {seconds:g} seconds: {reason}."""
+
+
+async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
+    """All of them, and wait until they are served. ``adopt``: take over those of others.
+
+    Raises DefinitionsOfOthers, NotEstablished, ApiError.
+    """
+    definitions = crds()
+    foreign = {}
+    for definition in definitions:
+        found = await found_at(client, path_of(definition))
+        if found is not None and not _ours(found):
+            foreign[definition["metadata"]["name"]] = _owner(found)
+    if foreign and not adopt:
+        owners = ", ".join(sorted(set(foreign.values())))
+        raise DefinitionsOfOthers(definitions=", ".join(sorted(foreign)), evidence=owners)
+    for definition in definitions:
+        metadata = definition["metadata"]
+        metadata["labels"] = {**PART_OF, **metadata["labels"]}
+        if metadata["name"] in foreign or await _adopted(client, definition):
+            metadata["annotations"] = {ADOPTED: "true"}
+        await apply(client, definition, tell)
+    for definition in definitions:
+        await _established(client, definition)
+
+
+def _ours(definition: Document) -> bool:
+    labels = definition["metadata"].get("labels") or {}
+    return OWNER_LABEL.items() <= labels.items()
+
+
+async def _adopted(client: Client, definition: Document) -> bool:
+    found = await found_at(client, path_of(definition))
+    return found is not None and ADOPTED in (found["metadata"].get("annotations") or {})
+
+
+def _owner(definition: Document) -> str:
+    """Who made a definition, by what Helm, operators and kubectl leave on it."""
+    metadata = definition["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if release := annotations.get("meta.helm.sh/release-name"):
+        return f"Helm release {release}"
+    if manager := labels.get("app.kubernetes.io/managed-by"):
+        return f"managed by {manager}"
+    managers = [entry.get("manager") for entry in metadata.get("managedFields") or []]
+    return f"written by {managers[0]}" if managers and managers[0] else "no sign of whose they are"
+
+
+async def _established(client: Client, definition: Document) -> None:
+    reason = "no condition yet"
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                found = await found_at(client, path_of(definition))
+                conditions = {
+                    one["type"]: one for one in ((found or {}).get("status") or {}).get("conditions") or []
+                }
+                if conditions.get("Established", {}).get("status") == "True":
+                    return
+                reason = "; ".join(f"{name}: {one.get('message', '')}" for name, one in conditions.items())
+                await asyncio.sleep(0.1)
+    except TimeoutError as error:
+        name = definition["metadata"]["name"]
+        raise NotEstablished(definition=name, seconds=_PATIENCE, reason=reason) from error
+
+
+async def remove_definitions(client: Client, tell: Tell, *, with_objects: bool) -> None:
+    """Those without objects of users, or all if told so; those of others never."""
+    selector = ",".join(f"{key}={value}" for key, value in OWNER_LABEL.items())
+    definitions = msgspec.json.decode(await client.get(_CRDS, labelSelector=selector))["items"]
+    counts = {one["metadata"]["name"]: await _objects_of(client, one) for one in definitions}
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        left = counts[name]
+        if ADOPTED in (definition["metadata"].get("annotations") or {}):
+            tell(f"customresourcedefinition/{name} kept: it was there before Muster")
+        elif left and not with_objects:
+            tell(
+                f"customresourcedefinition/{name} kept: it has {left} objects (--delete-crds deletes them too)"
+            )
+        else:
+            await client.delete(f"{_CRDS}/{name}")
+            await gone(client, f"{_CRDS}/{name}")
+            tell(f"customresourcedefinition/{name} deleted")
+    for name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        await remove_first_queue(client, name, counts.get("queues.scheduling.volcano.sh", 0), tell)
+
+
+async def _objects_of(client: Client, definition: Document) -> int:
+    """How many objects of users there are; the queues that come with Muster are none."""
+    spec = definition["spec"]
+    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+    count = 0
+    async for item in items_of(client, path):
+        first = item["metadata"]["name"] in (DEFAULT_QUEUE, ROOT_QUEUE) and spec["names"]["kind"] == "Queue"
+        count += not first
+    return count

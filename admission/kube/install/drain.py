@@ -1,0 +1,198 @@
+"""Pods without an owner that are on their way out when Muster is taken away: it gets the time to make them again.
+
+Only Muster knows how, and which of them it deleted itself: that is in its database. The cluster shows no more than
+that such a pod is being deleted, and then another one of its name.
+
+What waits when Muster is taken away: freed, or left, as told.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.install.server_side_apply import Tell, found_at, items_of
+from admission.kube.objects import JOBS, PODS, VOLCANO_JOBS
+from queues.api.kinds import Document
+from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
+from queues.errors import Conflict, MusterError, NotFound, Refused
+
+#: Seconds for their grace periods: of most pods 30.
+_GRACE: Final = 60.0
+
+#: Seconds for Muster to see that one is gone, and to make it again.
+_ECHO: Final = 10.0
+
+Place = tuple[str, str]
+
+
+async def let_return(client: Client, tell: Tell) -> None:
+    """Wait until nothing without an owner is being deleted and what was deleted is there again, within limits."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _GRACE
+    left: dict[Place, str] = {}
+    told = False
+    while loop.time() < until and (going := await _going(client)):
+        left |= going
+        if not told:
+            tell(
+                f"waiting for {len(left)} pods without an owner that are being deleted: Muster may make them again"
+            )
+            told = True
+        await asyncio.sleep(0.2)
+    until = loop.time() + (_ECHO if left else 0)
+    while left and loop.time() < until:
+        left = {place: uid for place, uid in left.items() if not await _is_back(client, place, uid)}
+        await asyncio.sleep(0.2)
+    for namespace, name in sorted(left):
+        tell(
+            f"pod {namespace}/{name} was deleted and is not there again: its user did it, or no Muster runs."
+            " If Muster did it, how to make it again is in its database, in table recreations."
+        )
+
+
+async def _going(client: Client) -> dict[Place, str]:
+    """Pods that had a seat, are being deleted, and are nobody's: by place, with their uid."""
+    pods = msgspec.json.decode(await client.get(PODS.path(), labelSelector=f"{RELEASED}=true"))["items"]
+    metadata = (pod["metadata"] for pod in pods)
+    return {
+        (meta["namespace"], meta["name"]): meta["uid"]
+        for meta in metadata
+        if meta.get("deletionTimestamp") and _annotation(meta, ADMISSION_ID) and not _controlled(meta)
+    }
+
+
+def _controlled(meta: Mapping[str, Any]) -> bool:
+    return any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
+
+
+def _annotation(meta: Mapping[str, Any], key: str) -> str | None:
+    found: str | None = (meta.get("annotations") or {}).get(key)
+    return found
+
+
+async def _is_back(client: Client, place: Place, uid: str) -> bool:
+    """Whether there is a pod of its name again, whoever made it."""
+    pod = await found_at(client, PODS.path(*place))
+    return pod is not None and pod["metadata"]["uid"] != uid
+
+
+#: Seconds for API servers to forget the policies.
+_PATIENCE: Final = 60.0
+
+#: Nothing may start to wait for so long before all is free: a policy works a moment longer than it exists.
+_QUIET: Final = 1.0
+
+_PARALLEL: Final = 32
+
+
+class Waiting(StrEnum):
+    """What becomes of pods and Jobs that wait."""
+
+    FREE = "free"
+    LEAVE = "leave"
+
+
+class StillWaiting(MusterError):
+    """{count} pods and Jobs could not be freed within {seconds:g} seconds: {reason}. Run uninstall again."""
+
+
+async def free_or_leave(client: Client, waiting: Waiting, tell: Tell) -> None:
+    """Pods lose the gate and Jobs go on, if told so; finalizers go anyway, or their pods could not."""
+    freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    quiet_since: float | None = None
+    while quiet_since is None or loop.time() - quiet_since < _QUIET:
+        left: list[tuple[str, Any]] = []
+        async for pod in items_of(client, PODS.path(), RELEASED):
+            patch = _freed_pod(pod, waiting)
+            if patch:
+                left.append((_path("/api/v1", "pods", pod), patch))
+        if waiting is Waiting.FREE:
+            async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
+                if job["spec"].get("suspend"):
+                    left.append((_path("/apis/batch/v1", "jobs", job), _freed_job(job)))
+        refused = await _patch_each(client, left, freed)
+        quiet_since = None if left else quiet_since or loop.time()
+        if refused and loop.time() > deadline:
+            raise StillWaiting(count=len(left), seconds=_PATIENCE, reason=refused)
+        await asyncio.sleep(0.2)
+    await _tell_of_waiting(client, waiting, freed, tell)
+
+
+async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, set[str]]) -> str:
+    """Patch all of them; why some could not be, "" if all could. The guard may be in force a moment longer."""
+    slots = asyncio.Semaphore(_PARALLEL)
+    reasons: list[str] = []
+
+    async def one(path: str, patch: Any) -> None:
+        async with slots:
+            try:
+                await client.patch(path, patch, kind="json")
+                freed[path.split("/")[-2]].add(path)
+            except NotFound:
+                return
+            except (Conflict, Refused) as error:
+                reasons.append(str(error))
+
+    await asyncio.gather(*(one(path, patch) for path, patch in patches))
+    return reasons[0] if reasons else ""
+
+
+def _freed_pod(pod: Document, waiting: Waiting) -> list[Document]:
+    steps: list[Document] = []
+    finalizers = pod["metadata"].get("finalizers") or []
+    if FINALIZER in finalizers:
+        steps += _without(finalizers.index(FINALIZER), FINALIZER, "/metadata/finalizers")
+    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+    if waiting is Waiting.FREE and GATE in gates:
+        at = f"/spec/schedulingGates/{gates.index(GATE)}"
+        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    return steps
+
+
+def _without(index: int, value: str, path: str) -> list[Document]:
+    at = f"{path}/{index}"
+    return [{"op": "test", "path": at, "value": value}, {"op": "remove", "path": at}]
+
+
+def _freed_job(job: Document) -> list[Document]:
+    """It goes on, and its pods will not be gated by the template either."""
+    steps: list[Document] = [{"op": "add", "path": "/spec/suspend", "value": False}]
+    gates = [gate["name"] for gate in job["spec"]["template"]["spec"].get("schedulingGates") or []]
+    if GATE in gates:
+        at = f"/spec/template/spec/schedulingGates/{gates.index(GATE)}"
+        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    return steps
+
+
+async def _tell_of_waiting(
+    client: Client, waiting: Waiting, freed: Mapping[str, set[str]], tell: Tell
+) -> None:
+    if waiting is Waiting.FREE:
+        tell(f"freed {len(freed['pods'])} pods and {len(freed['jobs'])} Jobs that waited")
+    else:
+        tell(
+            "What waits goes on waiting. To free a pod, remove its scheduling gate "
+            f"{GATE}; to free a Job, set spec.suspend to false."
+        )
+    async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
+        gates = job["spec"]["template"]["spec"].get("schedulingGates") or []
+        if {"name": GATE} in gates and not job["spec"].get("suspend"):
+            where = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+            tell(f"Job {where} runs; pods that replace failed ones of it will be gated: create it again.")
+    try:
+        jobs = [job async for job in items_of(client, VOLCANO_JOBS.path())]
+    except NotFound:
+        return
+    if jobs:
+        tell(f"{len(jobs)} Volcano Jobs stay; nobody makes pods for them any more")
+
+
+def _path(prefix: str, plural: str, item: Document) -> str:
+    metadata = item["metadata"]
+    return f"{prefix}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"

@@ -1,0 +1,165 @@
+"""What Muster needs in a cluster: applied, and taken back (``uninstall``).
+
+Everything but the two first queues is applied server-side under one field manager, so doing it again changes
+nothing, and a newer version changes what differs. Progress is told line by line through ``tell``.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.install.crds import apply_definitions
+from admission.kube.install.queues import create_first_queue, first_queue
+from admission.kube.install.rbac import rbac
+from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, apply, apply_all, found_at
+from admission.kube.objects import QUEUES
+from admission.kube.policies.mutating import PolicyOptions, mutating_policies
+from admission.kube.policies.validating import guards
+from admission.kube.webhook.certificates import Keyring
+from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
+from admission.kube.webhook.keyring import Keeper
+from queues.api.kinds import PART_OF, Document, path_of
+from queues.api.names import (
+    CHANGED_BY,
+    DEFAULT_QUEUE,
+    DEFAULT_SCHEDULER,
+    GATE,
+    QUEUE_LABEL,
+    RELEASED,
+    ROOT_QUEUE,
+    VOLCANO_SCHEDULER,
+)
+from queues.errors import ApiError, MusterError
+
+#: MutatingAdmissionPolicy is stable from here on.
+OLDEST_MINOR: Final = 36
+
+#: Seconds until the API server must evaluate new policies.
+_PATIENCE: Final = 30.0
+
+
+class ServerTooOld(MusterError):
+    """The API server is {found}; expected Kubernetes 1.36 or newer, where MutatingAdmissionPolicy is stable.
+    Upgrade the cluster.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What differs between installations."""
+
+    namespace: str = "muster-system"
+    #: Muster's user name at the API server.
+    identity: str = "system:serviceaccount:muster-system:muster"
+    scheduler: str = DEFAULT_SCHEDULER
+    aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
+    #: Where the API server reaches the webhook; None: its Service, if there is one.
+    webhook_url: str | None = None
+    #: Take over definitions that Volcano, or whoever, has made.
+    adopt_crds: bool = False
+
+    @property
+    def policy_options(self) -> PolicyOptions:
+        """For the admission policies."""
+        return PolicyOptions(identity=self.identity, scheduler=self.scheduler, aliases=self.aliases)
+
+    @property
+    def callee(self) -> Callee:
+        """For the webhook."""
+        return Callee(namespace=self.namespace, url=self.webhook_url)
+
+
+async def install(client: Client, installation: Installation, tell: Tell) -> None:
+    """Apply everything, in an order in which each part finds what it needs. Raises MusterError."""
+    await _check_version(client)
+    await apply_definitions(client, tell, adopt=installation.adopt_crds)
+    await _create_namespace(client, installation.namespace, tell)
+    await _apply_account(client, installation, tell)
+    await apply_all(client, rbac(installation.namespace, installation.identity), tell)
+    keeper = Keeper(client, namespace=installation.namespace, names=installation.callee.names())
+    keyring = await keeper.agree()
+    await apply_all(client, policies(installation), tell)
+    await _apply_webhooks(client, installation, keyring, tell)
+    for name in (ROOT_QUEUE, DEFAULT_QUEUE):
+        await create_first_queue(client, name, tell)
+    await _policies_in_force(client, installation.namespace, tell)
+
+
+def policies(installation: Installation) -> list[Document]:
+    """The admission policies. The guard comes first: nothing waits unguarded."""
+    return [*guards(installation.policy_options), *mutating_policies(installation.policy_options)]
+
+
+# -- the parts ------------------------------------------------------------------------------------------------
+
+
+async def _check_version(client: Client) -> None:
+    version = msgspec.json.decode(await client.get("/version"))
+    minor = re.match(r"\d+", str(version.get("minor", "")))
+    if version.get("major") != "1" or minor is None or int(minor[0]) < OLDEST_MINOR:
+        raise ServerTooOld(found=version.get("gitVersion", "of unknown version"))
+
+
+async def _create_namespace(client: Client, name: str, tell: Tell) -> None:
+    """Only one that Muster made carries its label, so that uninstalling knows which to delete."""
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF}}
+    if await found_at(client, path_of(document)) is None:
+        await client.create("/api/v1/namespaces", document, field_manager=FIELD_MANAGER)
+        tell(f"namespace/{name} created")
+    else:
+        tell(f"namespace/{name} unchanged")
+
+
+async def _apply_account(client: Client, installation: Installation, tell: Tell) -> None:
+    """The service account, if Muster runs as one of its own namespace."""
+    account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", installation.identity)
+    if account and account[1] == installation.namespace:
+        metadata = {"name": account[2], "namespace": account[1], "labels": PART_OF}
+        await apply(client, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, tell)
+
+
+async def _apply_webhooks(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:
+    if installation.webhook_url is None and not await found_at(
+        client, f"/api/v1/namespaces/{installation.namespace}/services/{SERVICE}"
+    ):
+        tell(
+            f"No webhook: there is neither --webhook-url nor a Service {installation.namespace}/{SERVICE}. "
+            "What it would refuse is shown on the objects instead. Install again when there is one."
+        )
+        return
+    documents = webhook_configurations(installation.callee, keyring.bundle, installation.identity)
+    await apply_all(client, documents, tell)
+
+
+async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None:
+    """Wait until a pod that names a queue would wait, and a Queue be signed; a dry run leaves nothing behind."""
+    probe = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "muster-probe", "labels": {QUEUE_LABEL: DEFAULT_QUEUE}},
+        "spec": {"containers": [{"name": "none", "image": "none"}]},
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    reason = ""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                try:
+                    answer = msgspec.json.decode(await client.create(path, probe, dry_run=True))
+                    gates = answer["spec"].get("schedulingGates") or []
+                    # Policies for a new definition answer 503 until admission knows its schema.
+                    queue = msgspec.json.decode(
+                        await client.create(QUEUES.path(), first_queue(), dry_run=True)
+                    )
+                    signed = CHANGED_BY in (queue["metadata"].get("annotations") or {})
+                    if signed and {"name": GATE} in gates and RELEASED in answer["metadata"]["labels"]:
+                        return
+                except ApiError as error:
+                    reason = f" ({error})"  # the namespace's service account may not exist yet
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        tell(f"The policies do not work yet: a pod that names a queue would not wait{reason}.")

@@ -1,0 +1,75 @@
+"""The queues that are there from the start: made once, then the administrators'.
+
+A queue is paused, or goes on: the one change that Muster's own command makes to a Queue.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from admission.kube.client.client import Client
+from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, found_at
+from admission.kube.objects import QUEUES
+from queues.api.kinds import PART_OF, Document
+from queues.api.names import ROOT_QUEUE, SCHEDULING_VOLCANO
+from queues.errors import ApiUnavailable, Conflict, MusterError, NotFound
+
+#: Seconds until the API server must serve queues.
+_PATIENCE: Final = 30.0
+
+
+async def create_first_queue(client: Client, name: str, tell: Tell) -> None:
+    """Made once, then the administrators'."""
+    document = first_queue(name)
+    try:
+        await _once_served(lambda: client.create(QUEUES.path(), document, field_manager=FIELD_MANAGER))
+    except Conflict:
+        tell(f"queue/{name} unchanged")
+    else:
+        tell(f"queue/{name} created")
+
+
+def first_queue(name: str = "muster-probe") -> Document:
+    """A queue that is there from the start."""
+    return {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": name, "labels": PART_OF},
+        "spec": {"weight": 1, "reclaimable": name != ROOT_QUEUE},
+    }
+
+
+async def _once_served(send: Callable[[], Any]) -> None:
+    """A definition counts as established some seconds before its objects are served and policies can read them."""
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            try:
+                await send()
+            except (NotFound, ApiUnavailable):  # 503 while admission does not know the kind yet
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def remove_first_queue(client: Client, name: str, others: int, tell: Tell) -> None:
+    """Only if Muster made it, and no queue is left that needs it."""
+    queue = await found_at(client, QUEUES.path(name=name))
+    if queue is None or not PART_OF.items() <= (queue["metadata"].get("labels") or {}).items():
+        return
+    if others:
+        tell(f"queue/{name} kept: other queues are left")
+        return
+    await client.delete(QUEUES.path(name=name))
+    tell(f"queue/{name} deleted")
+
+
+class UnknownQueue(MusterError):
+    """There is no queue {name}. `kubectl get queues` lists them."""
+
+
+async def set_paused(client: Client, queue: str, *, paused: bool) -> None:
+    """Stop or start admissions of a queue and of everything below it. Raises UnknownQueue, ApiError."""
+    try:
+        await client.patch(QUEUES.path(name=queue), {"spec": {"policy": {"paused": paused}}})
+    except NotFound as error:
+        raise UnknownQueue(name=queue) from error

@@ -1,0 +1,241 @@
+"""Who may do what at the API server: Muster itself, with nothing it does not use, and ready-made roles for people.
+
+Pure: options in, documents out. Each rule serves one purpose and says which; a test takes them away one by one
+and expects what the purpose names to fail. Kubernetes lets nobody grant what they do not have, so whoever
+installs needs all of this as well (cluster-admin has).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.kube.webhook.configuration import CONFIGURATION, SECRET
+from queues.api.kinds import PART_OF, Document
+
+ACCOUNT: Final = "muster"
+
+_VOLCANO_BATCH: Final = "batch.volcano.sh"
+
+_VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
+
+_VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
+
+_OWN: Final = "muster.dev"
+
+_SEE: Final = ("list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One purpose, and what it takes."""
+
+    #: A word for it, unique; tests and messages use it.
+    purpose: str
+    why: str
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    #: Only objects of these names.
+    names: tuple[str, ...] = ()
+
+    def document(self) -> Document:
+        """As RBAC writes it."""
+        rule: dict[str, Any] = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        return rule | ({"resourceNames": list(self.names)} if self.names else {})
+
+
+#: Cluster-wide rights of Muster.
+CONTROLLER: Final = (
+    Rule("see-nodes", "places and their size", "", ("nodes",), _SEE),
+    Rule("see-namespaces", "the queue that a namespace defaults to", "", ("namespaces",), _SEE),
+    Rule("see-pods", "members of gangs, and what others take on nodes", "", ("pods",), _SEE),
+    Rule(
+        "see-priorities",
+        "the value of a priority class",
+        "scheduling.k8s.io",
+        ("priorityclasses",),
+        _SEE,
+    ),
+    Rule(
+        "twin-priorities",
+        "classes that rank like the users' and never preempt",
+        "scheduling.k8s.io",
+        ("priorityclasses",),
+        ("create", "delete"),
+    ),
+    Rule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
+    Rule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
+    Rule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
+    Rule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
+    Rule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
+    Rule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
+    Rule("see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE),
+    Rule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
+    Rule(
+        "create-pods",
+        "members of Volcano Jobs; pods without an owner that go back",
+        "",
+        ("pods",),
+        ("create",),
+    ),
+    Rule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
+    Rule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
+    Rule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
+    Rule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
+    Rule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),
+    Rule("tell-jobs", "why a Job waits", "batch", ("jobs/status",), ("patch",)),
+    Rule("read-a-job", "the status that is about to be changed", "batch", ("jobs",), ("get",)),
+    Rule("tell-volcano-jobs", "phase and counts", _VOLCANO_BATCH, ("jobs/status",), ("patch",)),
+    Rule("read-a-volcano-job", "the status about to be changed", _VOLCANO_BATCH, ("jobs",), ("get",)),
+    Rule(
+        "own-for-volcano-jobs",
+        "objects that block their Job's deletion, where the cluster asks for the right to say so",
+        _VOLCANO_BATCH,
+        ("jobs/finalizers",),
+        ("update",),
+    ),
+    Rule("create-groups", "the PodGroup of a Volcano Job", _VOLCANO_SCHEDULING, ("podgroups",), ("create",)),
+    Rule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
+    Rule("read-a-group", "the status about to be changed", _VOLCANO_SCHEDULING, ("podgroups",), ("get",)),
+    Rule("tell-queues", "state and use", _VOLCANO_SCHEDULING, ("queues/status",), ("patch",)),
+    Rule(
+        "read-a-queue",
+        "one too young for the watch; the status about to be changed",
+        _VOLCANO_SCHEDULING,
+        ("queues",),
+        ("get",),
+    ),
+    Rule("create-services", "plugin svc: names of members", "", ("services",), ("create", "get")),
+    Rule(
+        "create-config-maps", "plugin svc: lists of members", "", ("configmaps",), ("create", "get", "patch")
+    ),
+    Rule(
+        "create-secrets",
+        "plugin ssh: keys of a Job; get tells whose a Secret of that name is",
+        "",
+        ("secrets",),
+        ("create", "get"),
+    ),
+    Rule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
+    Rule(
+        "create-network-policies",
+        "plugin svc: members reach one another",
+        "networking.k8s.io",
+        ("networkpolicies",),
+        ("create", "get"),
+    ),
+    Rule("tell-events", "what happened, for `kubectl describe`", "events.k8s.io", ("events",), ("create",)),
+    Rule(
+        "publish-certificates",
+        "the bundle by which the API server believes the webhook",
+        "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        ("get", "patch"),
+        (CONFIGURATION,),
+    ),
+)
+
+#: Rights in Muster's own namespace.
+AT_HOME: Final = (
+    Rule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),
+    Rule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
+)
+
+#: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
+_QUEUED: Final = ((_VOLCANO_BATCH, "jobs"), (_VOLCANO_SCHEDULING, "podgroups"))
+
+_SHOWN: Final = (
+    (_VOLCANO_SCHEDULING, "queues"),
+    (_OWN, "resourceflavors"),
+    (_OWN, "topologies"),
+    (_VOLCANO_TOPOLOGY, "hypernodes"),
+)
+
+_READ: Final = ("get", "list", "watch")
+
+_WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
+
+
+def rbac(namespace: str, identity: str) -> list[Document]:
+    """Roles and bindings. ``identity``: Muster's user name at the API server."""
+    subject = _subject(identity)
+    return [
+        _role("ClusterRole", "muster", [rule.document() for rule in CONTROLLER]),
+        _bound("ClusterRoleBinding", "muster", "ClusterRole", subject),
+        _role("Role", "muster", [rule.document() for rule in AT_HOME], namespace=namespace),
+        _bound("RoleBinding", "muster", "Role", subject, namespace=namespace),
+        *people(namespace),
+    ]
+
+
+def people(namespace: str) -> list[Document]:
+    """Roles for tenants and administrators; nobody is bound to them here."""
+    seen = [_rule(group, resource, _READ) for group, resource in (*_QUEUED, *_SHOWN)]
+    submitted = [_rule(group, resource, _WRITE) for group, resource in _QUEUED]
+    kept = [_rule(group, resource, (*_READ, *_WRITE)) for group, resource in _SHOWN]
+    return [
+        _role("ClusterRole", "muster-viewer", seen, aggregates=("view",)),
+        _role("ClusterRole", "muster-submitter", submitted, aggregates=("edit",)),
+        _role("ClusterRole", "muster-queue-admin", kept),
+        # The read API through the API server's proxy, which `kubectl muster` uses.
+        _role(
+            "Role",
+            "muster-reader",
+            [
+                {
+                    "apiGroups": [""],
+                    "resources": ["services/proxy"],
+                    "resourceNames": ["http:muster:8080", "muster:8080", "muster"],
+                    "verbs": ["get"],
+                }
+            ],
+            namespace=namespace,
+        ),
+    ]
+
+
+def _rule(group: str, resource: str, verbs: tuple[str, ...]) -> Document:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+def _role(
+    kind: str,
+    name: str,
+    rules: list[Document],
+    *,
+    namespace: str | None = None,
+    aggregates: tuple[str, ...] = (),
+) -> Document:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in aggregates}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": _metadata(name, namespace) | {"labels": {**PART_OF, **labels}},
+        "rules": rules,
+    }
+
+
+def _bound(kind: str, name: str, role: str, subject: Document, *, namespace: str | None = None) -> Document:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": _metadata(name, namespace) | {"labels": PART_OF},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+        "subjects": [subject],
+    }
+
+
+def _metadata(name: str, namespace: str | None) -> Document:
+    return {"name": name} | ({"namespace": namespace} if namespace else {})
+
+
+def _subject(identity: str) -> Document:
+    """A service account if the name is one's, else a user."""
+    prefix, _, rest = identity.partition("system:serviceaccount:")
+    if not prefix and rest.count(":") == 1:
+        namespace, name = rest.split(":")
+        return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    return {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": identity}

@@ -1,0 +1,219 @@
+"""Keeps what is known of one kind of object current: LIST in pages, then WATCH with bookmarks, for ever.
+
+After a 410 comes a new LIST, never the same resource version again; after anything else the watch goes on
+where it was.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NoReturn
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.objects import Metadata, Page, WatchEvent
+from admission.kube.watch.store import BARE, Collection, Kind, Place, S, Shift, V
+from queues.errors import ApiError, ApiUnavailable, Gone
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How an informer waits. Seconds, but for ``page``."""
+
+    #: Objects per page of a LIST.
+    page: int = 500
+    #: Without a byte for so long the connection counts as dead; bookmarks come about every minute.
+    silence: float = 90.0
+    #: The server is asked to end a watch after between once and twice this.
+    watch: float = 300.0
+    first_pause: float = 0.2
+    longest_pause: float = 15.0
+
+
+#: Failures in a row after which resuming the watch is given up and everything is listed anew.
+_FAILURES_BEFORE_LIST: Final = 4
+
+#: Seconds; a watch that ends sooner without news counts as a failure.
+_SHORT: Final = 1.0
+
+_EVENT: Final = msgspec.json.Decoder(WatchEvent)
+
+_PAGE: Final = msgspec.json.Decoder(Page)
+
+
+class _ErrorStatus(msgspec.Struct, gc=False):
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+
+
+class Informer(Generic[S, V]):
+    """One kind of object. ``deliver`` gets every change, in order, as many at a time as came together."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[S, V],
+        deliver: Callable[[list[Shift[V]]], None],
+        timing: Timing = Timing(),
+    ) -> None:
+        self.kind = kind
+        self.collection = Collection(kind)
+        #: The first LIST is reconciled.
+        self.synced = asyncio.Event()
+        #: Where the watch goes on; "" asks for a LIST.
+        self.resource_version = ""
+        #: Why nothing is heard now; None: all is well.
+        self.problem: str | None = None
+        self.lists = 0
+        #: When the API server was last heard, on the loop's clock.
+        self.heard = 0.0
+        self._client = client
+        self._deliver = deliver
+        self._timing = timing
+        self._path = kind.resource.path(kind.namespace)
+        self._selectors = {"labelSelector": kind.label_selector, "fieldSelector": kind.field_selector}
+
+    async def run(self) -> NoReturn:
+        """List and watch until cancelled."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            before, started = self.resource_version, loop.time()
+            try:
+                if not self.resource_version:
+                    await self._list()
+                await self._watch()
+                # A server that ends each watch at once must not be asked in a tight loop.
+                failed = self.resource_version == before and loop.time() - started < _SHORT
+            except Gone as error:
+                _log.info("listing anew", extra={"kind": self.kind.name, "why": str(error)})
+                self.resource_version = ""
+                failed = True
+            except ApiError as error:
+                self.problem = str(error)
+                _log.warning("informer interrupted", extra={"kind": self.kind.name, "why": self.problem})
+                failed = True
+            if not failed or (self.resource_version and self.resource_version != before):
+                failures = 0
+            if not failed:
+                continue
+            failures += 1
+            if failures % _FAILURES_BEFORE_LIST == 0:
+                self.resource_version = ""
+            bound = min(self._timing.first_pause * 2 ** min(failures - 1, 10), self._timing.longest_pause)
+            await asyncio.sleep(random.uniform(bound / 2, bound))
+
+    async def _list(self) -> None:
+        """Bring everything up to date, deletions included. Raises ApiError."""
+        self.lists += 1
+        seen: set[Place] = set()
+        limit: int | None = self._timing.page
+        token: str | None = None
+        while True:
+            try:
+                page = await self._page(limit, token)
+            except Gone:
+                if token is None:
+                    raise
+                # The list grew too old between two pages: once more from the start, in one piece.
+                limit, token = None, None
+                seen.clear()
+                continue
+            shifts: list[Shift[V]] = []
+            for raw in page.items or ():
+                meta = self.collection.put(raw, shifts)
+                if meta is not None:
+                    seen.add((meta.namespace, meta.name))
+            self._hand_over(shifts)
+            token = page.metadata.continue_
+            if not token:
+                break
+            await asyncio.sleep(0)
+        shifts = []
+        for place in [place for place in self.collection.kept if place not in seen]:
+            self.collection.drop(place, shifts)
+        self._hand_over(shifts)
+        self.resource_version = page.metadata.resource_version
+        self.problem = None
+        self.synced.set()
+
+    async def _page(self, limit: int | None, token: str | None) -> Page:
+        query: dict[str, Any] = {"limit": limit, "continue": token, **self._selectors}
+        content = await self._client.get(self._path, **query)
+        self.heard = asyncio.get_running_loop().time()
+        try:
+            return _PAGE.decode(content)
+        except msgspec.DecodeError as error:
+            raise ApiUnavailable(
+                method="LIST", path=self._path, status=200, reason=f"an unreadable list: {error}"
+            ) from error
+
+    async def _watch(self) -> None:
+        """Follow changes until the server ends the stream. Raises ApiError."""
+        loop = asyncio.get_running_loop()
+        query: dict[str, Any] = {
+            "resourceVersion": self.resource_version,
+            "allowWatchBookmarks": True,
+            "timeoutSeconds": int(random.uniform(self._timing.watch, 2 * self._timing.watch)) or 1,
+            **self._selectors,
+        }
+        async for lines in self._client.watch(self._path, silence=self._timing.silence, **query):
+            self.heard = loop.time()
+            self.problem = None
+            shifts: list[Shift[V]] = []
+            try:
+                for line in lines:
+                    self._follow(line, shifts)
+            finally:
+                self._hand_over(shifts)
+
+    def _follow(self, line: bytes, shifts: list[Shift[V]]) -> None:
+        try:
+            event = _EVENT.decode(line)
+        except msgspec.DecodeError as error:
+            raise self._broken(f"an unreadable watch event: {error}") from error
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                put = self.collection.put(event.object, shifts)
+                if put is not None:
+                    self.resource_version = put.resource_version
+            case "DELETED":
+                meta = self._identity(event.object)
+                self.collection.drop((meta.namespace, meta.name), shifts, uid=meta.uid)
+                self.resource_version = meta.resource_version
+            case "BOOKMARK":
+                self.resource_version = self._identity(event.object).resource_version
+            case "ERROR":
+                self._error(event.object)
+            case _:
+                raise self._broken(f"a watch event of type {event.type!r}")
+
+    def _error(self, raw: msgspec.Raw) -> NoReturn:
+        try:
+            status = msgspec.json.decode(raw, type=_ErrorStatus)
+        except msgspec.DecodeError:
+            status = _ErrorStatus(message=bytes(raw[:200]).decode(errors="replace"))
+        if status.code == 410 or status.reason in ("Expired", "Gone"):
+            raise Gone(method="WATCH", path=self._path, status=410, reason=status.message)
+        raise ApiUnavailable(
+            method="WATCH", path=self._path, status=status.code, reason=status.message or status.reason
+        )
+
+    def _identity(self, raw: msgspec.Raw) -> Metadata:
+        try:
+            return BARE.decode(raw).metadata
+        except msgspec.DecodeError as error:
+            raise self._broken(f"an object without readable metadata: {error}") from error
+
+    def _hand_over(self, shifts: list[Shift[V]]) -> None:
+        if shifts:
+            self._deliver(shifts)
+
+    def _broken(self, reason: str) -> ApiUnavailable:
+        return ApiUnavailable(method="WATCH", path=self._path, status=200, reason=reason)

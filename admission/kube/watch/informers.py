@@ -1,0 +1,268 @@
+"""All that Muster watches, as one stream of changes in the order of arrival.
+
+The controller starts it in its task group, waits for ``all_synced`` and then drains when ``changed`` is set.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
+from admission.kube import objects
+from admission.kube.client.client import Client
+from admission.kube.decode.admin_documents import (
+    budget_fact,
+    flavor_fact,
+    hypernode_fact,
+    queue_fact,
+    topology_fact,
+)
+from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.volcano_jobs import volcano_job_fact
+from admission.kube.decode.workload_facts import unreadable_fact
+from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
+from admission.kube.watch.informer import Informer, Timing
+from admission.kube.watch.store import Kept, Kind, Shift
+from admission.kube.writers.priority_classes import ClassFact, class_fact
+from queues.api.validation.defaults import namespace_queue
+from queues.workload import QueueName, WorkloadKind
+
+AnyKind = Kind[Any, Any]
+
+_TIMING: Final = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """An informer whose values are facts."""
+
+    fact_kind: FactKind
+    kind: AnyKind
+    workload_kind: WorkloadKind | None = None
+
+
+def _workloads(name: str, resource: Resource, struct: Any, translate: Any, of: WorkloadKind) -> _Facts:
+    def unreadable(bare: Bare, error: msgspec.DecodeError) -> Fact:
+        return unreadable_fact(of, bare, error)
+
+    kind: AnyKind = Kind(
+        name=name, resource=resource, struct=struct, translate=translate, unreadable=unreadable
+    )
+    return _Facts(FactKind.WORKLOAD, kind, of)
+
+
+def _kind(name: str, resource: Resource, struct: Any, translate: Any) -> AnyKind:
+    return Kind(name=name, resource=resource, struct=struct, translate=translate)
+
+
+_FACTS: Final = (
+    _Facts(FactKind.NODE, _kind("nodes", objects.NODES, objects.Node, lambda node, raw: node_fact(node))),
+    _Facts(FactKind.QUEUE, _kind("queues", objects.QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))),
+    _Facts(
+        FactKind.FLAVOR,
+        _kind("resourceflavors", objects.FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw))),
+    ),
+    _Facts(
+        FactKind.TOPOLOGY,
+        _kind("topologies", objects.TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw))),
+    ),
+    _Facts(
+        FactKind.HYPERNODE,
+        _kind("hypernodes", objects.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
+    ),
+    _workloads("jobs", objects.JOBS, objects.Job, lambda job, raw: job_fact(job), WorkloadKind.JOB),
+    _workloads(
+        "volcano-jobs",
+        objects.VOLCANO_JOBS,
+        objects.VolcanoJob,
+        lambda job, raw: volcano_job_fact(job, bytes(raw)),
+        WorkloadKind.VOLCANO_JOB,
+    ),
+    _workloads(
+        "podgroups",
+        objects.POD_GROUPS,
+        objects.PodGroup,
+        lambda group, raw: pod_group_fact(group),
+        WorkloadKind.POD_GROUP,
+    ),
+    _Facts(
+        FactKind.BUDGET,
+        _kind(
+            "poddisruptionbudgets",
+            objects.BUDGETS,
+            objects.PodDisruptionBudget,
+            lambda budget, raw: budget_fact(budget),
+        ),
+    ),
+    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.Pod, lambda pod, raw: pod_fact(pod))),
+)
+
+_PRIORITY_CLASSES: Final[AnyKind] = _kind(
+    "priorityclasses",
+    objects.PRIORITY_CLASSES,
+    PriorityClass,
+    lambda found, raw: class_fact(found),
+)
+
+
+def _default_queue(namespace: Namespace, raw: msgspec.Raw) -> str | None:
+    return namespace_queue(namespace.metadata.annotations)
+
+
+_NAMESPACES: Final[AnyKind] = _kind("namespaces", objects.NAMESPACES, Namespace, _default_queue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hearing:
+    """How one informer is doing."""
+
+    #: Seconds since the API server was last heard.
+    silent_seconds: float
+    lists: int
+    objects: int
+    #: Objects that could not be read.
+    unreadable: int
+    synced: bool
+    #: Why nothing is heard now; None: all is well.
+    problem: str | None
+
+
+class Informers:
+    """The informers of every kind, and their changes in one list."""
+
+    def __init__(self, client: Client, timing: Timing = _TIMING) -> None:
+        #: Set when there is something to drain.
+        self.changed = asyncio.Event()
+        #: Set when somebody among it waits for an answer.
+        self.pressing = asyncio.Event()
+        self.context = Context()
+        self._changes: list[Change] = []
+        self._by_name: dict[str, Informer[Any, Any]] = {}
+        self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
+        for kind in (_PRIORITY_CLASSES, _NAMESPACES):
+            self._by_name[kind.name] = Informer(client, kind, self._context_changed, timing)
+        for facts in _FACTS:
+            informer: Informer[Any, Any] = Informer(client, facts.kind, self._sink(facts), timing)
+            self._by_name[facts.kind.name] = informer
+            self._facts.append((facts, informer))
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Run every informer as a task of the group."""
+        for name, informer in self._by_name.items():
+            tasks.create_task(informer.run(), name=f"informer {name}")
+
+    async def all_synced(self) -> None:
+        """Wait until the first LIST of every kind is reconciled."""
+        for informer in self._by_name.values():
+            await informer.synced.wait()
+
+    def is_synced(self) -> bool:
+        """Whether every kind's first LIST is reconciled."""
+        return all(informer.synced.is_set() for informer in self._by_name.values())
+
+    def drain(self) -> list[Change]:
+        """All changes since the last call, in the order of arrival."""
+        changes, self._changes = self._changes, []
+        self.changed.clear()
+        self.pressing.clear()
+        return changes
+
+    def everything(self) -> list[Change]:
+        """What is known now, as additions: what a new world starts from, after a ``drain``."""
+        return [
+            self._change(facts, namespace, name, kept.uid, in_context(kept.value, self.context))
+            for facts, informer in self._facts
+            for (namespace, name), kept in informer.collection.kept.items()
+        ]
+
+    def kept(self, kind: str, namespace: str, name: str) -> Kept[Any] | None:
+        """What is known of one object: uid, resource version, fact. ``kind`` as in ``hearings``."""
+        return self._by_name[kind].collection.kept.get((namespace, name))
+
+    def hearings(self) -> Mapping[str, Hearing]:
+        """How each informer is doing, by name: for metrics and readiness."""
+        now = asyncio.get_running_loop().time()
+        return {
+            name: Hearing(
+                silent_seconds=now - informer.heard if informer.heard else 0.0,
+                lists=informer.lists,
+                objects=len(informer.collection.kept),
+                unreadable=informer.collection.unreadable,
+                synced=informer.synced.is_set(),
+                problem=informer.problem,
+            )
+            for name, informer in self._by_name.items()
+        }
+
+    def _sink(self, facts: _Facts) -> Any:
+        def deliver(shifts: list[Shift[Any]]) -> None:
+            if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
+                self._recontext()
+            for shift in shifts:
+                fact = None if shift.after is None else in_context(shift.after, self.context)
+                self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
+            self.changed.set()
+            if any(asks(shift.before, shift.after) for shift in shifts):
+                self.pressing.set()
+
+        return deliver
+
+    def _context_changed(self, shifts: list[Shift[Any]]) -> None:
+        self._recontext()
+
+    def _recontext(self) -> None:
+        """Priority classes, namespaces or topologies changed: tell what that changes of the facts."""
+        before, self.context = self.context, self._read_context()
+        if before == self.context:
+            return
+        for facts, informer in self._facts:
+            if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
+                continue
+            for (namespace, name), kept in informer.collection.kept.items():
+                fact = in_context(kept.value, self.context)
+                if fact != in_context(kept.value, before):
+                    self._changes.append(self._change(facts, namespace, name, kept.uid, fact))
+        if self._changes:
+            self.changed.set()
+
+    def classes(self) -> dict[str, ClassFact]:
+        """Priority classes by name."""
+        return {
+            name: kept.value for (_, name), kept in self._by_name["priorityclasses"].collection.kept.items()
+        }
+
+    def _read_context(self) -> Context:
+        classes = self.classes()
+        defaults = [found.value for found in classes.values() if found.is_default]
+        topologies: dict[str, TopologyFact] = {
+            name: kept.value for (_, name), kept in self._by_name["topologies"].collection.kept.items()
+        }
+        first = min(topologies, default=None)
+        hypernodes: list[HyperNodeFact] = [
+            kept.value for kept in self._by_name["hypernodes"].collection.kept.values()
+        ]
+        return Context(
+            priorities={name: found.value for name, found in classes.items()},
+            # The API server takes the lowest where several claim to be the default.
+            default_priority=min(defaults, default=0),
+            queues={
+                name: QueueName(kept.value)
+                for (_, name), kept in self._by_name["namespaces"].collection.kept.items()
+            },
+            levels=topologies[first].levels if first is not None else (),
+            hypernodes=tuple(sorted({each.tier for each in hypernodes})),
+            tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
+        )
+
+    @staticmethod
+    def _change(facts: _Facts, namespace: str, name: str, uid: str, fact: Fact | None) -> Change:
+        key = uid if facts.kind.resource.namespaced else name
+        return Change(facts.fact_kind, key, fact, facts.workload_kind)
+
+    def __iter__(self) -> Iterator[Informer[Any, Any]]:
+        return iter(self._by_name.values())

@@ -1,0 +1,98 @@
+"""What tells the API server about the webhook: where it is, and which requests are worth asking it.
+
+Pure: options in, documents out. ``failurePolicy`` is Ignore throughout: while no replica answers, work can still
+be submitted; it waits (the policies see to that without a webhook), and the controller puts what a refusal
+would have said on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from admission.kube.policies.mutating import not_by
+from queues.api.kinds import HYPERNODE, PART_OF, POD_GROUP, QUEUE, VCJOB, Document, MatchedKind
+
+#: Name of the mutating and of the validating configuration.
+CONFIGURATION: Final = "muster"
+
+SERVICE: Final = "muster-webhook"
+
+#: Where the replicas share the certificates.
+SECRET: Final = "muster-webhook"
+
+#: What an unreachable webhook may cost each request.
+TIMEOUT_SECONDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callee:
+    """Where the API server finds the webhook: a URL, or else the Service in this namespace."""
+
+    namespace: str
+    url: str | None = None
+
+    def names(self) -> frozenset[str]:
+        """What its certificate has to be good for."""
+        host = f"{SERVICE}.{self.namespace}"
+        own = {f"{host}.svc", f"{host}.svc.cluster.local"}
+        at = urlsplit(self.url).hostname if self.url is not None else None
+        return frozenset(own | ({at} if at else set()))
+
+    def client_config(self, path: str, bundle: bytes) -> Document:
+        """The ``clientConfig`` of one webhook."""
+        trust = {"caBundle": base64.b64encode(bundle).decode()}
+        if self.url is not None:
+            return {"url": f"{self.url.rstrip('/')}{path}", **trust}
+        service = {"namespace": self.namespace, "name": SERVICE, "path": path, "port": 443}
+        return {"service": service, **trust}
+
+
+def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list[Document]:
+    """The mutating and the validating configuration. ``bundle``: PEM that the API server shall believe."""
+
+    def webhook(name: str, kind: MatchedKind, operations: Sequence[str], path: str) -> Document:
+        conditions: list[dict[str, Any]] = [not_by(identity)]
+        if "UPDATE" in operations:
+            # Statuses, labels and finalizers are none of its business.
+            changed = (
+                "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation"
+            )
+            conditions.append({"name": "spec-changed", "expression": changed})
+        return {
+            "name": f"{name}.muster.dev",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": TIMEOUT_SECONDS,
+            "matchPolicy": "Equivalent",
+            "clientConfig": callee.client_config(path, bundle),
+            "rules": [kind.rule(operations)],
+            "matchConditions": conditions,
+        }
+
+    kinds = (("jobs.batch-volcano", VCJOB), ("podgroups", POD_GROUP), ("queues", QUEUE))
+    # They have no defaults.
+    checked = (*kinds, ("hypernodes", HYPERNODE))
+    asked: dict[MatchedKind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
+    asked[QUEUE] = ["CREATE", "UPDATE", "DELETE"]
+    return [
+        _configuration(
+            "MutatingWebhookConfiguration",
+            [webhook(f"default.{name}", kind, ["CREATE"], "/mutate") for name, kind in kinds],
+        ),
+        _configuration(
+            "ValidatingWebhookConfiguration",
+            [webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
+        ),
+    ]
+
+
+def _configuration(kind: str, webhooks: Sequence[Document]) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": CONFIGURATION, "labels": PART_OF},
+        "webhooks": list(webhooks),
+    }

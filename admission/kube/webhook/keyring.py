@@ -1,0 +1,191 @@
+"""Keeps the webhook's keyring in a Secret, in the TLS context that serves, and in the webhook configurations.
+
+Replicas converge without talking: whoever writes second fails on the Secret's version and reads again.
+"""
+
+import asyncio
+import base64
+import logging
+import random
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.webhook.certificates import (
+    LIFETIMES,
+    Keyring,
+    Lifetimes,
+    UnreadableKeyring,
+    decoded,
+    encoded,
+    renewed,
+)
+from admission.kube.webhook.configuration import CONFIGURATION, SECRET
+from queues.api.kinds import PART_OF
+from queues.errors import ApiError, Conflict, NotFound, Refused
+
+_log = logging.getLogger(__name__)
+
+CONFIGURATIONS: Final = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/{CONFIGURATION}"
+    for half in ("mutating", "validating")
+)
+
+#: Seconds between two looks at the Secret, and after a failure.
+CHECK_EVERY: Final = 300.0
+
+RETRY_AFTER: Final = 10.0
+
+#: Writers that lose against others this often in a row do not meet each other by chance.
+_ATTEMPTS: Final = 8
+
+
+def utc_now() -> datetime:
+    """The clock that certificates are made by."""
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+class Keeper:
+    """The keyring of one webhook. ``names``: what its URL or Service is reached by."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        names: Iterable[str],
+        lifetimes: Lifetimes = LIFETIMES,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._client = client
+        self.namespace = namespace
+        self._secrets = f"/api/v1/namespaces/{namespace}/secrets"
+        self.names = frozenset(names)
+        self._lifetimes = lifetimes
+        self._clock = clock
+        self._loaded: bytes | None = None
+        #: Serve with this one; new connections get the new certificate as soon as there is one.
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    async def run(self) -> NoReturn:
+        """Keep everything current, for ever. A failure is logged and tried again: serving goes on meanwhile."""
+        while True:
+            pause = CHECK_EVERY
+            try:
+                await self.keep()
+            except ApiError as error:
+                pause = RETRY_AFTER
+                _log.warning("the webhook's certificates could not be checked: %s", error)
+            # Replicas started together do not ask together.
+            await asyncio.sleep(pause * random.uniform(0.8, 1.2))
+
+    async def keep(self) -> Keyring:
+        """One look: agree on a keyring, serve with it, and have the API server believe it. Raises ApiError."""
+        keyring = await self.agree()
+        certificate = keyring.serving.certificate_pem
+        if certificate != self._loaded:
+            _load(self.tls, certificate + keyring.serving.key_pem)
+            self._loaded = certificate
+            until = keyring.serving.certificate.not_valid_after_utc
+            _log.info("serving certificate loaded", extra={"valid_until": until.isoformat()})
+        await self.publish(keyring)
+        return keyring
+
+    async def agree(self) -> Keyring:
+        """The keyring that all replicas share, renewed if due. Raises ApiError."""
+        for _ in range(_ATTEMPTS):
+            stored, version = await self._read()
+            keyring = renewed(stored, self.names, self._clock(), self._lifetimes)
+            if keyring is stored:
+                return keyring
+            try:
+                await self._write(keyring, version)
+            except Conflict:
+                continue
+            _log.info("certificates renewed", extra={"authorities": len(keyring.authorities)})
+            return keyring
+        raise Conflict(
+            method="PUT", path=f"{self._secrets}/{SECRET}", status=409, reason=f"{_ATTEMPTS} times in a row"
+        )
+
+    async def publish(self, keyring: Keyring) -> None:
+        """Put the bundle into the webhook configurations, where these exist. Raises ApiError."""
+        bundle = base64.b64encode(keyring.bundle).decode()
+        for path in CONFIGURATIONS:
+            try:
+                configuration = msgspec.json.decode(await self._client.get(path))
+                patch = _bundle_patch(configuration, bundle)
+                if patch:
+                    await self._client.patch(path, patch, kind="json")
+            except NotFound:
+                continue  # installed without a webhook
+            except (Conflict, Refused) as error:
+                # Somebody changed it under us: the next look finds what is left to do.
+                _log.warning("webhook configuration not updated: %s", error)
+
+    async def _read(self) -> tuple[Keyring | None, str]:
+        """The stored keyring with its version; None if there is none that can be used."""
+        try:
+            secret = msgspec.json.decode(await self._client.get(f"{self._secrets}/{SECRET}"))
+        except NotFound:
+            return None, ""
+        version = str(secret["metadata"]["resourceVersion"])
+        try:
+            fields = {name: base64.b64decode(value) for name, value in (secret.get("data") or {}).items()}
+            return decoded(fields), version
+        except UnreadableKeyring as error:
+            _log.warning("secret %s/%s: %s", self.namespace, SECRET, error)
+            return None, version
+
+    async def _write(self, keyring: Keyring, version: str) -> None:
+        metadata: dict[str, Any] = {"name": SECRET, "namespace": self.namespace, "labels": PART_OF}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": metadata,
+            "data": {name: base64.b64encode(value).decode() for name, value in encoded(keyring).items()},
+        }
+        if version:
+            metadata["resourceVersion"] = version
+            await self._client.replace(f"{self._secrets}/{SECRET}", secret)
+        else:
+            await self._client.create(self._secrets, secret)
+
+
+def _bundle_patch(configuration: dict[str, Any], bundle: str) -> list[dict[str, Any]]:
+    """Steps that make every webhook of a configuration believe the bundle; none if they do."""
+    stale = [
+        index
+        for index, webhook in enumerate(configuration.get("webhooks") or [])
+        if webhook["clientConfig"].get("caBundle") != bundle
+    ]
+    if not stale:
+        return []
+    version = {
+        "op": "test",
+        "path": "/metadata/resourceVersion",
+        "value": configuration["metadata"]["resourceVersion"],
+    }
+    return [
+        version,
+        *(
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+            for index in stale
+        ),
+    ]
+
+
+def _load(context: ssl.SSLContext, pem: bytes) -> None:
+    """OpenSSL reads certificates from files only; this one is ours alone and lives for a moment."""
+    with tempfile.NamedTemporaryFile(prefix="muster-") as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -1,0 +1,206 @@
+"""The admission webhook: what the API server asks when it needs somebody who knows the other objects.
+
+``mutate`` fills in Volcano's defaults, ``validate`` refuses what could never run, in Volcano's words. Any replica
+answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
+decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
+"""
+
+import base64
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import msgspec
+from aiohttp import web
+
+from queues.api.types.queue import Queue as QueueDocument
+from queues.api.validation.defaults import patch_between
+from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.validation import Known, defaulted, kind_of, violations_of
+from queues.api.validation.violations import Violation
+from queues.errors import MusterError
+from queues.quota.queue import Queue
+
+_log = logging.getLogger(__name__)
+
+#: Two objects of at most 1.5 MiB each as etcd takes them, as JSON, and what the review says about the request.
+LARGEST_REVIEW: Final = 16 * 1024 * 1024
+
+#: The API server shows a user warnings up to this length.
+_LONGEST_WARNING: Final = 256
+
+#: A refusal names so many violations; more would bury the first.
+_MOST_VIOLATIONS: Final = 10
+
+Document = dict[str, Any]
+
+
+class InvalidReview(MusterError):
+    """Expected an AdmissionReview of admission.k8s.io/v1 with a request; found {found}."""
+
+
+class Surroundings(Protocol):
+    """What this replica knows of the cluster."""
+
+    def known(self, namespace: str) -> Known:
+        """Queues, topology levels, and the queue that a namespace's objects default to."""
+        ...
+
+    async def find_queue(self, name: str) -> Queue | None:
+        """Look a Queue up at the API server: it may be too young for ``known``. Raises ApiError."""
+        ...
+
+
+# -- reviews -------------------------------------------------------------------------------------------------
+
+
+class _Request(msgspec.Struct, gc=False):
+    uid: str
+    operation: str
+    name: str = ""
+    namespace: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    oldObject: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815 - Kubernetes' key
+
+
+class _Review(msgspec.Struct, gc=False):
+    request: _Request
+    apiVersion: str = ""  # noqa: N815 - Kubernetes' key
+    kind: str = ""
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer to one review."""
+
+    uid: str
+    #: Why not; empty: allowed.
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    #: JSON patch.
+    patch: Sequence[Mapping[str, Any]] = ()
+
+    def encoded(self) -> bytes:
+        """As an AdmissionReview."""
+        response: Document = {"uid": self.uid, "allowed": not self.refusals}
+        if self.refusals:
+            message = "; ".join(text.strip().rstrip(";") for text in self.refusals)
+            response["status"] = {"code": 422, "reason": "Invalid", "message": message}
+        if self.warnings:
+            response["warnings"] = [text[:_LONGEST_WARNING] for text in self.warnings]
+        if self.patch:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(_encode(self.patch)).decode()
+        return _encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+def mutate(body: bytes, surroundings: Surroundings) -> Verdict:
+    """Volcano's defaults, as a patch. Refuses nothing. Raises InvalidReview."""
+    request = _request(body)
+    document = _document(request.object)
+    if document is None or kind_of(document) is None:
+        return Verdict(uid=request.uid)
+    complete = defaulted(document, surroundings.known(request.namespace))
+    return Verdict(uid=request.uid, patch=patch_between(document, complete))
+
+
+async def validate(body: bytes, surroundings: Surroundings) -> Verdict:
+    """Whether the object may be stored, or a Queue deleted. Raises InvalidReview, ApiError."""
+    request = _request(body)
+    document, old = _document(request.object), _document(request.oldObject)
+    known = surroundings.known(request.namespace)
+    if request.operation == "DELETE":
+        is_queue = old is not None and kind_of(old) is QueueDocument
+        found = queue_deletion_violations(request.name, known.queues or {}) if is_queue else []
+        return _verdict(request, found)
+    if document is None:
+        return Verdict(uid=request.uid)
+    found = violations_of(document, known, old=old)
+    missing = {one.missing for one in found if one.missing}
+    for name in sorted(missing):
+        # Just created, perhaps by the same `kubectl apply`, and not watched yet.
+        queue = await surroundings.find_queue(name)
+        if queue is not None:
+            known = replace(known, queues={**(known.queues or {}), queue.name: queue})
+    if missing:
+        found = violations_of(document, known, old=old)
+    return _verdict(request, found)
+
+
+def _verdict(request: _Request, found: Sequence[Violation]) -> Verdict:
+    refusals = [one.message for one in found if not one.tolerable]
+    more = len(refusals) - _MOST_VIOLATIONS
+    shown = refusals[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
+    return Verdict(
+        uid=request.uid,
+        refusals=tuple(shown),
+        warnings=tuple(one.message for one in found if one.tolerable),
+    )
+
+
+def _request(body: bytes) -> _Request:
+    try:
+        review = _REVIEW.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidReview(found=f"{_beginning(body)} ({error})") from error
+    if (review.apiVersion, review.kind) != ("admission.k8s.io/v1", "AdmissionReview"):
+        raise InvalidReview(found=f"{review.kind or 'no kind'} of {review.apiVersion or 'no apiVersion'}")
+    return review.request
+
+
+def _document(raw: msgspec.Raw) -> Document | None:
+    try:
+        found = msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidReview(found=f"an object that cannot be read ({error})") from error
+    if found is not None and not isinstance(found, dict):
+        raise InvalidReview(found=f"an object that is no mapping: {_beginning(bytes(raw))}")
+    return found
+
+
+def _beginning(body: bytes) -> str:
+    return repr(body[:60].decode(errors="replace")) if body else "an empty body"
+
+
+# -- HTTP ----------------------------------------------------------------------------------------------------
+
+
+def app(surroundings: Surroundings) -> web.Application:
+    """``POST /mutate`` and ``POST /validate``."""
+
+    async def mutating(body: bytes) -> Verdict:
+        return mutate(body, surroundings)
+
+    async def validating(body: bytes) -> Verdict:
+        return await validate(body, surroundings)
+
+    def answering(answer: Any) -> Any:
+        async def handle(request: web.Request) -> web.Response:
+            try:
+                verdict: Verdict = await answer(await request.read())
+            except web.HTTPException:
+                raise
+            except InvalidReview as error:
+                return web.Response(status=400, text=f"{error}\n")
+            except Exception as error:
+                _log.exception("a review could not be answered")
+                reason = str(error) if isinstance(error, MusterError) else type(error).__name__
+                return web.Response(status=500, text=f"The review could not be answered: {reason}\n")
+            return web.Response(body=verdict.encoded(), content_type="application/json")
+
+        return handle
+
+    application = web.Application(client_max_size=LARGEST_REVIEW)
+    application.add_routes(
+        [
+            web.post("/mutate", answering(mutating)),
+            web.post("/validate", answering(validating)),
+        ]
+    )
+    return application

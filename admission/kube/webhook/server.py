@@ -1,0 +1,171 @@
+"""The webhook as a running server, on every replica: its informers, its certificates, its socket."""
+
+import asyncio
+import logging
+from typing import Any, Final, NoReturn
+
+from aiohttp import web
+
+from admission.kube import objects
+from admission.kube.client.client import Client
+from admission.kube.decode.admin_documents import queue_fact, topology_fact
+from admission.kube.objects import Bare, Namespace
+from admission.kube.watch.informer import Informer
+from admission.kube.watch.store import Kind, Shift
+from admission.kube.webhook.certificates import LIFETIMES, Lifetimes
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.keyring import Keeper
+from admission.kube.webhook.review import app
+from queues.api.validation.defaults import namespace_queue
+from queues.api.validation.validation import Known
+from queues.errors import ApiError, NotFound
+from queues.quota.queue import Queue
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between attempts to get certificates at start: without them nothing can be served.
+_RETRY_AFTER: Final = 2.0
+
+
+class Watched:
+    """What the webhook knows of the cluster: Queues, Topologies, and what Namespaces default to."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._queues: dict[str, Queue] = {}
+        self._levels: dict[str, tuple[str, ...]] = {}
+        self._defaults: dict[str, str] = {}
+        self._informers: tuple[Informer[Any, Any], ...] = (
+            Informer(
+                client,
+                Kind(
+                    name="queues",
+                    resource=objects.QUEUES,
+                    struct=Bare,
+                    translate=lambda bare, raw: queue_fact(bytes(raw)).queue,
+                ),
+                self._queues_changed,
+            ),
+            Informer(
+                client,
+                Kind(
+                    name="topologies",
+                    resource=objects.TOPOLOGIES,
+                    struct=Bare,
+                    translate=lambda bare, raw: topology_fact(bytes(raw)),
+                ),
+                self._topologies_changed,
+            ),
+            Informer(
+                client,
+                Kind(
+                    name="namespaces",
+                    resource=objects.NAMESPACES,
+                    struct=Namespace,
+                    translate=lambda namespace, raw: namespace_queue(namespace.metadata.annotations),
+                ),
+                self._namespaces_changed,
+            ),
+        )
+
+    async def run(self) -> None:
+        """Watch, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run(), name=f"webhook informer {informer.kind.name}")
+
+    def known(self, namespace: str) -> Known:
+        """What is known now. Before the first LIST nothing is: nothing is refused for what was not seen."""
+        queues, topologies, _ = self._informers
+        levels = frozenset(level for levels in self._levels.values() for level in levels)
+        return Known(
+            queues=self._queues if queues.synced.is_set() else None,
+            levels=levels if topologies.synced.is_set() else None,
+            namespace_queue=self._defaults.get(namespace),
+        )
+
+    async def find_queue(self, name: str) -> Queue | None:
+        """The Queue at the API server. Raises ApiError."""
+        try:
+            raw = await self._client.get(objects.QUEUES.path(name=name))
+        except NotFound:
+            return None
+        return queue_fact(raw).queue
+
+    def _queues_changed(self, shifts: list[Shift[Queue]]) -> None:
+        for shift in shifts:
+            self._queues.pop(shift.name, None)
+            if shift.after is not None:
+                self._queues[shift.name] = shift.after
+
+    def _topologies_changed(self, shifts: list[Shift[Any]]) -> None:
+        for shift in shifts:
+            self._levels.pop(shift.name, None)
+            if shift.after is not None:
+                self._levels[shift.name] = shift.after.levels
+
+    def _namespaces_changed(self, shifts: list[Shift[str]]) -> None:
+        for shift in shifts:
+            self._defaults.pop(shift.name, None)
+            if shift.after is not None:
+                self._defaults[shift.name] = shift.after
+
+
+class Door:
+    """Serves the webhook. ``run`` it as a task of every replica."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        callee: Callee,
+        host: str | None,
+        port: int,
+        lifetimes: Lifetimes = LIFETIMES,
+    ) -> None:
+        self._host, self._port = host, port
+        self.watched = Watched(client)
+        self.keeper = Keeper(client, namespace=callee.namespace, names=callee.names(), lifetimes=lifetimes)
+        #: Set while the webhook answers.
+        self.open = asyncio.Event()
+        #: Where it really listens, once open: asked for 0, a free port.
+        self.port = port
+
+    async def run(self) -> NoReturn:
+        """Serve for ever. A failure of the API server only delays it. Raises OSError if the port is taken."""
+        while True:
+            try:
+                await self.keeper.keep()
+                break
+            except ApiError as error:
+                _log.warning("the webhook waits for its certificates: %s", error)
+                await asyncio.sleep(_RETRY_AFTER)
+        runner = web.AppRunner(
+            app(self.watched),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            keepalive_timeout=300,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port, ssl_context=self.keeper.tls).start()
+            self.port = runner.addresses[0][1]
+            self.open.set()
+            _log.info("webhook open", extra={"port": self.port})
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.watched.run(), name="webhook informers")
+                tasks.create_task(self.keeper.run(), name="webhook certificates")
+        finally:
+            self.open.clear()
+            connections = list(runner.server.connections) if runner.server is not None else []
+            transports = [connection.transport for connection in connections]
+            await runner.cleanup()
+            for transport in transports:
+                # A TLS connection would go on waiting for the API server's farewell.
+                if transport is not None:
+                    transport.abort()
+            # Their sockets are closed in the loop's next passes; it may have no others.
+            for _ in range(3):
+                await asyncio.sleep(0)
+        raise AssertionError("informers and certificates are kept for ever")

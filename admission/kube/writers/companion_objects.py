@@ -1,0 +1,206 @@
+"""SSH key pairs for Jobs, made ahead of time: one takes about 50 ms of a processor.
+
+Makes the objects that stand beside a Job's pods, and, when nothing more urgent waits, its PodGroup.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from admission.jobs.companions import Companion
+from admission.jobs.group import group_of
+from admission.jobs.job import JobSpec
+from admission.jobs.plugins.ssh import with_keys
+from admission.kube.client.client import Client
+from queues.errors import ApiError, Conflict, Fenced, MusterError
+
+
+class KeyPair(NamedTuple):
+    """PKCS#1 PEM, and one line of ``authorized_keys``."""
+
+    private: str
+    public: str
+
+
+def new_key_pair() -> KeyPair:
+    """RSA, 2048 bits, as Volcano's ssh plugin makes them. Blocks."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(private.decode(), public.decode() + "\n")
+
+
+class KeyPairs:
+    """Hands out key pairs, each once. From the first request on a few are kept ready."""
+
+    def __init__(self, *, ready: int = 2) -> None:
+        self._ready = ready
+        self._pairs: deque[KeyPair] = deque()
+        self._making: asyncio.Task[None] | None = None
+
+    async def take(self) -> KeyPair:
+        """A key pair that nobody else has."""
+        pair = self._pairs.popleft() if self._pairs else await asyncio.to_thread(new_key_pair)
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make(), name="make key pairs")
+        return pair
+
+    async def _make(self) -> None:
+        while len(self._pairs) < self._ready:
+            self._pairs.append(await asyncio.to_thread(new_key_pair))
+
+    async def stop(self) -> None:
+        """Make no more."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+
+
+_log = logging.getLogger(__name__)
+
+#: PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
+_GROUP_DELAY: Final = 1.0
+
+_GROUP_PATIENCE: Final = 15.0
+
+
+class NameTaken(MusterError):
+    """{kind} {name} exists and does not belong to this Job. Delete it or give the Job another name."""
+
+
+class Companions:
+    """Each object is made once per term and content."""
+
+    def __init__(self, client: Client, guard: Callable[[], None], keys: KeyPairs) -> None:
+        self._client = client
+        self._guard = guard
+        self._keys = keys
+        #: Job's uid → (plural, name) → digest of what was made.
+        self._made: dict[str, dict[tuple[str, str], bytes]] = {}
+        self._groups: dict[str, JobSpec] = {}
+        self._grouping: asyncio.Task[None] | None = None
+        self._urgent = 0
+        self._calm = asyncio.Event()
+        self._calm.set()
+
+    async def ensure(self, job: JobSpec, companions: Sequence[Companion]) -> int:
+        """Have all of them exist as they should be; how many were written.
+
+        Raises NameTaken, ApiError, Fenced.
+        """
+        known = self._made.setdefault(job.uid, {})
+        missing = [
+            (one, digest)
+            for one in companions
+            if known.get((one.plural, one.name)) != (digest := _digest(one.manifest))
+        ]
+        for result in await asyncio.gather(
+            *(self._make(job, one) for one, _ in missing), return_exceptions=True
+        ):
+            if isinstance(result, BaseException):
+                raise result
+        known.update({(one.plural, one.name): digest for one, digest in missing})
+        return len(missing)
+
+    async def _make(self, job: JobSpec, one: Companion) -> None:
+        collection = f"/{one.api}/namespaces/{job.namespace}/{one.plural}"
+        manifest = one.manifest
+        if one.wants_keys:
+            pair = await self._keys.take()
+            manifest = with_keys(manifest, private=pair.private, public=pair.public)
+        try:
+            await self._client.create(collection, manifest, guard=self._guard)
+        except Conflict as error:
+            if error.facts.get("code") != "AlreadyExists":
+                raise
+            await self._check(job, one, f"{collection}/{one.name}")
+
+    async def _check(self, job: JobSpec, one: Companion, path: str) -> None:
+        """It exists: is it the Job's, and does it say what it should?"""
+        found = msgspec.json.decode(await self._client.get(path), type=_Object)
+        if not any(owner.uid == job.uid for owner in found.metadata.owner_references):
+            raise NameTaken(kind=str(one.manifest["kind"]), name=one.name)
+        if one.follows and found.data != one.manifest["data"]:
+            # Keys that are gone (a task was removed) have to be named to go.
+            data = {**dict.fromkeys(found.data or {}), **one.manifest["data"]}
+            body = {"metadata": {"uid": found.metadata.uid}, "data": data}
+            await self._client.patch(path, body, guard=self._guard)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While somebody is inside, PodGroups wait."""
+        self._urgent += 1
+        self._calm.clear()
+        try:
+            yield
+        finally:
+            self._urgent -= 1
+            if not self._urgent:
+                self._calm.set()
+
+    def make_later(self, job: JobSpec) -> None:
+        """Have the Job's PodGroup exist, some time soon."""
+        known = self._made.get(job.uid, {})
+        if job.uid in self._groups or ("podgroups", job.group_name) in known:
+            return
+        self._groups[job.uid] = job
+        if self._grouping is None or self._grouping.done():
+            self._grouping = asyncio.create_task(self._make_groups(), name="make podgroups")
+
+    async def _make_groups(self) -> None:
+        await asyncio.sleep(_GROUP_DELAY)
+        while self._groups:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._calm.wait(), _GROUP_PATIENCE)
+            # Jobs may go at every await.
+            uid, job = next(iter(self._groups.items()), ("", None))
+            if job is None:
+                return
+            try:
+                await self.ensure(job, (group_of(job),))
+            except Fenced:
+                return
+            except (ApiError, NameTaken) as error:
+                _log.info("podgroup not made", extra={"job": job.name, "why": str(error)})
+            self._groups.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """The Job is gone."""
+        self._made.pop(uid, None)
+        self._groups.pop(uid, None)
+
+    async def stop(self) -> None:
+        """Make no more."""
+        if self._grouping is not None:
+            self._grouping.cancel()
+            await asyncio.gather(self._grouping, return_exceptions=True)
+
+
+class _Owner(msgspec.Struct):
+    uid: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    owner_references: list[_Owner] = []
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+    data: dict[str, Any] | None = None
+
+
+def _digest(manifest: Any) -> bytes:
+    return blake2b(msgspec.json.encode(manifest), digest_size=16).digest()

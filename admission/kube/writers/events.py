@@ -1,0 +1,124 @@
+"""World → events: what happened to an object, told after the fact and never in the way of an admission."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from time import time_ns
+from typing import Final, NoReturn
+
+from admission.kube.client.client import Client
+from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
+from admission.status import Document, Note, rfc3339
+from queues.errors import ApiError
+
+_log = logging.getLogger(__name__)
+
+
+#: Events beyond this backlog are dropped, the oldest first.
+BACKLOG: Final = 2000
+
+#: Action of events that tell why something waits.
+WAIT: Final = "Wait"
+
+
+class Events:
+    """Tells what happened to an object.
+
+    Why it waits is told once per reason, however these take turns, until it is admitted or taken back.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        guard: Callable[[], None],
+        counts: StatusCounts,
+        *,
+        instance: str,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._client = client
+        self._guard = guard
+        self._counts = counts
+        self._instance = instance
+        self._busy = busy
+        self._pace = Pace(busy, 40.0, PER_SECOND_BUSY)
+        #: uid → what it was told last, oldest first: an event of its life, then why it waits.
+        self._told: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], tuple[Note, int]] = OrderedDict()
+        self._news = asyncio.Event()
+
+    def tell(self, note: Note) -> None:
+        """Have it told; returns at once."""
+        uid = note.ref.uid
+        told = self._told.get(uid, ())
+        waits = note.action == WAIT
+        if note.reason in (told if waits else told[-1:]):
+            return
+        self._told[uid] = (*told, note.reason) if waits else (note.reason,)
+        self._told.move_to_end(uid)
+        if len(self._told) > 10 * BACKLOG:
+            self._told.popitem(last=False)
+        self._waiting[uid, note.reason] = (note, time_ns())
+        if len(self._waiting) > BACKLOG:
+            self._waiting.popitem(last=False)
+            self._counts.events_dropped += 1
+        self._news.set()
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These objects are gone."""
+        for uid in uids:
+            self._told.pop(uid, None)
+
+    async def run(self) -> NoReturn:
+        """Write what is to be told. Raises Fenced."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                await self._let_pods_go_first()
+                await self._pace.wait()
+                _, (note, at) = self._waiting.popitem(last=False)
+                try:
+                    await self._write(note, at)
+                    self._counts.events += 1
+                except ApiError as error:
+                    self._counts.events_dropped += 1
+                    _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
+
+    async def _let_pods_go_first(self) -> None:
+        """While pods are being let go, only what happened long ago is told."""
+        while self._busy():
+            _, at = next(iter(self._waiting.values()))
+            if time_ns() - at > HOLD * 1e9:
+                return
+            await asyncio.sleep(BUSY_LOOK)
+
+    async def _write(self, note: Note, at: int) -> None:
+        namespace = note.ref.namespace or "default"
+        body = event(note, at, self._instance)
+        await self._client.create(
+            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, brief=True, guard=self._guard
+        )
+
+
+def event(note: Note, at: int, instance: str) -> Document:
+    """An events.k8s.io/v1 Event. ``at``: nanoseconds since the epoch."""
+    seconds, rest = divmod(at, 10**9)
+    return {
+        "metadata": {"name": f"{note.ref.name[:200]}.{at:x}", "namespace": note.ref.namespace or "default"},
+        "eventTime": rfc3339(seconds).replace("Z", f".{rest // 1000:06d}Z"),
+        "reportingController": "muster.dev/controller",
+        "reportingInstance": instance[:128],
+        "action": note.action,
+        "reason": note.reason,
+        "regarding": {
+            "apiVersion": note.ref.api_version,
+            "kind": note.ref.kind,
+            "namespace": note.ref.namespace,
+            "name": note.ref.name,
+            "uid": note.ref.uid,
+        },
+        "note": note.message[:1024],
+        "type": "Warning" if note.warning else "Normal",
+    }

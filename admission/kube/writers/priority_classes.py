@@ -1,0 +1,98 @@
+"""Priority classes that rank like the user's and never preempt.
+
+A pod that Muster makes is tied to its node. Were the stock scheduler allowed to preempt for it, it would remove
+whoever holds that seat, so such pods carry a twin of their class with ``preemptionPolicy: Never`` (design §8).
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from admission.kube.client.client import Client
+from admission.kube.objects import PRIORITY_CLASSES, PriorityClass
+from queues.errors import ApiError, Conflict, NotFound, Refused
+
+_log = logging.getLogger(__name__)
+
+#: Label of a twin: the class that it ranks like.
+TWIN_OF: Final = "muster.dev/twin-of"
+
+_PREFIX: Final = "muster-never-preempts-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassFact:
+    """A priority class."""
+
+    value: int
+    is_default: bool = False
+    preempts: bool = True
+    #: Made by Muster: the class that it ranks like.
+    twin_of: str | None = None
+
+
+def class_fact(found: PriorityClass) -> ClassFact:
+    """What there is to know of a priority class."""
+    return ClassFact(
+        value=found.value,
+        is_default=found.global_default,
+        preempts=found.preemption_policy != "Never",
+        twin_of=(found.metadata.labels or {}).get(TWIN_OF),
+    )
+
+
+class Twins:
+    """Keeps a twin of every class that preempts. ``names``: class → twin, for twins that exist."""
+
+    def __init__(self, client: Client, guard: Callable[[], None], names: dict[str, str]) -> None:
+        self._client = client
+        self._guard = guard
+        self.names = names
+
+    async def keep(self, classes: Mapping[str, ClassFact]) -> bool:
+        """Make the twins that are missing, remove those that rank like nobody any more.
+
+        False: the API server could not do it now.
+        """
+        done = True
+        for name, found in sorted(classes.items()):
+            if found.twin_of is not None:
+                base = classes.get(found.twin_of)
+                if base is None or base.value != found.value or not base.preempts:
+                    done &= await self._try(self._remove(name, found.twin_of))
+                else:
+                    self.names[found.twin_of] = name
+        for name, found in sorted(classes.items()):
+            wanted = found.preempts and found.twin_of is None and not name.startswith("system-")
+            if wanted and _PREFIX + name not in classes:
+                done &= await self._try(self._make(name, found.value))
+        return done
+
+    async def _make(self, name: str, value: int) -> None:
+        twin = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {
+                "name": _PREFIX + name,
+                "labels": {TWIN_OF: name, "app.kubernetes.io/part-of": "muster"},
+            },
+            "value": value,
+            "preemptionPolicy": "Never",
+            "description": f"Ranks like {name} and never preempts; pods that Muster makes carry it.",
+        }
+        await self._client.create(PRIORITY_CLASSES.path(), twin, guard=self._guard)
+
+    async def _remove(self, name: str, base: str) -> None:
+        self.names.pop(base, None)
+        await self._client.delete(PRIORITY_CLASSES.path(name=name), guard=self._guard)
+
+    async def _try(self, write: Awaitable[None]) -> bool:
+        try:
+            await write
+        except (Conflict, NotFound):
+            return True  # made or gone already; the watch tells
+        except ApiError as error:
+            _log.warning("priority class without a twin", extra={"why": str(error)})
+            return isinstance(error, Refused)  # what is refused once is refused again
+        return True

@@ -1,0 +1,226 @@
+"""World → statuses: told after the fact, together, and never in the way of an admission.
+
+A status that changes again before its turn comes is written once. What failed is written later.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import time
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from admission.kube.client.client import Client
+from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
+from admission.settling import merge_patch, only_numbers, settled
+from admission.status import Document, StatusWanted
+from queues.api.kinds import ObjectRef
+from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between a change and its writing, and between two writings of one object.
+COALESCE: Final = 0.5
+
+BETWEEN_WRITES: Final = 1.0
+
+BETWEEN_NUMBERS: Final = 3.0
+
+#: What the watch shows differs from what was written: after so long somebody else must have changed it.
+_WATCH_LAG: Final = 10.0
+
+#: Writes at a time, and per second.
+AT_A_TIME: Final = 8
+
+PER_SECOND: Final = 100.0
+
+_AFTER_FAILURE: Final = 2.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """One object and what we know of its status."""
+
+    wanted: StatusWanted
+    #: As last written or read; None: not known.
+    status: Document | None = None
+    #: Time of the loop at which it was written last, and at which it is due; None: nothing to do.
+    written_at: float = float("-inf")
+    due: float | None = None
+    busy: bool = False
+
+
+class Status:
+    """Writes statuses. ``guard`` raises Fenced once the lease is no longer certain; ``busy``: admissions first."""
+
+    def __init__(
+        self, client: Client, guard: Callable[[], None], *, busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._client = client
+        self._guard = guard
+        self._busy = busy
+        self._known: dict[str, _Known] = {}
+        self._pace = Pace(busy, PER_SECOND, PER_SECOND_BUSY)
+        self._news = asyncio.Event()
+        self.counts = StatusCounts()
+
+    def submit(self, wanted: Iterable[StatusWanted]) -> None:
+        """What statuses should say from now on; returns at once. The same again costs nothing."""
+        now = asyncio.get_running_loop().time()
+        for one in wanted:
+            known = self._known.get(one.ref.uid)
+            if known is None:
+                known = self._known[one.ref.uid] = _Known(one, {} if one.seen == "" else None)
+            elif known.wanted == one:
+                continue
+            elif _meddled(known, one, now):
+                known.status = None
+            known.wanted = one
+            if known.due is None and not known.busy:
+                self._plan(known, now)
+
+    def _plan(self, known: _Known, now: float) -> None:
+        """When to write it; not at all if it says so already."""
+        pause = BETWEEN_WRITES
+        if known.status is not None:
+            after = settled(known.wanted, known.status, 0)
+            if not merge_patch(_ours(known.wanted, known.status), after):
+                self.counts.unchanged += 1
+                return
+            if only_numbers(known.status, after):
+                pause = BETWEEN_NUMBERS
+        known.due = max(now + COALESCE, known.written_at + pause)
+        self._news.set()
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These objects are gone."""
+        for uid in uids:
+            self._known.pop(uid, None)
+
+    async def run(self) -> NoReturn:
+        """Write what is due. Raises Fenced."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            slots = asyncio.Semaphore(AT_A_TIME)
+            while True:
+                self._news.clear()
+                latest = loop.time() - (HOLD if self._busy() else 0.0)
+                due = [
+                    known for known in self._known.values() if known.due is not None and known.due <= latest
+                ]
+                for known in sorted(due, key=lambda known: known.due or 0.0):
+                    known.due, known.busy = None, True
+                    await slots.acquire()
+                    await self._pace.wait()
+                    tasks.create_task(self._write_in(slots, known), name=f"status {known.wanted.ref.name}")
+                await self._until(
+                    min((k.due for k in self._known.values() if k.due is not None), default=None)
+                )
+
+    async def _until(self, due: float | None) -> None:
+        """Wait for news, at most until a time of the loop."""
+        if self._busy():
+            await asyncio.sleep(BUSY_LOOK)
+            return
+        try:
+            async with asyncio.timeout_at(due):
+                await self._news.wait()
+                if due is None:
+                    return
+                # News is due a while later than what is due next: do not look again for each.
+                await asyncio.sleep(COALESCE / 5)
+        except TimeoutError:
+            return
+
+    async def _write_in(self, slots: asyncio.Semaphore, known: _Known) -> None:
+        try:
+            await self._write(known)
+        except Fenced:
+            raise
+        except Exception:
+            # A status is not worth the term: one that cannot be written must not stop the others.
+            _log.exception("status not written", extra={"object": known.wanted.ref.path})
+        finally:
+            slots.release()
+
+    async def _write(self, known: _Known) -> None:
+        loop = asyncio.get_running_loop()
+        wanted = known.wanted
+        try:
+            if known.status is None:
+                known.status = await self._read(wanted.ref)
+            after = settled(wanted, known.status, int(time()))
+            patch = merge_patch(_ours(wanted, known.status), after)
+            if patch:
+                body = {"metadata": {"uid": wanted.ref.uid}, "status": patch}
+                await self._client.patch(
+                    f"{wanted.ref.path}/status",
+                    body,
+                    # Merges conditions by type; only the built-in kinds know it.
+                    kind="strategic" if wanted.shared else "merge",
+                    brief=True,
+                    guard=self._guard,
+                )
+                known.written_at = loop.time()
+                self.counts.written += 1
+            known.status = _merged(known.status, after, shared=wanted.shared)
+        except (NotFound, Conflict):
+            self._known.pop(wanted.ref.uid, None)  # gone; a Conflict is another object of that name
+            return
+        except Refused as error:
+            self.counts.failed += 1
+            _log.warning("status refused", extra={"object": wanted.ref.path, "why": str(error)})
+            return
+        except ApiError as error:
+            self.counts.failed += 1
+            _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
+            known.due = loop.time() + _AFTER_FAILURE
+            self._news.set()
+            return
+        finally:
+            known.busy = False
+        if known.wanted != wanted:
+            self._plan(known, loop.time())
+
+    async def _read(self, ref: ObjectRef) -> Document:
+        found = msgspec.json.decode(await self._client.get(ref.path), type=_Object)
+        if found.metadata.uid != ref.uid:
+            raise NotFound(method="GET", path=ref.path, status=404, reason="another object has its name")
+        return found.status or {}
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+    status: dict[str, Any] | None = None
+
+
+def _ours(wanted: StatusWanted, status: Document) -> Document:
+    """The part of a status that we compare with: of a shared one our conditions only."""
+    if not wanted.shared:
+        return status
+    ours = {one.type for one in wanted.conditions}
+    conditions = [one for one in status.get("conditions") or () if one.get("type") in ours]
+    return {"conditions": conditions} if conditions else {}
+
+
+def _merged(before: Document, after: Document, *, shared: bool) -> Document:
+    if not shared:
+        return after
+    new = {one["type"]: one for one in after.get("conditions") or ()}
+    others = [one for one in before.get("conditions") or () if one.get("type") not in new]
+    return {**before, "conditions": [*others, *new.values()]}
+
+
+def _meddled(known: _Known, wanted: StatusWanted, now: float) -> bool:
+    """Whether somebody else has written a phase of their own, long after our last write."""
+    if wanted.seen is None or known.status is None or known.busy or now < known.written_at + _WATCH_LAG:
+        return False
+    state = known.status.get("state")
+    phase = known.status.get("phase") or (state.get("phase") if isinstance(state, dict) else state) or ""
+    return phase != wanted.seen
