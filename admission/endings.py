@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.members import Need
+from admission.engine.nodes.table import Amounts, Mask, NodeTable
+from admission.engine.placement.need import Need
 from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Amounts, Mask, NodeTable
 from queues.admissions import Admission, AdmissionState
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT

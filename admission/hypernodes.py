@@ -8,7 +8,7 @@ the way from a node to the top costs nothing. Of several of one tier around a no
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from admission.engine.levels import tier_key
+from admission.engine.nodes.levels import tier_key
 from admission.facts import HyperNodeFact, Member, NodeFact, holds
 from queues.api.reading.name_patterns import Patterns
 from queues.workload import NodeName, Requirement

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from admission.engine import members
+from admission.engine.placement import need
 from admission.engine.plan import Evict, Reason
 from admission.engine.reasons import Code
 from admission.trying import Outcome, Trying, is_scarce, with_limit
@@ -105,7 +105,7 @@ def deserved_raised(trying: Trying) -> Iterator[Raised]:
     workload, tree, lacks = trying.workload, trying.tree, trying.need()
     usage = trying.memo.usage
     assert usage is not None
-    asked = members.asked(workload, lacks.least or lacks.missing)
+    asked = need.asked(workload, lacks.least or lacks.missing)
     raised = Raised(trying=trying, kind="deserved", outcome=Outcome(None, (), None))
     for name in tree.paths.get(workload.queue, ())[:-1]:
         for account, units in asked.items():

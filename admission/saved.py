@@ -12,11 +12,11 @@ import msgspec
 
 from admission import portable
 from admission.engine.decide import decide
-from admission.engine.levels import HOST, Level
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST, Level
+from admission.engine.nodes.table import Layout, Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Layout, Node, NodeTable
 from queues.errors import InvalidDocument, MusterError
 from queues.quota.decayed_usage import PastUse
 from queues.resources import MOST_ON_NODE

@@ -5,8 +5,8 @@ Kept up to date object by object, so that a frozen ``NodeTable`` costs what chan
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from admission.engine.topology import Node, NodeTable
-from admission.engine.typical import Demand
+from admission.engine.nodes.demand import Demand
+from admission.engine.nodes.table import Node, NodeTable
 from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
 from admission.hypernodes import tree_of
 from admission.ports import Ports

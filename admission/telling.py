@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.pending.classes import Verdict, Verdicts
 from admission.engine.plan import Plan, Reason
-from admission.engine.verdicts import Verdict, Verdicts
 from queues.workload import QueueName, Workload, WorkloadKey
 
 _NOBODY: Mapping[WorkloadKey, Reason] = {}

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.decide import decide
-from admission.engine.members import Need, need
 from admission.engine.memo import Memo
+from admission.engine.nodes.table import NodeTable
+from admission.engine.placement.need import Need, need
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
 from queues.admissions import Admission, AdmissionState
 from queues.quota.accounts import Account
 from queues.quota.queue import Queue

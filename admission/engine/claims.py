@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from admission.engine.ports import OnNode, ports_of
+from admission.engine.nodes.host_ports import OnNode, ports_of
+from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Amounts
 from admission.engine.trial import Columns, Trial
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor

@@ -1,13 +1,14 @@
 """One turn: what is given back, what is taken in, then who goes in, head by head of the queues."""
 
-from admission.engine import anew, claims, preemption, settlement
+from admission.engine import claims, restart, settlement
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
-from admission.engine.prospects import Prospects
+from admission.engine.preemption import preemption
+from admission.engine.preemption.pruning import Prospects
+from admission.engine.round import Turn
 from admission.engine.settlement import Seats
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from admission.engine.turn import Turn
 
 __all__ = ["Memo", "decide"]
 
@@ -42,7 +43,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     turn.look()
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
-    again = anew.taken_back(snapshot, turn.seated(), trial)
+    again = restart.taken_back(snapshot, turn.seated(), trial)
     prospects = Prospects(trial, desk.possessions.lowest)
     room = preemption.make_room(snapshot, turn.refused(prospects), held, prospects, desk.parts)
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine.classes import Batch
-from admission.engine.fragmentation import Gauge
-from admission.engine.parked import Parked
+from admission.engine.nodes.fragmentation import Gauge
+from admission.engine.nodes.table import NodeTable
+from admission.engine.pending.classes import Batch, Verdict
+from admission.engine.pending.pending import Waiting
+from admission.engine.pending.screening import Screen
 from admission.engine.plan import Plan
-from admission.engine.screen import Screen
+from admission.engine.preemption.candidates import Part, Shapes
+from admission.engine.preemption.pruning import Parked
 from admission.engine.settlement import Possessions
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
-from admission.engine.verdicts import Verdict
-from admission.engine.victims import Part, Shapes
-from admission.engine.waiting import Waiting
 from queues.admissions import Admission
 from queues.order.line import Keys
 from queues.order.policies import by_user

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.topology import NodeTable
-from admission.engine.typical import Typical
+from admission.engine.nodes.demand import Typical
+from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, Claim, Seat
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.capacity import Capacity
-from admission.engine.devices import Devices, devices_of
-from admission.engine.fragmentation import Gauge
-from admission.engine.levels import Level
-from admission.engine.ports import OnNode, Ports
-from admission.engine.topology import Amounts, Layout, Mask, NodeTable
+from admission.engine.nodes.capacity import Capacity
+from admission.engine.nodes.devices import Devices, devices_of
+from admission.engine.nodes.fragmentation import Gauge
+from admission.engine.nodes.host_ports import OnNode, Ports
+from admission.engine.nodes.levels import Level
+from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
 from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree

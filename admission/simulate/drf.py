@@ -16,8 +16,8 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.simulate.tables import Row, named
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue

@@ -13,9 +13,9 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.demand import Demand
 from admission.engine.plan import Admit, Evict, Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.typical import Demand
 from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
 from queues.admissions import Admission, Claim, Seat

@@ -17,9 +17,9 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.demand import Demand
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
-from admission.engine.typical import Demand
 from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import Row, named
 from queues.admissions import Admission

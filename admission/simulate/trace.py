@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from admission.engine.levels import HOST
-from admission.engine.topology import Node, NodeTable
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.simulate.models import MODEL, nodes_with
 from admission.simulate.tables import LARGEST, Row, document, named
 from queues.errors import InvalidDocument

@@ -1,6 +1,7 @@
 """What the books count in: a resource of one flavor, or summed over all."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from queues.admissions import Seat
@@ -47,3 +48,9 @@ def seats_by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
         for resource, units in seat.takes.items():
             book[resource] = book.get(resource, 0) + units
     return {flavor: Resources(book) for flavor, book in sums.items()}
+
+
+@lru_cache(maxsize=8192)
+def posted(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
+    """The accounts that so many pods of one shape in one flavor are posted to."""
+    return accounts({flavor: takes * count})

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 
 from admission.engine.memo import Memo
+from admission.engine.pending.classes import Verdicts
 from admission.engine.plan import Plan
-from admission.engine.verdicts import Verdicts
 from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark

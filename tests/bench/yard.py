@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from time import process_time
 
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from admission.engine import decide as engine
-from admission.engine import gangs, members
 from admission.engine import memo as memos
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.placement import gangs
+from admission.engine.placement import need as need_module
 from admission.engine.plan import Plan, Reason
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
@@ -344,7 +345,7 @@ def refusals_leave_no_trace(snapshot: Snapshot) -> None:
             continue
         free = trial.free.copy()
         books = {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}
-        need = members.need(workload, ())
+        need = need_module.need(workload, ())
         if isinstance(gangs.admit(workload, need, trial), Reason):
             assert (trial.free == free).all()
             assert books == {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}

@@ -4,20 +4,10 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from admission.engine import (
-    at_once,
-    classes,
-    gangs,
-    members,
-    memo,
-    seating,
-    settlement,
-    topology,
-    trial,
-    verdicts,
-    waiting,
-    wanted,
-)
+from admission.engine import memo, settlement, trial
+from admission.engine.nodes.table import Layout
+from admission.engine.pending import classes, pending
+from admission.engine.placement import gangs, need, pod_set
 from admission.engine.plan import Admit
 from queues.order import policies
 from queues.quota import tree, usage
@@ -32,7 +22,7 @@ def _ignore_required(ask: Any) -> Any:
 
 
 def _only_the_head(self: Any, reason: Any) -> Any:
-    return verdicts.Verdict(self.queue, reason, tuple(self.alike.rest()[:1]))
+    return classes.Verdict(self.queue, reason, tuple(self.alike.rest()[:1]))
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
@@ -82,8 +72,8 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _together, _open = at_once.place, gangs.all_or_none, trial.Trial.open
-_need, _admit = members.need, gangs.admit
+_place, _together, _open = pod_set.place, gangs.all_or_none, trial.Trial.open
+_need, _admit = need.need, gangs.admit
 
 MUTATIONS = (
     Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, laws.no_queue_above_a_limit),
@@ -99,31 +89,31 @@ MUTATIONS = (
         laws.no_node_above_what_it_has),
     Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, laws.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, laws.gangs_whole_or_nothing),
-    Bug("seats held are given again", members, "need", _blind_need, laws.gangs_whole_or_nothing),
+    Bug("seats held are given again", need, "need", _blind_need, laws.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
         laws.in_the_plan_or_one_reason),
-    Bug("required topology is a wish", at_once, "place", _ignore_required, laws.required_topology_kept),
-    Bug("seated pods do not bind the others", seating, "_with_parts",
+    Bug("required topology is a wish", pod_set, "place", _ignore_required, laws.required_topology_kept),
+    Bug("seated pods do not bind the others", pod_set, "_with_parts",
         lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
         laws.required_topology_kept),
-    Bug("parts are anywhere", seating, "_seated",
+    Bug("parts are anywhere", pod_set, "_seated",
         lambda where, want: _with_parts(where, want, ()), laws.parts_kept),
-    Bug("parts are not whole", members, "_whole_parts",
+    Bug("parts are not whole", need, "_whole_parts",
         lambda pods, missing, count: min(count, len(missing)), laws.parts_kept),
     Bug("the level around all is forgotten", gangs, "_within",
         lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
         laws.sets_together),
-    Bug("ports are shared", wanted.Where, "room",
+    Bug("ports are shared", pod_set.Where, "room",
         lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), laws.ports_alone),
-    Bug("selectors and taints are ignored", topology.Layout, "allowed",
+    Bug("selectors and taints are ignored", Layout, "allowed",
         lambda self, nodes: self.usable, laws.only_allowed_nodes),
-    Bug("dead nodes take pods", topology.Layout, "allowed",
+    Bug("dead nodes take pods", Layout, "allowed",
         lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), laws.only_allowed_nodes),
     Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, laws.stopped_queues_admit_nothing),
     Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, laws.stopped_queues_admit_nothing),
-    Bug("backoff is ignored", waiting, "obstacle",
+    Bug("backoff is ignored", pending, "obstacle",
         lambda workload, now: _obstacle(workload, now + 3600), laws.stopped_queues_admit_nothing),
-    Bug("ties go by chance", waiting, "rank", _rank_by_chance, laws.independent_of_order),
+    Bug("ties go by chance", pending, "rank", _rank_by_chance, laws.independent_of_order),
     Bug("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
         laws.refusals_leave_no_trace),
     Bug("an ended seat is freed again and again", settlement, "frees",
@@ -133,6 +123,6 @@ MUTATIONS = (
     Bug("the memo keeps old books", memo.Desk, "_post", _old_books, laws.memo_decides_nothing),
 )  # fmt: skip
 
-_with_parts = seating._with_parts
-_obstacle = waiting.obstacle
+_with_parts = pod_set._with_parts
+_obstacle = pending.obstacle
 _post = memo.Desk._post

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.admissions import Admission, Seat
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import Memories, PastUse, half_lives

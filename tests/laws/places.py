@@ -6,11 +6,11 @@ from itertools import product
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.quota.queue import Queue
 from queues.resources import GPU, NOTHING, Resources
 from queues.workload import (

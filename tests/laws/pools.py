@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources

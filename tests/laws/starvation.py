@@ -13,13 +13,13 @@ from random import Random
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
-from admission.engine import passed
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.pending import waiting_time
 from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
@@ -272,7 +272,7 @@ def waits_at_most_for_those_who_run_after_two_weeks(crowd: Crowd) -> None:
     for _ in range(3):
         life.turn()
     gang = life.comes(crowd.gang)
-    latest = gang.created + 2 * passed.LONG + (max(RUN_TIMES) + 2) * crowd.turn
+    latest = gang.created + 2 * waiting_time.LONG + (max(RUN_TIMES) + 2) * crowd.turn
     life.turn(gang)
     while life.snapshot.now < latest and not life.is_in(gang):
         life.turn()

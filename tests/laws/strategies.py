@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from admission.engine.levels import HOST
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot, Unbooked
-from admission.engine.topology import Node, NodeTable
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.resources import Resources, total

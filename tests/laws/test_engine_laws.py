@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
 from queues.workload import WorkloadKey
 from tests.laws import laws
 from tests.laws.after import apply

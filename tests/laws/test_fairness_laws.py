@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.levels import HOST
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.resources import Resources
 from queues.workload import NodeName, QueueName
 from tests.laws import fairness

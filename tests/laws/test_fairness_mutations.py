@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine import rights, trial, waiting
+from admission.engine import trial
+from admission.engine.pending import pending
+from admission.engine.preemption import rules
 from queues.order import line, policies, shares
 from queues.quota import tree, usage
 from queues.quota.queue import ROOT
@@ -49,13 +51,13 @@ def _newest_first(tree: Any, candidate: Any) -> Any:
 
 
 BUGS = (
-    Bug("nothing is got back", rights.Rights, "entitled", lambda self, meeting: False,
+    Bug("nothing is got back", rules.Rights, "entitled", lambda self, meeting: False,
         laws.test_sharing_incentive_a_queue_holds_what_a_slice_of_its_own_would_hold),
     Bug("idle guarantees are lent", usage.Usage, "_first_hit", _lent,
         laws.test_sharing_incentive_what_is_guaranteed_is_there_at_once),
     Bug("who has more than it deserves goes first", line, "below_deserved",
         lambda *given: not shares.below_deserved(*given), laws.test_below_share_before_above_share),
-    Bug("the newest goes first", waiting, "rank", _newest_first,
+    Bug("the newest goes first", pending, "rank", _newest_first,
         laws.test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need),
     Bug("who asks for most goes first", line.Line, "_key_of", _largest_first,
         laws.test_no_queue_gains_by_asking_for_more_than_it_needs),

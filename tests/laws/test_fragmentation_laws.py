@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import Memo, decide
-from admission.engine.devices import devices_of
-from admission.engine.fragmentation import STEP, Gauge
+from admission.engine.nodes.demand import Demand, Shape, Typical, shape_of, typical
+from admission.engine.nodes.devices import devices_of
+from admission.engine.nodes.fragmentation import STEP, Gauge
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
-from admission.engine.typical import Demand, Shape, Typical, shape_of, typical
 from queues.admissions import Seat
 from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, devices_in, is_device

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.levels import HOST
-from admission.engine.topology import Node
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node
 from queues.resources import GPU, Resources
 from queues.workload import HostPort, PodSet
 from tests.laws import places

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine.rights import Below, Rights
-from admission.engine.roll import Chosen, Roll
+from admission.engine.preemption.candidate_arrays import Chosen, Roll
+from admission.engine.preemption.rules import Below, Rights
 from admission.engine.snapshot import Snapshot
 from tests.laws.planted import Bug, is_broken_in
 from tests.laws.victims import full_worlds, plan_of

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine import attempt, kept, passed, reservation, soonest
+from admission.engine.backfill import expected_ends, passed_over, reservation, reserved_space
+from admission.engine.pending import waiting_time
+from admission.engine.preemption import search
 from tests.laws import starvation
 from tests.laws.planted import Bug, is_broken
 from tests.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
@@ -45,16 +47,16 @@ BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed
 
 
 BUGS = (
-    Bug("nobody ever starves", attempt, "starved_now", lambda *given: False, BY_CLEARING),
-    Bug("nothing is reserved", soonest, "place", _nothing, BY_RUN_TIMES),
-    Bug("everybody passes", kept.Reservation, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
+    Bug("nobody ever starves", search, "starved_now", lambda *given: False, BY_CLEARING),
+    Bug("nothing is reserved", expected_ends, "place", _nothing, BY_RUN_TIMES),
+    Bug("everybody passes", reserved_space.Reservation, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
     Bug("a place that is free is not kept", reservation._Search, "_fits", _nothing, BY_RUN_TIMES),
-    Bug("run times are rounded down", kept, "run_time_class",
+    Bug("run times are rounded down", waiting_time, "run_time_class",
         lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
-    Bug("places are kept without quota", kept, "_books", _without_quota, BY_RUN_TIMES),
-    Bug("nothing is kept of those who passed", passed, "place", _nothing, BY_WEEKS),
-    Bug("who comes later counts for ever", passed, "counted", lambda since, now: (None, now + 3600), BY_WEEKS),
-    Bug("who passed leaves no quota", kept, "_books", _without_quota, BY_WEEKS),
+    Bug("places are kept without quota", reserved_space, "_books", _without_quota, BY_RUN_TIMES),
+    Bug("nothing is kept of those who passed", passed_over, "place", _nothing, BY_WEEKS),
+    Bug("who comes later counts for ever", passed_over, "counted", lambda since, now: (None, now + 3600), BY_WEEKS),
+    Bug("who passed leaves no quota", reserved_space, "_books", _without_quota, BY_WEEKS),
 )  # fmt: skip
 
 

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
-from admission.engine.rights import Rights, Rule
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.preemption.rules import Rights, Rule
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.engine import claims, preemption, rights, search, victims
+from admission.engine import claims
+from admission.engine.preemption import candidates, preemption, rules, victim_set
 from tests.laws import victims as laws
 from tests.laws.planted import Bug, is_broken_in
 from tests.laws.victims import full_worlds
@@ -34,7 +35,7 @@ def _unprotected(self: Any, workload: Any, queue: Any, parts: Any) -> bool:
 
 
 def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
-    return rights.Rule.RECLAIMED if unit.queue != self.workload.queue else rights.Rule.PREEMPTED
+    return rules.Rule.RECLAIMED if unit.queue != self.workload.queue else rules.Rule.PREEMPTED
 
 
 def _less_urgent(*given: Any, **how: Any) -> Any:
@@ -50,10 +51,10 @@ def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) ->
     return held
 
 
-_make_room, _hold, _unit = preemption.make_room, claims.hold, victims._unit
+_make_room, _hold, _unit = preemption.make_room, claims.hold, candidates._unit
 
 BUGS = (
-    Bug("nobody is spared", search.Search, "spare", _greedy, laws.victim_sets_are_minimal),
+    Bug("nobody is spared", victim_set.Search, "spare", _greedy, laws.victim_sets_are_minimal),
     Bug(
         "evictions without a claim",
         preemption,
@@ -61,10 +62,10 @@ BUGS = (
         _without_claims,
         laws.no_victim_without_a_beneficiary,
     ),
-    Bug("budgets are ignored", search.Search, "_budgets", _for_free, laws.budgets_hold),
-    Bug("nothing protects", victims._Protection, "now", _unprotected, laws.nobody_protected_goes),
-    Bug("everybody may take from everybody", rights.Rights, "rule", _anybody, laws.priority_protects),
-    Bug("equals take each other's place", victims, "_unit", _less_urgent, laws.no_ping_pong),
+    Bug("budgets are ignored", victim_set.Search, "_budgets", _for_free, laws.budgets_hold),
+    Bug("nothing protects", candidates._Protection, "now", _unprotected, laws.nobody_protected_goes),
+    Bug("everybody may take from everybody", rules.Rights, "rule", _anybody, laws.priority_protects),
+    Bug("equals take each other's place", candidates, "_unit", _less_urgent, laws.no_ping_pong),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
 )
 

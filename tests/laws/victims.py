@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
-from admission.engine.rights import Rule
+from admission.engine.preemption.rules import Rule
 from admission.engine.snapshot import Budget, Snapshot
-from admission.engine.topology import Node, NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import Limits, Queue, QueuePolicy

@@ -7,12 +7,12 @@ import pytest
 
 from admission.engine.claims import LONGEST_GRACE
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
-from admission.engine.making import CLAIM_SECONDS
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
+from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.explain import after
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Limits, Queue

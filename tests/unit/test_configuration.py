@@ -23,7 +23,11 @@ def test_other_rules_have_another_hash() -> None:
 def test_every_module_that_decides_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {module.__name__ for module in configuration._modules()}
 
-    assert {"admission.engine.decide", "admission.engine.placement", "queues.order.line"} <= names
+    assert {
+        "admission.engine.decide",
+        "admission.engine.placement.domain_search",
+        "queues.order.line",
+    } <= names
     before = configuration._engine.__wrapped__()
     without = [module for module in configuration._modules() if module.__name__ != "queues.order.policies"]
     monkeypatch.setattr(configuration, "_modules", lambda: without)

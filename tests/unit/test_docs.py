@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from admission.engine.nodes.demand import Shape
+from admission.engine.preemption.rules import Rule
 from admission.engine.reasons import Code
-from admission.engine.rights import Rule
-from admission.engine.typical import Shape
 from admission.kube.writers.recreate import RECREATION_REFUSED
 from admission.kube.writers.release import RELEASE_REFUSED
 from admission.kube.writers.volcano_jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED

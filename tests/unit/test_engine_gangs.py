@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from admission.engine import gangs, members
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.placement import gangs, need
 from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.engine.trial import Trial
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
@@ -207,7 +207,7 @@ def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | 
     table = NodeTable.build(nodes(1), [("rack", HOST)])
     tree = QueueTree.build({Q: Queue(name=Q)}, table.capacity())
 
-    answer = gangs.admit(done, members.need(done, ()), Trial.open(table, Usage(tree)))
+    answer = gangs.admit(done, need.need(done, ()), Trial.open(table, Usage(tree)))
 
     assert isinstance(answer, Reason)
     assert answer.code == "NothingMissing"

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine.ask import Ask
-from admission.engine.levels import HOST
-from admission.engine.placement import place
-from admission.engine.topology import Node, NodeTable
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.placement.domain_search import Ask, place
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from admission.changes import Kind
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.explain import Explained, after, explain
 from admission.web.outlook import outlooks
 from admission.words import duration

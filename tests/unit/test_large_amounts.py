@@ -6,9 +6,9 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.kube.decode.pod_templates import pod_set_of
 from admission.kube.decode.workload_facts import MOST_PODS
 from queues.admissions import Admission, Seat

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine import passed as passed_rule
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Limits
 from queues.resources import GPU
@@ -124,7 +124,7 @@ def test_what_was_kept_of_quota_is_for_nobody_else_when_it_is_enough() -> None:
     assert admitted(turn(free, gang, mine, OTHER)) == {"gang", "other"}
 
 
-@pytest.mark.parametrize(("later", "passes"), [(passed_rule.LONG - 1, True), (passed_rule.LONG, False)])
+@pytest.mark.parametrize(("later", "passes"), [(waiting_time.LONG - 1, True), (waiting_time.LONG, False)])
 def test_after_a_week_nobody_passes_any_more_where_places_should_have_been_cleared(
     later: int, passes: bool
 ) -> None:

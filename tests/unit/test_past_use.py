@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.turn_report import Amounts
 from queues.order.shares import share
 from queues.quota.accounts import Account

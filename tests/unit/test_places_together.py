@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
-from admission.engine.levels import HOST
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node
 from admission.engine.plan import Admit
-from admission.engine.topology import Node
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, Partition, PodSet, Preference, Requirement
 from tests.laws.places import BLOCK, RACK, answer

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from admission.cli.failures import finish
 from admission.cli.muster import muster
 from admission.engine.decide import decide
-from admission.engine.levels import HOST
 from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import Node, NodeTable
 from admission.saved import differences, load, nodes_of, save
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from admission.engine.by_share import ByShare
-from admission.engine.rights import Below, Rights
-from admission.engine.search import Search
+from admission.engine.nodes.table import NodeTable
+from admission.engine.placement.need import size_of
+from admission.engine.preemption.candidates import Part, herd
+from admission.engine.preemption.rules import Below, ByShare, Rights
+from admission.engine.preemption.victim_set import Search
 from admission.engine.snapshot import Snapshot
-from admission.engine.topology import NodeTable
 from admission.engine.trial import Trial
-from admission.engine.victims import Part, herd, size_of
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import Limits, Queue, QueuePolicy

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.engine.levels import HOST, tier_key
+from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import Placing, SubGroup, WorkloadFact
 from admission.kube.objects import NetworkTopology, Part
 from queues.api import names

@@ -1,0 +1,150 @@
+"""What is asked for as a rule: shapes of single pods and how many came, learned from those that came so far.
+
+The fragmentation measure (``fragmentation``) needs the distribution of requests. It is learned from the pods
+that wait or run now: nothing of the future is in it, what ended long ago does not matter any more, and a
+controller that starts anew learns the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from queues.resources import CPU, GPU, WHOLE
+from queues.workload import EVERYWHERE, NodeFilter, PodSet, WorkloadKey
+
+#: Resources whose units are whole devices, by vendor.
+ACCELERATORS: Final = frozenset(
+    (
+        GPU,
+        "amd.com/gpu",
+        "gpu.intel.com/i915",
+        "gpu.intel.com/xe",
+        "habana.ai/gaudi",
+        "google.com/tpu",
+        "aws.amazon.com/neuron",
+        "huawei.com/Ascend910",
+        "huawei.com/Ascend310P",
+        "cambricon.com/mlu",
+        "metax-tech.com/gpu",
+        "hygon.com/dcu",
+        "aliyun.com/gpu",
+    )
+)
+
+#: So many shapes, and so many different node filters among them, the most frequent ones.
+_SHAPES_KEPT: Final = 512
+
+_FILTERS_KEPT: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What decides where one pod can run, as far as the measure looks."""
+
+    #: milli-CPU
+    cpu: int = 0
+    #: Devices of this resource; "": none.
+    resource: str = ""
+    devices: int = 0
+    #: Thousandths of each of them, and MiB of memory of each.
+    milli: int = 0
+    memory: int = 0
+    nodes: NodeFilter = EVERYWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typical:
+    """Shapes and how often they were asked for, in a fixed order."""
+
+    shapes: tuple[tuple[Shape, int], ...]
+
+
+def shape_of(pods: PodSet) -> Shape | None:
+    """The shape of one pod of a set; None: it asks for devices of several kinds, which the measure passes over."""
+    cpu = pods.takes.get(CPU)
+    if pods.share is not None:
+        share = pods.share
+        return Shape(
+            cpu=cpu,
+            resource=share.resource,
+            devices=share.devices,
+            milli=share.milli,
+            memory=share.memory,
+            nodes=pods.nodes,
+        )
+    kinds = [name for name in pods.takes if name in ACCELERATORS]
+    if not kinds:
+        return Shape(cpu=cpu, nodes=pods.nodes)
+    if len(kinds) > 1:
+        return None
+    whole = -(-pods.takes.get(kinds[0]) // WHOLE)
+    return Shape(cpu=cpu, resource=kinds[0], devices=whole, milli=WHOLE, nodes=pods.nodes)
+
+
+class Demand:
+    """Counts the pods of workloads that are known. Mutable; the world keeps one.
+
+    What is told depends on what is counted now, not on the way there.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Shape, int] = {}
+        self._of: dict[WorkloadKey, tuple[PodSet, ...]] = {}
+        self._told: Typical | None = None
+        self._same = True
+
+    def look(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
+        """A workload asks for this now; () = it is gone."""
+        before = self._of.get(key, ())
+        if before is pod_sets:
+            return
+        for pods in before:
+            self.count(pods, -pods.count)
+        for pods in pod_sets:
+            self.count(pods, pods.count)
+        if pod_sets:
+            self._of[key] = pod_sets
+        else:
+            self._of.pop(key, None)
+
+    def count(self, pods: PodSet, times: int) -> None:
+        """So many pods of one shape more, or less."""
+        shape = shape_of(pods)
+        if shape is None or not times:
+            return
+        before = self._counts.get(shape, 0)
+        after = self._counts[shape] = before + times
+        if after <= 0:
+            del self._counts[shape]
+        if _rounded(before) != _rounded(after):
+            self._same = False
+
+    def typical(self) -> Typical | None:
+        """The distribution: the very same object until it looks different.
+
+        None: nobody asks for parts of devices, and where all are given out whole packing alone does as well.
+        """
+        if not self._same:
+            counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]
+            in_parts = any(shape.devices and shape.milli < WHOLE for shape, _ in counts)
+            told = typical(counts) if in_parts else None
+            self._told, self._same = (self._told if told == self._told else told), True
+        return self._told
+
+
+def _rounded(count: int) -> int:
+    """Down to a power of two, so that what is typical changes seldom; one alone is not typical."""
+    return 1 << (count.bit_length() - 1) if count > 1 else 0
+
+
+def typical(counts: Iterable[tuple[Shape, int]]) -> Typical:
+    """The most frequent shapes, whatever order they come in."""
+    ranked = sorted(counts, key=lambda each: (-each[1], repr(each[0])))
+    filters: dict[NodeFilter, None] = {}
+    kept = []
+    for shape, count in ranked:
+        if len(filters) < _FILTERS_KEPT:
+            filters.setdefault(shape.nodes)
+        if shape.nodes in filters:
+            kept.append((shape, count))
+    return Typical(shapes=tuple(kept[:_SHAPES_KEPT]))

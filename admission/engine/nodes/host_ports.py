@@ -1,0 +1,96 @@
+"""Host ports: which are taken on which node, and who cannot be beside whom."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from admission.engine.nodes.table import Mask
+from queues.admissions import Seat
+from queues.workload import HostPort, NodeName, Workload
+
+#: Host ports of one pod on one node.
+OnNode = tuple[NodeName, tuple[HostPort, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class Ports:
+    """Host ports that pods have, by column of the node."""
+
+    #: Column of each node.
+    position: Mapping[NodeName, int]
+    #: (protocol, port) → column → addresses that are taken there.
+    _taken: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
+
+    def copy(self) -> "Ports":
+        """The same, to be changed on its own."""
+        taken = {
+            port: {column: list(ips) for column, ips in columns.items()}
+            for port, columns in self._taken.items()
+        }
+        return Ports(self.position, taken)
+
+    def free(self, ports: Sequence[HostPort]) -> Mask:
+        """(N,) nodes on which none of these is taken."""
+        mask = np.ones(len(self.position), np.bool_)
+        for port in ports:
+            for column, addresses in self._taken.get((port.protocol, port.port), {}).items():
+                if any(_collide(port.ip, address) for address in addresses):
+                    mask[column] = False
+        return mask
+
+    def holders(self, ports: Sequence[HostPort], column: int) -> int:
+        """How many pods on a node stand against a pod with these."""
+        return sum(
+            _collide(port.ip, address)
+            for port in ports
+            for address in self._taken.get((port.protocol, port.port), {}).get(column, ())
+        )
+
+    def occupy(self, places: Iterable[OnNode]) -> None:
+        """These are taken (again). Nodes that are not there are passed over."""
+        for node, ports in places:
+            if node in self.position:
+                self.take(self.position[node], ports)
+
+    def vacate(self, places: Iterable[OnNode]) -> None:
+        """One pod less has each of these. Those that nobody has are passed over."""
+        for node, ports in places:
+            column = self.position.get(node)
+            if column is None:
+                continue
+            for port in ports:
+                addresses = self._taken.get((port.protocol, port.port), {}).get(column, [])
+                if port.ip in addresses:
+                    addresses.remove(port.ip)
+
+    def take(self, column: int, ports: Iterable[HostPort]) -> None:
+        """A pod with these is on a node."""
+        for port in ports:
+            self._taken.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
+
+    def untake(self, column: int, ports: Iterable[HostPort]) -> None:
+        """The contrary of ``take``."""
+        for port in ports:
+            self._taken[port.protocol, port.port][column].remove(port.ip)
+
+
+def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[OnNode, ...]:
+    """Host ports that the pods in these seats have."""
+    asked = {pods.name: pods.ports for pods in workload.pod_sets if pods.ports}
+    return tuple((seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked) if asked else ()
+
+
+def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:
+    """How many of the others stand against a pod with these host ports."""
+    return sum(
+        (port.port, port.protocol) == (other.port, other.protocol) and _collide(port.ip, other.ip)
+        for port in ports
+        for other in others
+    )
+
+
+def _collide(ip: str, other: str) -> bool:
+    """Whether two pods cannot have the same port at these addresses: no address means all of them."""
+    anywhere = ("", "0.0.0.0", "::")
+    return ip == other or ip in anywhere or other in anywhere

@@ -1,0 +1,257 @@
+"""Nodes as arrays, sorted so that a topology domain is a slice.
+
+Amounts are int64 arrays of shape (R, N): one row per resource (units of ``queues.resources``), one column per
+node.
+A ``NodeTable`` is a value: ``with_used`` gives a new one that shares everything but the used amounts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admission.engine.nodes.levels import Level, by_labels, by_name
+from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
+from queues.resources import NOTHING, Resources, is_device
+from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
+
+Amounts = NDArray[np.int64]
+
+Mask = NDArray[np.bool_]
+
+#: Masks of so many different node filters are remembered.
+_FILTERS_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node as it enters the table."""
+
+    name: NodeName
+    allocatable: Resources
+    #: Foreign pods and the seats of admissions that are not closed.
+    used: Resources = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    #: May take new pods: ready and schedulable.
+    usable: bool = True
+    #: If it may not: why, in words ("not ready", "unschedulable").
+    why_not: str = ""
+    flavor: FlavorName = NO_FLAVOR
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What does not change with use: names, labels, levels. Shared by all tables of one build."""
+
+    names: tuple[NodeName, ...]
+    position: Mapping[NodeName, int]
+    flavors: tuple[FlavorName, ...]
+    #: Label keys of each chain's levels, outermost first; the last one is always the host.
+    chains: tuple[tuple[Level, ...], ...]
+    labels: Labels
+    taints: TaintClasses
+    usable: Mask
+    why_not: tuple[str, ...]
+    _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
+    _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
+    _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
+
+    def chain(self, level: str | None) -> tuple[tuple[Level, ...], int] | None:
+        """The first topology with that level, and the level's index in it; None: no topology has it.
+
+        Without a level: the first topology, and the index of its host level.
+        """
+        if level is None:
+            return self.chains[0], len(self.chains[0]) - 1
+        for chain in self.chains:
+            for index, candidate in enumerate(chain):
+                if candidate.key == level:
+                    return chain, index
+        return None
+
+    def most(self, pods: Amounts, level: str | None) -> int:
+        """Of (N,) pods per node: all, or those of the best domain of a level; none if there is no such level."""
+        if level is None:
+            return int(pods.sum())
+        found = self.chain(level)
+        return 0 if found is None else int(found[0][found[1]].sums(pods).max(initial=0))
+
+    def allowed(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes that a pod with this filter may use and that take pods at all."""
+        mask = self._filters.get(nodes)
+        if mask is None:
+            if len(self._filters) >= _FILTERS_KEPT:
+                self._filters.clear()
+            mask = self.usable & self.chosen(nodes) & self.tolerated(nodes)
+            self._filters[nodes] = mask
+        return mask
+
+    def chosen(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes that nodeSelector and required node affinity choose."""
+        return chosen(nodes, self.labels)
+
+    def score(self, prefers: tuple[Preference, ...]) -> Amounts | None:
+        """(N,) sum of the weights of the preferences that each node meets; None: nothing is preferred."""
+        if not prefers:
+            return None
+        score = self._scores.get(prefers)
+        if score is None:
+            if len(self._scores) >= _FILTERS_KEPT:
+                self._scores.clear()
+            score = self._scores[prefers] = preferred(prefers, self.labels)
+        return score
+
+    def tolerated(self, nodes: NodeFilter) -> Mask:
+        """(N,) nodes whose taints are all tolerated."""
+        return self.taints.tolerated(nodes.tolerations)
+
+    def of_flavor(self, flavor: FlavorName) -> Mask:
+        """(N,) nodes of a flavor."""
+        mask = self._flavors.get(flavor)
+        if mask is None:
+            mask = self._flavors[flavor] = np.array([name == flavor for name in self.flavors], dtype=np.bool_)
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTable:
+    """All nodes: what they have, and what of it is used. Sorted by the first topology's levels, then name."""
+
+    layout: Layout
+    #: Names of the rows. Grows with the resources seen on nodes.
+    resources: tuple[str, ...]
+    #: (R, N) what nodes offer, whether usable or not.
+    allocatable: Amounts
+    #: (R, N) foreign pods and seats.
+    used: Amounts
+    #: Host ports that pods on a node have, or that seats there will have.
+    ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        nodes: Iterable[Node],
+        levels: Sequence[Sequence[str]] = (),
+        tree: Sequence[tuple[str, Mapping[NodeName, str]]] = (),
+    ) -> "NodeTable":
+        """A table of these nodes, in any order.
+
+        ``levels``: label keys of each Topology, outermost first. A domain is told by the labels of all
+        levels down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it
+        is missing. ``tree``: one more topology, told by name: key and domain of each node, outermost first.
+        """
+        main = tuple(levels[0]) if levels else ()
+        beyond = [] if levels else tree
+        ordered = sorted(
+            nodes,
+            key=lambda node: (
+                _place(node, main),
+                [(node.name not in domains, domains.get(node.name, "")) for _, domains in beyond],
+                node.name,
+            ),
+        )
+        resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
+        names, labels = [node.name for node in ordered], [node.labels for node in ordered]
+        layout = Layout(
+            names=tuple(names),
+            position={node.name: index for index, node in enumerate(ordered)},
+            flavors=tuple(node.flavor for node in ordered),
+            chains=(
+                *(by_labels(names, labels, keys) for keys in levels),
+                *((by_name(names, tree),) if tree or not levels else ()),
+            ),
+            labels=Labels(labels, names),
+            taints=TaintClasses([node.taints for node in ordered]),
+            usable=np.array([node.usable for node in ordered], dtype=np.bool_),
+            why_not=tuple(node.why_not for node in ordered),
+        )
+        return cls(
+            layout,
+            tuple(resources),
+            _matrix(resources, [node.allocatable for node in ordered]),
+            _matrix(resources, [node.used for node in ordered]),
+        )
+
+    @classmethod
+    def empty(cls) -> "NodeTable":
+        """No nodes."""
+        return cls.build(())
+
+    def with_used(self, changes: Mapping[NodeName, Resources]) -> "NodeTable":
+        """A table in which the used amounts of some nodes changed by these deltas; the rest is shared.
+
+        Nodes that the table does not have are passed over: what they hold is not on any node.
+        """
+        table = self._with_rows({name for delta in changes.values() for name in delta})
+        used = table.used.copy()
+        rows = {name: row for row, name in enumerate(table.resources)}
+        for node, delta in changes.items():
+            column = self.layout.position.get(node)
+            if column is not None:
+                for name, units in delta.items():
+                    used[rows[name], column] += units
+        return replace(table, used=used)
+
+    def with_ports(self, ports: Mapping[NodeName, tuple[HostPort, ...]]) -> "NodeTable":
+        """The same nodes with these host ports taken; the same table if they are taken already."""
+        return self if ports == self.ports else replace(self, ports=ports)
+
+    def __len__(self) -> int:
+        return len(self.layout.names)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.layout.position
+
+    def __getitem__(self, node: NodeName) -> tuple[Resources, Resources]:
+        """What a node offers and what of it is used. Raises KeyError."""
+        column = self.layout.position[node]
+        return self._vector(self.allocatable[:, column]), self._vector(self.used[:, column])
+
+    def flavor(self, node: NodeName) -> FlavorName:
+        """Flavor of a node; NO_FLAVOR for one that is not here."""
+        column = self.layout.position.get(node)
+        return NO_FLAVOR if column is None else self.layout.flavors[column]
+
+    def capacity(self, flavor: FlavorName | None = None) -> Resources:
+        """What all usable nodes (of a flavor) can allocate, and what is still held on the others.
+
+        So use on a node that was cordoned does not count against the nodes that are left.
+        """
+        offered = np.where(self.layout.usable, self.allocatable, np.minimum(self.used, self.allocatable))
+        mask = slice(None) if flavor is None else self.layout.of_flavor(flavor)
+        sums = offered[:, mask].sum(axis=1, dtype=np.int64).tolist()
+        return Resources(
+            (name, units) for name, units in zip(self.resources, sums, strict=True) if not is_device(name)
+        )
+
+    def held_elsewhere(self) -> Amounts:
+        """(R, M) what is used on the nodes that take nothing new."""
+        return self.used[:, ~self.layout.usable]
+
+    def _vector(self, amounts: Amounts) -> Resources:
+        return Resources(zip(self.resources, amounts.tolist(), strict=True))
+
+    def _with_rows(self, names: set[str]) -> "NodeTable":
+        new = sorted(names - set(self.resources))
+        if not new:
+            return self
+        more = np.zeros((len(new), len(self)), np.int64)
+        return replace(
+            self,
+            resources=(*self.resources, *new),
+            allocatable=np.concatenate([self.allocatable, more]),
+            used=np.concatenate([self.used, more]),
+        )
+
+
+def _place(node: Node, keys: Sequence[str]) -> tuple[tuple[bool, str], ...]:
+    """Sort key: nodes with labels first, level by level."""
+    return tuple((key not in node.labels, node.labels.get(key, "")) for key in keys)
+
+
+def _matrix(resources: Sequence[str], columns: Sequence[Resources]) -> Amounts:
+    rows = [[column.get(name) for column in columns] for name in resources]
+    return np.array(rows, dtype=np.int64).reshape(len(resources), len(columns))

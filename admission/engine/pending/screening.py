@@ -1,0 +1,190 @@
+"""Who could go in at all as things stand at the start of a turn, were it alone.
+
+Within a turn nothing is given back, so who cannot go in now is refused at once and need not be tried: a class
+whose queue is at a limit, and a kind whose pods do not fit on the nodes. What is said of a class is worked out
+again when the books of its queue changed, what is said of a kind when free amounts changed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from admission.engine import reasons
+from admission.engine.nodes.host_ports import ports_of
+from admission.engine.nodes.table import Amounts, NodeTable
+from admission.engine.pending.classes import Batch, Kind
+from admission.engine.pending.pending import Waiting
+from admission.engine.placement import gangs
+from admission.engine.placement.flavors import quota_hit
+from admission.engine.plan import Admit, Reason
+from admission.engine.trial import Trial
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.queue import ROOT
+from queues.resources import Resources
+from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
+
+
+@dataclass(slots=True, eq=False)
+class Screen:
+    """What was found out about nodes; kept from turn to turn as long as they stay the same."""
+
+    _free: Amounts | None = None
+    _table: NodeTable | None = None
+    #: The most pods of one shape that fit, in all or into the best domain of a level.
+    _most: dict[tuple[Resources, NodeFilter, FlavorName | None, str | None], int] = field(
+        default_factory=dict
+    )
+
+    def look(self, waiting: Waiting, touched: Iterable[QueueName], trial: Trial) -> list[Batch]:
+        """Bring every class up to date. Returns those about which something else is to be said."""
+        news: list[Batch] = []
+        nodes_changed = not self._same_nodes(trial)
+        for batch in waiting.changed:
+            if batch.fresh and batch.alike.candidates:
+                _ask_queue(batch, trial)
+                waiting.heads.look_at(batch)
+                batch.fresh = False
+        for queue in leaves(waiting, touched):
+            for batch in waiting.batches.get(queue, {}).values():
+                _ask_queue(batch, trial)
+                waiting.heads.look_at(batch)
+                batch.kind.stale |= bool(batch.kind.flavors)
+                news.append(batch)
+        for kind in waiting.kinds.values():
+            if nodes_changed:
+                kind.stale = True
+            if kind.open and kind.stale:
+                before, kind.reason = kind.reason, _kept(kind.reason, self._ask_nodes(kind, trial))
+                kind.stale = False
+                news += kind.open
+                if _is_limit(before) or _is_limit(kind.reason):
+                    for batch in kind.open:
+                        waiting.heads.look_at(batch)
+        return news
+
+    def _same_nodes(self, trial: Trial) -> bool:
+        """Whether free amounts are what they were at the last look."""
+        before, table = self._table, trial.table
+        same = (
+            before is not None
+            and self._free is not None
+            and before.layout is table.layout
+            and before.resources == table.resources
+            and (before is table or _same_but_used(before, table))
+            and np.array_equal(self._free, trial.free)
+        )
+        if not same:
+            self._free = trial.free.copy()
+            self._most.clear()
+        self._table = table
+        return same
+
+    def _ask_nodes(self, kind: Kind, trial: Trial) -> Reason | None:
+        """Why not even one of the kind fits; None: one may."""
+        if self._may_fit(kind, trial):
+            return None
+        batch = next(iter(kind.open))
+        workload = batch.alike.candidates[0].workload if batch.alike.candidates else kind.workload
+        answer = gangs.admit(workload, kind.wants.need, trial)
+        if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
+            books, ports = accounts(seats_by_flavor(answer.seats)), ports_of(workload, answer.seats)
+            trial.give_back(answer.queue, books, answer.seats, ports)
+            return None
+        return answer
+
+    def _may_fit(self, kind: Kind, trial: Trial) -> bool:
+        need = kind.wants.need
+        sets = kind.workload.pod_sets
+        if need.complete:
+            return any(self._fits(pods, 1, kind, trial) for pods in sets if pods.name in need.missing)
+        due = need.due if kind.wants.has_choice else {name: len(each) for name, each in need.least.items()}
+        if not all(self._fits(pods, due[pods.name], kind, trial) for pods in sets if due.get(pods.name)):
+            return False
+        if not kind.wants.has_choice:
+            return True
+        enough = sum(len(each) for each in need.least.values())
+        return sum(self._at_most(pods, kind, trial) for pods in sets) >= enough
+
+    def _at_most(self, pods: PodSet, kind: Kind, trial: Trial) -> int:
+        """How many of one pod set could have a place if there were no others."""
+        missing = len(kind.wants.need.missing.get(pods.name, ()))
+        return bisect_left(range(1, missing + 1), True, key=lambda n: not self._fits(pods, n, kind, trial))
+
+    def _fits(self, pods: PodSet, count: int, kind: Kind, trial: Trial) -> bool:
+        """Whether so many could have a place if there were no other pod sets."""
+        seated = pods.name in kind.wants.need.beside
+        level = None if seated else pods.required_topology
+        if not kind.flavors:
+            return self._room(pods, None, level, trial) >= count
+        queue, takes = kind.workload.queue, pods.takes * count
+        return any(
+            quota_hit(trial, queue, accounts({flavor: takes})) is None
+            and self._room(pods, flavor, level, trial) >= count
+            for flavor in kind.flavors
+        )
+
+    def _room(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
+        name = (pods.takes, pods.nodes, flavor, level)
+        most = self._most.get(name)
+        if most is None:
+            mask = trial.layout.allowed(pods.nodes)
+            if flavor is not None:
+                mask = mask & trial.layout.of_flavor(flavor)
+            room = trial.room(pods.takes, mask)
+            if level is None:
+                most = int(room.sum())
+            else:
+                found = trial.layout.chain(level)
+                sums = np.zeros(0) if found is None else found[0][found[1]].sums(room)
+                most = int(sums.max()) if len(sums) else 0
+            self._most[name] = most
+        return most
+
+
+def leaves(waiting: Waiting, touched: Iterable[QueueName]) -> set[QueueName]:
+    """Queues in which somebody waits and whose path was touched so that a limit may be another one."""
+    tree = waiting.tree
+    names = {name for name in touched if name in tree.paths}
+    if not tree.idle[ROOT]:
+        # The cluster as a whole is no limit to a queue unless guarantees are kept from it.
+        names.discard(ROOT)
+    found: set[QueueName] = set()
+    stack = list(names)
+    while stack:
+        name = stack.pop()
+        below = tree.children.get(name, ())
+        if not below and name in waiting.batches:
+            found.add(name)
+        stack += below
+    return found
+
+
+def _ask_queue(batch: Batch, trial: Trial) -> None:
+    """Whether the queue lets one of them in now."""
+    if batch.never is not None:
+        return
+    hits = [quota_hit(trial, batch.queue, each) for each in batch.wants.leasts]
+    hit = hits[0] if all(hits) and hits else None
+    limit = None if hit is None else reasons.queue_limit(hit)
+    batch.limit = _kept(batch.limit, limit)
+    if batch.limit is None:
+        batch.kind.open[batch] = None
+    else:
+        batch.kind.open.pop(batch, None)
+
+
+def _is_limit(reason: Reason | None) -> bool:
+    return reason is not None and reason.code == reasons.Code.QUEUE_LIMIT
+
+
+def _kept(before: Reason | None, after: Reason | None) -> Reason | None:
+    """An equal reason stays the same object."""
+    return before if before == after else after
+
+
+def _same_but_used(before: NodeTable, after: NodeTable) -> bool:
+    return before.allocatable is after.allocatable and (
+        before.ports is after.ports or before.ports == after.ports
+    )

@@ -1,0 +1,61 @@
+"""How long a workload has waited, and which rules for waiting gangs hold for it."""
+
+from bisect import bisect_left
+
+from admission.engine.placement.need import Need
+from queues.order.policies import gives_way
+from queues.quota.tree import QueueTree
+from queues.workload import QueueName, Workload, WorkloadKey
+
+
+def starves_at(workload: Workload, need: Need, tree: QueueTree) -> int | None:
+    """From which second on a place is cleared for a gang; None: never. Single pods never have one cleared."""
+    clear_after = tree.policy(workload.queue).clear_after
+    if clear_after is None or sum(len(each) for each in need.least.values()) < 2:
+        return None
+    return (workload.waiting_since or workload.created) + clear_after
+
+
+def starves_by(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+    """Whether a place is cleared for a gang at that second."""
+    due = starves_at(workload, need, tree)
+    return due is not None and due <= now
+
+
+#: Declared run times count as the next of these (seconds), so that workloads of one shape stay few classes.
+_RUN_TIMES = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 345600, 604800)
+
+
+def run_time_class(workload: Workload) -> int | None:
+    """The declared run time rounded up to one of few steps; None: unknown."""
+    seconds = workload.run_time
+    if seconds is None:
+        return None
+    step = bisect_left(_RUN_TIMES, seconds)
+    return _RUN_TIMES[step] if step < len(_RUN_TIMES) else -(-seconds // 604800) * 604800
+
+
+def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
+    """Sort key: who has waited longest comes first."""
+    return workload.waiting_since or workload.created, workload.arrival, workload.key
+
+
+def is_gang(need: Need) -> bool:
+    """Whether more than one pod has to start at a time."""
+    return sum(len(each) for each in need.least.values()) > 1
+
+
+#: Seconds after which a gang is one that nobody makes room for, whatever the rules.
+LONG = 7 * 86_400
+
+
+def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
+    """Whether gangs of a queue have no place cleared for them, or only after more than a day."""
+    return queue in tree.paths and not gives_way(tree.policy(queue))
+
+
+def is_passed_over(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+    """Whether nobody makes room for somebody: for a gang, by the rules or in fact."""
+    return is_gang(need) and (
+        nobody_makes_room(tree, workload.queue) or now - waits_since(workload)[0] >= LONG
+    )

@@ -1,0 +1,60 @@
+"""A gang that lost members and finds no others where it runs: it starts again whole."""
+
+from collections.abc import Iterable, Sequence
+
+from admission.engine import reasons
+from admission.engine.nodes.host_ports import ports_of
+from admission.engine.placement.gangs import all_or_none
+from admission.engine.placement.need import Need, need
+from admission.engine.plan import Evict, Reason
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from queues.admissions import Admission, AdmissionState
+from queues.quota.accounts import accounts, seats_by_flavor
+from queues.workload import Workload
+
+
+def taken_back(
+    snapshot: Snapshot, refused: Iterable[tuple[Workload, Need]], trial: Trial
+) -> tuple[Evict, ...]:
+    """The first refused gang that lost members and can start again whole, taken back; () = there is none.
+
+    Pods that sit bind those that are missing to their domain and flavor, where there may be no room. The gang is
+    taken back only if all of it, its own seats free, fits now: so it starts again at once. One in a turn, since
+    two may count on the same place. The trial is as before afterwards.
+    """
+    for workload, lacks in refused:
+        if lacks.least and lacks.beside:
+            own = sorted(
+                (each for each in snapshot.admissions.values() if each.workload == workload.key),
+                key=lambda each: each.id,
+            )
+            if _fits_anew(workload, own, trial):
+                message = (
+                    "it lost members, and there is no room for others where it runs; it starts again whole"
+                )
+                code = reasons.Code.TAKEN_BACK
+                return tuple(Evict(admission=each.id, code=code, message=message) for each in own)
+    return ()
+
+
+def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bool:
+    """Whether the whole gang has a place once its seats are free."""
+    if not all(each.started and each.state is AdmissionState.OPEN for each in own):
+        return False  # before it has fully started a gang goes back anyway
+    if any(each.generation != workload.generation for each in own):
+        return False  # it did not lose members, it asks for more
+    books = [accounts(seats_by_flavor(each.holding())) for each in own]
+    for admission, amounts in zip(own, books, strict=True):
+        seats = admission.holding()
+        trial.give_back(admission.queue, amounts, seats, ports_of(workload, seats))
+    mark = trial.mark()
+    whole = need(workload, ())
+    found = all_or_none(workload, whole, whole.missing, trial)
+    if isinstance(found, Reason):
+        found = all_or_none(workload, whole, whole.least, trial)
+    trial.undo(mark)
+    for admission, amounts in zip(own, books, strict=True):
+        held = admission.holding()
+        trial.hold_again(admission.queue, amounts, held, ports_of(workload, held))
+    return not isinstance(found, Reason)
