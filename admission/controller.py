@@ -8,19 +8,18 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from admission import rubbish
-from admission.configuration import fingerprint
-from admission.faults import fault
+from admission import process
+from admission.failpoints import fault
 from admission.jobs.pods import PodRules
 from admission.kube.client.client import Client
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.server import Door
-from admission.leader import Leadership, Mandate, Patience
+from admission.leadership import Leadership, Mandate, Patience
 from admission.logs import about
 from admission.metrics import Metrics, Watching
-from admission.saved import save
+from admission.replay.fingerprint import fingerprint
+from admission.replay.snapshot_file import save
 from admission.settings import Settings
-from admission.sight import Patience as WorldPatience
 from admission.term import Lead, Means
 from admission.turn_report import Decided, TurnReport
 from admission.web import app as web
@@ -28,6 +27,7 @@ from admission.web.bodies import Outlook
 from admission.web.outlook import outlooks
 from admission.web.reader import SqlReader
 from admission.web.reading import Check, NotLeading
+from admission.workloads.inputs import Patience as WorldPatience
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.leadership import holder
@@ -52,7 +52,7 @@ class Controller:
         """Run until told to stop; the exit code."""
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
-        rubbish.seldom()
+        process.seldom()
         _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ failed write is simply tried again.
 import logging
 
 from admission.facts import PodFact, QueueFact
-from admission.world import World
+from admission.world.world import World
 from queues.order.policies import devices
 from queues.sql.database import Database
 from queues.sql.leadership import Term

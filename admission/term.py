@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
-from admission import intake, rubbish
-from admission.careers import Careers
+from admission import intake, process
 from admission.cycle import Cycle
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
@@ -26,13 +25,14 @@ from admission.kube.writers.finalizers import Dismissal
 from admission.kube.writers.priority_classes import ClassFact, Twins
 from admission.kube.writers.recreate import Recreate
 from admission.kube.writers.release import Release
+from admission.kube.writers.status_loop import Statuses
 from admission.kube.writers.volcano_jobs import VolcanoJobs
-from admission.leader import Mandate
-from admission.remembered import LedgerRows, Outcomes
-from admission.sight import Patience
-from admission.statuses import Statuses
+from admission.leadership import Mandate
+from admission.reconcile.volcano_jobs import Careers
 from admission.turn_report import TurnReport
-from admission.world import World
+from admission.workloads.inputs import Patience
+from admission.world.persistence import LedgerRows, Outcomes
+from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
@@ -68,7 +68,7 @@ class Means:
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
-    #: Told when a named point of the ring is passed (``admission.faults``).
+    #: Told when a named point of the ring is passed (``admission.failpoints``).
     pause: Callable[[str], None]
 
 
@@ -148,7 +148,7 @@ class Lead:
                     continue
                 guard()
                 if not self.ready:
-                    rubbish.keep_what_there_is()
+                    process.keep_what_there_is()
                 self.ready = True
                 means.observe(report)
                 touched, world.touched = world.touched, set()

@@ -23,8 +23,8 @@ def replay(file: Path, everything: bool) -> int:
     Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or it says
     what cannot be decided.
     """
-    from admission.configuration import fingerprint
-    from admission.saved import decided_again, differences, load
+    from admission.replay.fingerprint import fingerprint
+    from admission.replay.snapshot_file import decided_again, differences, load
     from queues.errors import MusterError
 
     try:

@@ -88,7 +88,7 @@ def simulate(
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
     import json
 
-    from admission.configuration import fingerprint
+    from admission.replay.fingerprint import fingerprint
     from admission.simulate import report, rules, trace
     from admission.simulate.gangs import Simulation
 

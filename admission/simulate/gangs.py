@@ -16,8 +16,8 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.plan import Admit, Evict, Plan
 from admission.engine.snapshot import Snapshot
-from admission.retrospect import Retrospect
 from admission.simulate.trace import START, Case, Job
+from admission.world.past_use import Retrospect
 from queues.admissions import Admission, Claim, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import DEFAULT_POLICY, Queue

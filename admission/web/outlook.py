@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.changes import Change
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.explain import Explained, explain
+from admission.explain.explain import Explained, explain
+from admission.explain.suggestions import Change
 from admission.web import bodies
 from admission.web.wording import moment, quantities
 from queues.resources import show

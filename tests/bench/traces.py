@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from admission.configuration import fingerprint
+from admission.replay.fingerprint import fingerprint
 from admission.simulate import report, rules, trace
 from admission.simulate.gangs import Simulation
 from queues.quota.queue import Queue, QueuePolicy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.faults import POINTS
+from admission.failpoints import POINTS
 from tests.e2e.scene import (
     Company,
     Scene,

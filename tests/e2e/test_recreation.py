@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.faults import RECREATION_POINTS
+from admission.failpoints import RECREATION_POINTS
 from deploy.local.stack import Stack
 from tests.e2e.documents import Document, condition
 from tests.e2e.gangs import finish, finish_all

@@ -17,7 +17,7 @@ from admission.kube.client.client import Client
 from admission.kube.writers.events import Events
 from admission.kube.writers.status import COALESCE, Status
 from admission.kube.writers.work_queue import BUSY_LOOK
-from admission.status import (
+from admission.reconcile.status import (
     JobStatusFacts,
     Note,
     WorkloadStatus,

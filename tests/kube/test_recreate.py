@@ -9,9 +9,9 @@ import pytest
 from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import Recreate
-from admission.remembered import LedgerRows
-from admission.sight import Patience
-from admission.world import World
+from admission.workloads.inputs import Patience
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.node_affinity import pinned

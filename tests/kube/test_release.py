@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from admission.compose import shape_name
 from admission.facts import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import release as release_module
 from admission.kube.writers import work_queue
 from admission.kube.writers.release import Release
-from admission.orders import Order, Promised, orders_for
-from admission.portrait import Portrait
-from admission.stock import Stock
-from admission.world import World
+from admission.reconcile.release import Order, Promised, orders_for
+from admission.workloads.pod_shapes import shape_name
+from admission.workloads.state import Portrait
+from admission.world.nodes import Stock
+from admission.world.world import World
 from queues.errors import Fenced
 from queues.workload import AdmissionId, WorkloadKey
 from tests.kube.fake_api_server import FakeApiServer, answers, breaks_before_answering, hangs

@@ -11,16 +11,16 @@ from typing import Any
 from sqlalchemy import text
 
 from admission import intake
-from admission.careers import Careers
-from admission.compose import is_live
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.jobs.pods import PodMold, PodRules
 from admission.jobs.work import JobWork
-from admission.orders import Order, orders_for
-from admission.sight import Patience
+from admission.reconcile.release import Order, orders_for
+from admission.reconcile.volcano_jobs import Careers
 from admission.term import ledger_rows
-from admission.world import World
+from admission.workloads.inputs import Patience
+from admission.workloads.seats import is_live
+from admission.world.world import World
 from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
 from queues.sql import leadership
 from queues.sql.database import Database

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from admission.compose import is_live
 from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
-from admission.world import World
+from admission.workloads.seats import is_live
+from admission.world.world import World
 from queues.sql.read.world import load_world
 from tests.laws.ring import Ring
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from admission.orders import Order, Verb
+from admission.reconcile.release import Order, Verb
 from queues.api import names
 from queues.errors import Conflict, NotFound, Refused
 from tests.laws.toy_objects import (

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from admission.kube.client.client import Client
 from admission.kube.writers.recreate import Recreate, Step
-from admission.world import World
+from admission.world.world import World
 from queues.workload import WorkloadKey
 from tests.laws.toy_api import ToyApi, done
 from tests.laws.toy_cluster import ToyCluster

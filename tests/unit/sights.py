@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
-from admission.portrait import Portrait, portray
-from admission.remembered import LedgerRows
-from admission.sight import Patience, Sight
-from admission.world import World
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.state import Portrait, portray
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources

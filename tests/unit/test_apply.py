@@ -12,10 +12,10 @@ from admission.apply import Reasons, apply
 from admission.cycle import Cycle
 from admission.engine.plan import Admit, Plan
 from admission.facts import Change, Fact
-from admission.sight import Patience
 from admission.term import ledger_rows
 from admission.turn_report import TurnReport
-from admission.world import World
+from admission.workloads.inputs import Patience
+from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import Fenced
 from queues.quota.accounts import Account

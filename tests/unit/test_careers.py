@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from admission.careers import Careers
 from admission.facts import WorkloadFact
 from admission.jobs.pods import PodRules
 from admission.jobs.state import JobState, Phase
-from admission.world import World
+from admission.reconcile.volcano_jobs import Careers
+from admission.world.world import World
 from tests.unit.jobs_examples import document
 from tests.unit.sights import NOW, VOLCANO, admission, node, released, volcano_job, world
 

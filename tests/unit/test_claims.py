@@ -13,7 +13,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
-from admission.explain import after
+from admission.explain.explain import after
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from admission.complaints import Complaints, problems_of
 from admission.facts import HyperNodeFact, Member
+from admission.reconcile.events import Complaints
+from admission.world.hypernodes import problems_of
 
 
 def hypernode(name: str, *inner: str, problems: tuple[str, ...] = ()) -> HyperNodeFact:

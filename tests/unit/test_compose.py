@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
-from admission.compose import numbered, occupancies_of, occupancy, shape_name
 from admission.facts import PodPhase
+from admission.workloads.pod_sets import numbered
+from admission.workloads.pod_shapes import shape_name
+from admission.workloads.seats import occupancies_of, occupancy
 from queues.workload import AdmissionId, PodSet
 from tests.unit.sights import (
     GROUP,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from admission.budgets import Budgets
 from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
 from admission.kube.decode.admin_documents import budget_fact
 from admission.kube.decode.interruption import conduct_of
@@ -16,6 +15,7 @@ from admission.kube.objects import (
     PodDisruptionBudget,
     SelectorRequirement,
 )
+from admission.world.disruption_budgets import Budgets
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
 

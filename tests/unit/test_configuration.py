@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from admission import configuration
-from admission.configuration import fingerprint
+from admission.replay import fingerprint as configuration
+from admission.replay.fingerprint import _engine, _modules, fingerprint
 from admission.simulate import rules
 
 
@@ -21,17 +21,17 @@ def test_other_rules_have_another_hash() -> None:
 
 
 def test_every_module_that_decides_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {module.__name__ for module in configuration._modules()}
+    names = {module.__name__ for module in _modules()}
 
     assert {
         "admission.engine.decide",
         "admission.engine.placement.domain_search",
         "queues.order.line",
     } <= names
-    before = configuration._engine.__wrapped__()
-    without = [module for module in configuration._modules() if module.__name__ != "queues.order.policies"]
+    before = _engine.__wrapped__()
+    without = [module for module in _modules() if module.__name__ != "queues.order.policies"]
     monkeypatch.setattr(configuration, "_modules", lambda: without)
-    assert configuration._engine.__wrapped__() != before
+    assert _engine.__wrapped__() != before
 
 
 def test_nothing_that_the_engine_imports_is_left_out() -> None:
@@ -40,7 +40,7 @@ def test_nothing_that_the_engine_imports_is_left_out() -> None:
     alone += "pkgutil.walk_packages(e.__path__, 'admission.engine.')]; print(*sys.modules)"
     imported = subprocess.check_output([sys.executable, "-c", alone], text=True).split()
 
-    covered = {module.__name__ for module in configuration._modules()}
+    covered = {module.__name__ for module in _modules()}
 
     ours = {name for name in imported if name.startswith(("queues.", "admission."))}
     assert ours - covered == {"queues.errors", "queues.api", "queues.api.names"}

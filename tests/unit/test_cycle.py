@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.cycle import Cycle
-from admission.world import World
+from admission.world.world import World
 from queues.errors import DatabaseUnavailable
 from queues.sql.leadership import Term
 from tests.unit.sights import JOB, NOW, job, node, queue, world

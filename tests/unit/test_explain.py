@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from admission.changes import Kind
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.explain import Explained, after, explain
+from admission.explain.explain import Explained, after, explain
+from admission.explain.suggestions import Kind
+from admission.explain.wording import duration
 from admission.web.outlook import outlooks
-from admission.words import duration
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from admission.facts import Change, FactKind, HyperNodeFact, Member, NodeFact
-from admission.hypernodes import tree_of
 from admission.kube.decode.admin_documents import hypernode_fact
+from admission.world.hypernodes import tree_of
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import NodeName

@@ -11,7 +11,7 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.leader import Leadership, Mandate, Patience
+from admission.leadership import Leadership, Mandate, Patience
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql.database import Database
 from tests.waiting import eventually

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.manifest import manifest_of
+from admission.reconcile.pod_manifest import manifest_of
 from queues.api.node_affinity import pinned
 
 ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from admission.compose import shape_name
 from admission.facts import PodFact, WorkloadFact
-from admission.orders import Order, Promised, Verb, orders_for
-from admission.portrait import Portrait
-from admission.stock import Stock
+from admission.reconcile.release import Order, Promised, Verb, orders_for
+from admission.workloads.pod_shapes import shape_name
+from admission.workloads.state import Portrait
+from admission.world.nodes import Stock
 from queues.api import names
 from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
 from tests.unit.sights import (

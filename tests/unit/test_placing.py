@@ -12,7 +12,7 @@ from admission.kube.decode.nodes_and_pods import pod_fact
 from admission.kube.decode.references import Context
 from admission.kube.decode.topology_requests import placing_of
 from admission.kube.objects import Pod
-from admission.ports import Ports
+from admission.world.nodes import Ports
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from admission.compose import shape_name
 from admission.facts import PodPhase, WorkloadFact
+from admission.workloads.pod_shapes import shape_name
 from queues.admissions import Recreation
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.unit.sights import (

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from admission.compose import occupancies_of
 from admission.facts import PodFact
-from admission.refusals import Refusals, elsewhere
-from admission.world import World
+from admission.workloads.pod_sets import elsewhere
+from admission.workloads.seats import occupancies_of
+from admission.world.avoided_nodes import Refusals
+from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
 from tests.unit.sights import (

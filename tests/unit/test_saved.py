@@ -24,7 +24,7 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.saved import differences, load, nodes_of, save
+from admission.replay.snapshot_file import differences, load, nodes_of, save
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation
 from queues.resources import Resources

@@ -10,8 +10,7 @@ from admission.jobs.view import JobView
 from admission.jobs.work import companions_of
 from admission.kube.writers.events import WAIT, Events, event
 from admission.kube.writers.work_queue import StatusCounts
-from admission.settling import merge_patch, only_numbers, settled
-from admission.status import (
+from admission.reconcile.status import (
     Condition,
     JobStatusFacts,
     Note,
@@ -21,8 +20,11 @@ from admission.status import (
     admitted_condition,
     go_duration,
     job_status,
+    merge_patch,
+    only_numbers,
     pod_group_status,
     queue_status,
+    settled,
 )
 from queues.api.kinds import batch_job, pod_group, queue_object
 from queues.resources import Resources

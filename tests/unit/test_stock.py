@@ -1,7 +1,7 @@
 """What nodes have, and what of it is taken."""
 
 from admission.facts import FlavorFact, TopologyFact
-from admission.stock import Stock
+from admission.world.nodes import Stock
 from queues.admissions import Seat
 from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
 from queues.workload import NodeName

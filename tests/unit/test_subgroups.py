@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from admission.compose import group_pod_sets, shape_name
 from admission.facts import PodFact, SubGroup, WorkloadFact
+from admission.workloads.pod_sets import group_pod_sets
+from admission.workloads.pod_shapes import shape_name
 from queues.resources import Resources
 from queues.workload import Partition, PodSet
 from tests.unit.sights import gated

@@ -7,10 +7,10 @@ import pytest
 
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
 from admission.jobs.state import JobState, Phase
-from admission.portrait import Portrait, portray
-from admission.remembered import LedgerRows
-from admission.sight import Patience, Sight
-from admission.world import World
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.state import Portrait, portray
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
 from queues.admissions import AdmissionState, Seat
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
@@ -287,7 +287,7 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
             raise ZeroDivisionError
         return portray(sight, now, patience)
 
-    monkeypatch.setattr("admission.world.portray", breaks)
+    monkeypatch.setattr("admission.world.world.portray", breaks)
     known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
     assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
-from admission.status import Document, Note, rfc3339
+from admission.reconcile.status import Document, Note, rfc3339
 from queues.errors import ApiError
 
 _log = logging.getLogger(__name__)

@@ -21,15 +21,15 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from admission.compose import is_live
 from admission.engine.plan import Reason
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.objects import PODS
 from admission.kube.writers.work_queue import LONGEST_PAUSE, Alarms, cancelled, pause_after
-from admission.manifest import manifest_of
-from admission.portrait import Portrait
-from admission.world import World
+from admission.reconcile.pod_manifest import manifest_of
+from admission.workloads.seats import is_live
+from admission.workloads.state import Portrait
+from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, NotFound, Refused

@@ -13,9 +13,9 @@ from typing import Final
 from admission.engine.plan import Reason
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import LONGEST_PAUSE, Alarms, cancelled, pause_after
-from admission.orders import Order, Promised, Verb, orders_for
-from admission.portrait import Portrait
-from admission.world import World
+from admission.reconcile.release import Order, Promised, Verb, orders_for
+from admission.workloads.state import Portrait
+from admission.world.world import World
 from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
 from queues.workload import WorkloadKey
 

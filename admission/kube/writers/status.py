@@ -14,8 +14,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
-from admission.settling import merge_patch, only_numbers, settled
-from admission.status import Document, StatusWanted
+from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
 from queues.api.kinds import ObjectRef
 from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
 

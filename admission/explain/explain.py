@@ -1,0 +1,124 @@
+"""Why one workload waits: its place, what it waits behind, and the smallest changes that would let it in.
+
+Worked out when somebody asks, from a Snapshot and its Plan alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from admission.engine.memo import Desk
+from admission.engine.plan import Plan, Reason
+from admission.engine.settlement import Seats
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from admission.explain.suggestions import Change, changes
+from admission.explain.what_if import moved_nodes
+from admission.explain.wording import names
+from queues.admissions import Admission, AdmissionState
+from queues.order.line import Line
+from queues.quota.usage import Usage
+from queues.workload import AdmissionId, Workload, WorkloadKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What can be told of one pending workload."""
+
+    reason: Reason | None
+    #: 1-based place in its queue among those who are tried; None: it is not tried as it is.
+    position: int | None
+    queue_length: int | None
+    #: Those right before it in its queue, nearest last.
+    ahead: tuple[WorkloadKey, ...]
+    #: What it waits behind, as a sentence; "" = nothing.
+    behind: str
+    #: Smallest first; () = nothing of what is known would.
+    changes: tuple[Change, ...]
+
+
+def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:
+    """About one workload after a turn; None: it does not wait."""
+    workload = snapshot.pending.get(key)
+    reason = plan.reasons.get(key)
+    if workload is None or reason is None:
+        return None
+    line = _in_line(snapshot, workload)
+    place = line.index(key) if key in line else None
+    before = line[:place] if place is not None else []
+    world = after(snapshot, plan)
+    return Explained(
+        reason=reason,
+        position=None if place is None else place + 1,
+        queue_length=len(line) if place is not None else None,
+        ahead=tuple(before[-ahead:]),
+        behind=_behind(world, workload, [snapshot.pending[each] for each in before]),
+        changes=tuple(changes(world, workload, reason)),
+    )
+
+
+def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
+    """Those of its queue who are tried, in order."""
+    own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
+    alone = replace(snapshot, pending=own)
+    desk = Desk()
+    keys = desk.see(alone)
+    assert desk.waiting is not None
+    assert desk.tree is not None
+    usage = Usage(desk.tree)
+    desk.waiting.sort(keys, alone, Seats(alone, desk.possessions), Trial.open(snapshot.nodes, usage))
+    batches = desk.waiting.batches.get(workload.queue, {}).values()
+    classes = [batch.alike for batch in batches if batch.never is None and batch.waits]
+    line = Line(usage, classes, snapshot.now, users=desk.users)
+    found = []
+    while (alike := line.head()) is not None:
+        found.append(alike.head().workload.key)
+        line.admitted()
+    return found
+
+
+def _behind(world: Snapshot, workload: Workload, before: Sequence[Workload]) -> str:
+    told = []
+    if before:
+        told.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
+    others = [key for key in world.claims if key != workload.key]
+    if others:
+        promised = names([str(_workload(world, key) or key) for key in sorted(others)])
+        told.append(f"space is promised to {promised}")
+    return "; ".join(told)
+
+
+def _workload(world: Snapshot, key: WorkloadKey) -> Workload | None:
+    return world.pending.get(key) or world.holders.get(key)
+
+
+def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot of the next turn, if nothing else happens."""
+    admissions = dict(snapshot.admissions)
+    moved: list[tuple[Admission, int]] = []
+    for free in plan.frees:
+        admission = admissions.pop(free.admission)
+        freed = tuple(admission.seats[index] for index in free.seats)
+        moved.append((replace(admission, seats=freed), -1))
+        if not free.closes:
+            admissions[free.admission] = replace(admission, ended=admission.ended | free.seats)
+    for evict in plan.evicts:
+        admissions[evict.admission] = replace(admissions[evict.admission], state=AdmissionState.EVICTING)
+    number = max(admissions, default=AdmissionId(0))
+    for admit in plan.admits:
+        number = AdmissionId(number + 1)
+        admissions[number] = admit.opened(number, plan.now)
+        moved.append((admissions[number], 1))
+    claims = {key: claim for key, claim in snapshot.claims.items() if key not in plan.dropped}
+    inside = {admit.workload for admit in plan.admits}
+    return replace(
+        snapshot,
+        nodes=moved_nodes(snapshot.nodes, moved),
+        admissions=admissions,
+        pending={key: each for key, each in snapshot.pending.items() if key not in inside},
+        holders={**snapshot.holders, **{key: snapshot.pending[key] for key in inside}},
+        claims={**claims, **{claim.workload: claim for claim in plan.claims}},
+        ended={},
+        evictable={},
+        started=(),
+        unbooked=(),
+    )

@@ -1,0 +1,306 @@
+"""What would let one pending workload in: the smallest changes, each tried before it is told.
+
+A change is not guessed: it is made in a copy of the snapshot, and told only if ``decide`` then lets the workload
+in, or takes others back for it. What is told holds for the workload alone, in the world as it is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from admission.engine.plan import Reason
+from admission.engine.reasons import Code
+from admission.engine.snapshot import Snapshot
+from admission.explain.fewest_endings import fewest, holding, remaining
+from admission.explain.quota_raises import Raised, capability_raised, deserved_raised
+from admission.explain.what_if import Outcome, Trying
+from admission.explain.wording import amount, duration, many, names
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT
+from queues.workload import AdmissionId, Workload
+
+#: So many numbers of pods above those that fit are tried.
+_MORE_TRIED = 4
+
+
+class Kind(StrEnum):
+    """What has to change. In the order in which changes are told: what takes care of itself comes first."""
+
+    #: Nothing: it goes in when it is its turn.
+    TURN = "turn"
+    #: Time has to pass.
+    TIME = "time"
+    #: Somebody who runs has to end.
+    END = "end"
+    #: The workload has to ask for less.
+    WORKLOAD = "workload"
+    #: Its priority has to be higher.
+    PRIORITY = "priority"
+    #: A queue has to deserve more.
+    DESERVED = "deserved"
+    #: A queue has to be allowed more.
+    CAPABILITY = "capability"
+    #: An administrator has to do something else to a queue.
+    QUEUE = "queue"
+    #: The cluster has to be larger.
+    NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that would let a workload in, alone."""
+
+    kind: Kind
+    #: As a sentence without its full stop.
+    message: str
+    #: The numbers, JSON-able; amounts in the units of ``queues.resources``, times in seconds.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def changes(world: Snapshot, workload: Workload, reason: Reason) -> list[Change]:
+    """Changes that would let the workload in, each alone; the smallest first."""
+    if (only := _by_hand(world, workload, reason)) is not None:
+        return [only]
+    trying, now = Trying.of(world, workload)
+    if now or workload.key in world.claims:
+        return [_its_turn(trying, now)]
+    refused = now.reason or reason
+    raised = capability_raised(trying, refused)
+    found = [
+        *_time(trying),
+        *_endings(trying, refused),
+        *_less(trying, refused),
+        *_priority(trying),
+        *_deserved(trying),
+        *((_capability(raised, raised.outcome),) if raised is not None and raised.outcome else ()),
+    ]
+    return found or [*_more_than_one(trying, refused, raised)]
+
+
+def _more_than_one(trying: Trying, refused: Reason, raised: Raised | None) -> Iterator[Change]:
+    """Nothing does alone: higher limits, and whose end or what nodes it then takes."""
+    if raised is None:
+        yield from _nodes(trying, refused)
+        return
+    there, now = Trying.of(replace(trying.world, queues=raised.queues), trying.workload)
+    if now.reason is None:
+        return
+    for then in (*_endings(there, now.reason), *_nodes(there, now.reason)):
+        yield replace(
+            _capability(raised, now),
+            message=f"{raised.told}, and {then.message}",
+            facts={**then.facts, **raised.facts},
+        )
+        return
+
+
+def _nodes(trying: Trying, refused: Reason) -> Iterator[Change]:
+    """Nothing on the nodes that there are would do."""
+    workload, table = trying.workload, trying.world.nodes
+    if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
+        account = Account(refused.facts["flavor"], refused.facts["resource"])
+        more = amount(account, refused.facts["over"])
+        yield Change(kind=Kind.NODES, message=f"nodes with {more} more, at the least", facts={})
+        return
+    if refused.code not in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT):
+        return
+    for pods in workload.pod_sets:
+        mask = table.layout.allowed(pods.nodes)
+        if not holding(table, pods.takes, mask, empty=True).any():
+            message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
+            yield Change(kind=Kind.NODES, message=message, facts={"takes": dict(pods.takes)})
+            return
+    yield Change(kind=Kind.NODES, message="more nodes that its pods may use")
+
+
+def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Change | None:
+    """What stands against a workload before anything is tried."""
+    if workload.obstacle is not None:
+        return Change(kind=Kind.WORKLOAD, message=f"what is wrong with it corrected: {reason.message}")
+    facts = reason.facts
+    queue = facts.get("by", facts.get("queue", workload.queue))
+    match reason.code:
+        case Code.BACKOFF:
+            seconds = max(0, workload.not_before - world.now)
+            return Change(
+                kind=Kind.TIME,
+                message=f"in {duration(seconds)} it is tried again",
+                facts={"seconds": seconds},
+            )
+        case Code.DRAINING:
+            return Change(kind=Kind.TIME, message=f"when the pods of admission {facts['admission']} are gone")
+        case Code.QUEUE_PAUSED:
+            told = f"queue {queue} resumed (muster resume {queue})"
+        case Code.QUEUE_CLOSED:
+            told = f"queue {queue} opened again"
+        case Code.UNKNOWN_QUEUE:
+            told = f"a queue named {queue}"
+        case Code.QUEUE_BROKEN | Code.QUEUE_NOT_LEAF:
+            told = f"another queue, or {queue} corrected: {reason.message}"
+        case Code.GANG_TOO_LARGE:
+            told = f"access.maxGang {facts['asked']} instead of {facts['limit']} in queue {queue}"
+        case Code.PENDING_LIMIT:
+            told = f"fewer of those who came earlier, or access.maxPending above {facts['limit']} in {queue}"
+        case Code.NOT_ENOUGH_PODS:
+            missing = facts["minimum"] - facts["wanted"]
+            told = f"{many(missing, 'pod')} more, or a minimum of {facts['wanted']}"
+            return Change(kind=Kind.WORKLOAD, message=told, facts={"pods": missing})
+        case _:
+            return None
+    return Change(kind=Kind.QUEUE, message=told, facts={"queue": queue})
+
+
+def _its_turn(trying: Trying, now: Outcome) -> Change:
+    """Alone it would get on."""
+    world, claim = trying.world, trying.world.claims.get(trying.workload.key)
+    if claim is not None:
+        leaving = [each for each in claim.victims if each in world.admissions]
+        told = "nothing but the next turn: its place is free"
+        if leaving:
+            told = f"when the pods of {names([_holder(world, each) for each in leaving])} are gone"
+        return Change(kind=Kind.TURN, message=told, facts={"admissions": leaving})
+    told = "it would go in now" if now.goes_in else _taken_back(trying, now)
+    return Change(
+        kind=Kind.TURN,
+        message=f"nothing but its turn: alone, {told}",
+        facts={"victims": len(now.victims)},
+    )
+
+
+def _time(trying: Trying) -> Iterator[Change]:
+    """It will have waited long enough for a place to be cleared."""
+    workload, world = trying.workload, trying.world
+    after_seconds = trying.tree.policy(workload.queue).clear_after
+    since = workload.waiting_since or workload.created
+    if after_seconds is None or not since:
+        return
+    moment = since + after_seconds
+    if moment <= world.now:
+        return
+    outcome = trying.outcome(now=moment)
+    if outcome:
+        seconds = moment - world.now
+        yield Change(
+            kind=Kind.TIME,
+            message=f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
+            f"then {_taken_back(trying, outcome)}",
+            facts={"seconds": seconds, "victims": len(outcome.victims)},
+        )
+
+
+def _endings(trying: Trying, refused: Reason) -> Iterator[Change]:
+    """The fewest of those who run whose end would do."""
+    found = fewest(trying, refused)
+    if found is None:
+        return
+    world = trying.world
+    who = names([_holder(world, each) for each in found.admissions])
+    at_most = _at_most(world, found.admissions)
+    told = f"{found.where} when {who} end" if found.where else f"when {who} end"
+    told += "s" if len(found.admissions) == 1 else ""
+    yield Change(
+        kind=Kind.END,
+        message=told + (f", at most {duration(at_most)}" if at_most is not None else ""),
+        facts={"admissions": list(found.admissions), "domain": found.where, "seconds": at_most},
+    )
+
+
+def _at_most(world: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
+    """Seconds until all of them have run as long as they declared; None: somebody declared nothing."""
+    times = [remaining(world, world.admissions[each]) for each in ends]
+    return None if None in times else max(time for time in times if time is not None)
+
+
+def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
+    """Asking for less: a level preferred, not required; or as many pods as fit."""
+    workload = trying.workload
+    required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
+    if required:
+        freer = tuple(
+            replace(
+                pods,
+                required_topology=None,
+                preferred_topology=pods.required_topology or pods.preferred_topology,
+            )
+            for pods in workload.pod_sets
+        )
+        if trying.instead(pod_sets=freer).goes_in:
+            yield Change(
+                kind=Kind.WORKLOAD,
+                message=f"{', '.join(required)} preferred instead of required",
+                facts={"levels": required},
+            )
+    fit = refused.facts.get("fit")
+    if len(workload.pod_sets) == 1 and isinstance(fit, int) and 0 < fit < workload.minimum:
+        (pods,) = workload.pod_sets
+        # So many fit as the refusal has it; in another flavor, say, a few more may.
+        for count in sorted({fit, *range(workload.minimum - 1, fit, -1)[:_MORE_TRIED]}, reverse=True):
+            fewer = (replace(pods, count=count, minimum=min(pods.minimum, count)),)
+            if trying.instead(pod_sets=fewer, minimum=count).goes_in:
+                yield Change(
+                    kind=Kind.WORKLOAD,
+                    message=f"{many(count, 'pod')} instead of {workload.minimum}",
+                    facts={"pods": count, "minimum": workload.minimum},
+                )
+                return
+
+
+def _priority(trying: Trying) -> Iterator[Change]:
+    """The lowest priority at which somebody would be taken back for it."""
+    workload, world = trying.workload, trying.world
+    # Whoever else may be taken back for it by priority.
+    policy = trying.tree.policy(workload.queue)
+    others = policy.reclaim == "lower-priority" or policy.borrow_max_priority is not None
+    held = {each.priority for each in world.admissions.values() if others or each.queue == workload.queue}
+    steps = {priority + 1 for priority in held}
+    if policy.within_queue == "lower-or-newer-equal":
+        steps |= held
+    higher = sorted(priority for priority in steps if priority > workload.priority)
+    for priority in higher[:4]:
+        outcome = trying.instead(priority=priority)
+        if outcome:
+            yield Change(
+                kind=Kind.PRIORITY,
+                message=f"priority {priority} instead of {workload.priority}: {_taken_back(trying, outcome)}",
+                facts={"priority": priority, "victims": len(outcome.victims)},
+            )
+            return
+
+
+def _deserved(trying: Trying) -> Iterator[Change]:
+    """More deserved, by its queue or by those above as well, so that lent quota is got back for it."""
+    for raised in deserved_raised(trying):
+        if raised.outcome:
+            yield Change(
+                kind=Kind.DESERVED,
+                message=f"{raised.told}: {_taken_back(trying, raised.outcome)}",
+                facts={**raised.facts, "victims": len(raised.outcome.victims)},
+            )
+            return
+
+
+def _capability(raised: Raised, outcome: Outcome) -> Change:
+    """Limits raised, and who would have to go then."""
+    told = f"{raised.told}: {_taken_back(raised.trying, outcome)}" if outcome.victims else raised.told
+    return Change(kind=Kind.CAPABILITY, message=told, facts=raised.facts)
+
+
+def _holder(world: Snapshot, id_: AdmissionId) -> str:
+    admission = world.admissions[id_]
+    return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
+
+
+def _taken_back(trying: Trying, outcome: Outcome) -> str:
+    """Who would have to go, by queue: ``3 of tenant-b are taken back for it``."""
+    if outcome.goes_in:
+        return "it goes in"
+    counts: dict[str, int] = {}
+    for evict in outcome.victims:
+        queue = trying.world.admissions[evict.admission].queue
+        counts[queue] = counts.get(queue, 0) + 1
+    own = trying.workload.queue
+    told = [
+        f"{count} of {'its own queue' if name == own else name}" for name, count in sorted(counts.items())
+    ]
+    return f"{' and '.join(told)} {'is' if len(outcome.victims) == 1 else 'are'} evicted for it"

@@ -1,0 +1,43 @@
+"""What HyperNodes say that cannot be used, told on them whenever it changes. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from admission.facts import HyperNodeFact
+from admission.reconcile.status import Note
+from admission.world.hypernodes import problems_of
+from queues.api.kinds import hypernode
+
+#: Reason of the events.
+REASON: Final = "InvalidMembers"
+
+
+class Complaints:
+    """Remembers what was told, one term long."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[HyperNodeFact, ...] = ()
+        self._told: Mapping[str, str] = {}
+
+    def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[Note]:
+        """What has to be told now: of each HyperNode whose problems are others than before."""
+        seen = tuple(hypernodes)
+        if seen == self._seen:
+            return []
+        self._seen = seen
+        problems = problems_of(seen)
+        told, self._told = (
+            self._told,
+            {fact.uid: problems[fact.name] for fact in seen if fact.name in problems},
+        )
+        return [
+            Note(
+                ref=hypernode(fact.name, fact.uid),
+                reason=REASON,
+                message=problems[fact.name],
+                action="Read",
+                warning=True,
+            )
+            for fact in seen
+            if fact.name in problems and told.get(fact.uid) != problems[fact.name]
+        ]

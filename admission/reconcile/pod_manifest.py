@@ -1,0 +1,132 @@
+"""From a pod that was let go to the pod that waits in its place. Pure.
+
+What the API server and Muster added to the pod is taken off, so that it is added anew; what its user wrote stays.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from queues.api import names
+
+Document = dict[str, Any]
+
+#: Worked out by the API server from other fields, from the pod's class, or allowed on a running pod only.
+_WORKED_OUT: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
+
+_DIRECTIVES: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def manifest_of(pod: Mapping[str, Any]) -> str:
+    """The successor of a pod (as the API server tells it) that has no controller, as canonical JSON.
+
+    It has the same name, labels and spec, waits behind Muster's gate, is tied to no node, and names the pod that
+    it replaces. Finalizers are not repeated: they are put on objects by those who act on them.
+    """
+    meta = pod["metadata"]
+    labels = dict(meta.get("labels") or {})
+    annotations = {key: value for key, value in _texts(meta, "annotations") if key not in _DIRECTIVES}
+    metadata: Document = {
+        "name": meta["name"],
+        "namespace": meta["namespace"],
+        "labels": {**labels, names.RELEASED: "false"},
+        "annotations": {**annotations, names.RECREATED_FROM: meta["uid"]},
+    }
+    owners = [_owner(owner) for owner in meta.get("ownerReferences") or () if not owner.get("controller")]
+    if owners:
+        metadata["ownerReferences"] = owners
+    pinned = names.ADMISSION_ID in (meta.get("annotations") or {})
+    spec = _spec(pod["spec"], labels, pinned=pinned)
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _texts(meta: Mapping[str, Any], field: str) -> Iterable[tuple[str, str]]:
+    return (meta.get(field) or {}).items()
+
+
+def _owner(reference: Mapping[str, Any]) -> Document:
+    """Without the wish to block the owner's deletion, which asks for rights over owners of any kind."""
+    return {key: value for key, value in reference.items() if key != "blockOwnerDeletion"}
+
+
+def _spec(spec: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -> Document:
+    made = {key: value for key, value in spec.items() if key not in _WORKED_OUT}
+    made["schedulingGates"] = [{"name": names.GATE}]
+    affinity = _affinity(spec.get("affinity") or {}, labels, pinned=pinned)
+    made.pop("affinity", None)
+    if affinity:
+        made["affinity"] = affinity
+    spread = [_unmerged(each, labels) for each in spec.get("topologySpreadConstraints") or ()]
+    if spread:
+        made["topologySpreadConstraints"] = spread
+    return made
+
+
+def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -> Document:
+    made = dict(affinity)
+    node = dict(affinity.get("nodeAffinity") or {})
+    if pinned:
+        node = _unpinned(node)
+    made.pop("nodeAffinity", None)
+    if node:
+        made["nodeAffinity"] = node
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = dict(affinity.get(kind) or {})
+        if _REQUIRED in terms:
+            terms[_REQUIRED] = [_unmerged(term, labels) for term in terms[_REQUIRED]]
+        if _PREFERRED in terms:
+            terms[_PREFERRED] = [
+                {**each, "podAffinityTerm": _unmerged(each["podAffinityTerm"], labels)}
+                for each in terms[_PREFERRED]
+            ]
+        if terms:
+            made[kind] = terms
+    return made
+
+
+def _unpinned(node_affinity: Mapping[str, Any]) -> Document:
+    """Required terms as they were before ``queues.api.node_affinity`` crossed them with the seat's node."""
+    made = dict(node_affinity)
+    required = made.pop(_REQUIRED, None)
+    if required is None:
+        return made
+    terms = [_without_pin(term) for term in required.get("nodeSelectorTerms") or ()]
+    # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
+    if all(term is not None for term in terms):
+        made[_REQUIRED] = {"nodeSelectorTerms": terms}
+    return made
+
+
+def _without_pin(term: Mapping[str, Any]) -> Document | None:
+    fields = list(term.get("matchFields") or ())
+    if not fields:
+        return dict(term)
+    fields.pop()  # the seat's node is always the last
+    made = {key: value for key, value in term.items() if key != "matchFields"}
+    if fields:
+        made["matchFields"] = fields
+    return made or None
+
+
+def _unmerged(term: Mapping[str, Any], labels: Mapping[str, str]) -> Document:
+    """Without the expressions that the API server adds for ``matchLabelKeys``: twice, they would be refused."""
+    keys = {"In": term.get("matchLabelKeys") or (), "NotIn": term.get("mismatchLabelKeys") or ()}
+    selector = term.get("labelSelector") or {}
+    expressions = selector.get("matchExpressions")
+    if not expressions or not any(keys.values()):
+        return dict(term)
+    kept = [
+        each
+        for each in expressions
+        if not (
+            each["key"] in keys.get(each["operator"], ())
+            and each.get("values") == [labels.get(each["key"], "")]
+        )
+    ]
+    rest = {key: value for key, value in selector.items() if key != "matchExpressions"}
+    return {**term, "labelSelector": {**rest, **({"matchExpressions": kept} if kept else {})}}

@@ -1,0 +1,275 @@
+"""What release must write for one workload: pods to let go or to remove, Jobs to resume or to suspend.
+
+Pure and level-triggered: orders follow from the portrait alone, so whatever was not done is ordered again.
+Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.jobs``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from admission.facts import PodFact, WorkloadFact
+from admission.workloads.pod_shapes import BARE, shape_name
+from admission.workloads.seats import Occupancy, awaits_seat
+from admission.workloads.state import Portrait
+from admission.world.nodes import Stock
+from queues.admissions import Admission, AdmissionState
+from queues.api import names
+from queues.api.node_affinity import own_affinity, pinned_affinity
+from queues.resources import NOTHING, devices_text
+from queues.workload import AdmissionId, NodeName, WorkloadKind
+
+
+class Verb(StrEnum):
+    """What an order does to its object."""
+
+    PATCH_POD = "patch pod"
+    DELETE_POD = "delete pod"
+    PATCH_JOB = "patch job"
+
+
+class Promised(NamedTuple):
+    """A seat that a pod was told to take."""
+
+    admission: AdmissionId
+    #: Index into the admission's seats.
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One write to the API server. ``uid`` is its precondition."""
+
+    verb: Verb
+    namespace: str
+    name: str
+    uid: str
+    #: What it brings about; the same intent for the same object is one order.
+    intent: str
+    body: Mapping[str, Any] | None = None
+    #: Seconds to end, for deletions; None: as the pod says.
+    grace: int | None = None
+    #: The seat that the pod is told to take.
+    seat: Promised | None = None
+
+
+def orders_for(
+    portrait: Portrait,
+    fact: WorkloadFact | None,
+    stock: Stock,
+    promised: Mapping[str, Promised] = MappingProxyType({}),
+) -> list[Order]:
+    """All that is to be written for one workload now.
+
+    ``promised``: seats that pods (by uid) were told to take before; they are told the same again, and no other
+    pod gets one of these.
+    """
+    # Those are removed once it is stored how to make them again: see ``admission.kube.writers.recreate``.
+    displaced = {pod.uid for pod in portrait.displaced}
+    removals = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
+    removals += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
+    removals += _buried(portrait, stock)
+    if portrait.key.kind in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+        removals += _evictions(portrait)
+    orders = [order for order in removals if order.uid not in displaced]
+    if portrait.key.kind is WorkloadKind.VOLCANO_JOB:
+        return orders
+    if portrait.key.kind is WorkloadKind.JOB and fact is not None and not portrait.over:
+        orders += _job_orders(portrait, fact, stock)
+    if not portrait.over:
+        orders += _releases(portrait, fact, promised)
+    return orders
+
+
+def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
+    return Order(
+        verb=Verb.DELETE_POD, namespace=pod.namespace, name=pod.name, uid=pod.uid, intent=intent, grace=grace
+    )
+
+
+def _buried(portrait: Portrait, stock: Stock) -> list[Order]:
+    """Pods on nodes that no longer exist: nobody else ends them soon."""
+    return [
+        _remove(pod, "buried", grace=0)
+        for place in portrait.occupancies
+        for pod in (*place.sitting.values(), *place.standing)
+        if pod.node is not None and pod.node not in stock.nodes
+    ]
+
+
+def _evictions(portrait: Portrait) -> list[Order]:
+    return [
+        _remove(pod, "evict")
+        for place in portrait.occupancies
+        if place.admission.state is AdmissionState.EVICTING
+        for pod in (*place.sitting.values(), *place.standing)
+        if not pod.deleting
+    ]
+
+
+def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Order]:
+    open_ = [
+        place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
+    ]
+    evicting = len(open_) < len(portrait.occupancies)
+    if fact.suspended and open_ and not evicting:
+        return [_resume(portrait, fact, open_, stock)]
+    # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
+    goes_back = evicting or (not open_ and portrait.lacking)
+    if not fact.suspended and goes_back and portrait.unbooked is None:
+        return [_patch_job(fact, "suspend", {"suspend": True})]
+    return []
+
+
+def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stock: Stock) -> Order:
+    """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
+
+    By its queue's label a template's pods are gated, unless it says that they are released.
+    """
+    template: dict[str, Any]
+    directed = len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock)
+    if directed and not _ranks_matter(fact, open_[0]):
+        admission = open_[0]
+        nodes = sorted({seat.node for seat in admission.holding()})
+        template = {
+            "metadata": {
+                "labels": {names.RELEASED: "true"},
+                "annotations": {names.ADMISSION_ID: str(admission.id)},
+            },
+            "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes)},
+        }
+        # Nobody gates its pods: should it have grown meanwhile, it goes back to what has seats.
+        spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
+        return _patch_job(fact, f"resume {admission.id}", spec)
+    template = {
+        "metadata": {
+            "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: "false"},
+            "annotations": {names.ADMISSION_ID: None},
+        },
+        "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
+    }
+    return _patch_job(fact, "resume gated", {"suspend": False, "template": template})
+
+
+def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
+    """Whether it counts which pod is on which node: they have numbers, and asked to be close to one another."""
+    pods = fact.pod_sets[0]
+    close = pods.required_topology or pods.preferred_topology or pods.partitions
+    return fact.indexed and bool(close) and len({seat.node for seat in admission.holding()}) > 1
+
+
+def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
+    """Whether pods that may use any of the seats' nodes can only end up as the seats say.
+
+    So it is when all seats are on one node, or when no node could take one pod more than it has seats.
+    """
+    seats = admission.holding()
+    if any(devices_text(seat.takes) for seat in seats):
+        return False  # each pod is told its own devices
+    per_node: Counter[NodeName] = Counter(seat.node for seat in seats)
+    if len(per_node) == 1:
+        return True
+    takes = seats[0].takes if seats else NOTHING
+    for node, count in per_node.items():
+        fact = stock.nodes.get(node)
+        if fact is None or (takes * (count + 1)).fits(fact.allocatable):
+            return False
+    return all(seat.takes == takes for seat in seats)
+
+
+def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
+    return Order(
+        verb=Verb.PATCH_JOB,
+        namespace=fact.namespace,
+        name=fact.name,
+        uid=fact.key.uid,
+        intent=intent,
+        body={"metadata": {"uid": fact.key.uid}, "spec": spec},
+    )
+
+
+def _releases(
+    portrait: Portrait, fact: WorkloadFact | None, promised: Mapping[str, Promised]
+) -> Iterator[Order]:
+    """Gated pods that wait while a seat of theirs is vacant."""
+    seated = {pod.uid for place in portrait.occupancies for pod in place.sitting.values()}
+    waiting = [
+        pod for pod in portrait.pods if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated
+    ]
+    if not waiting:
+        return
+    waiting.sort(key=_rank)
+    by_index = fact is not None and fact.indexed
+    places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
+    vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
+    told = {
+        Promised(place.admission.id, index): place.admission for place in places for index in place.vacant()
+    }
+    for pod in waiting:
+        seat = promised.get(pod.uid)
+        if seat is not None and seat in told:
+            yield _let_go(pod, told[seat], seat.position)
+        elif seats := vacant.get(_seat_wanted(portrait, fact, pod, by_index)):
+            yield _let_go(pod, *seats.pop(0))
+
+
+def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
+    """Seats are in the order of the topology, so pods take them in theirs: by index, else by the numbers in names."""
+    parts = re.split(r"(\d+)", pod.name)
+    return pod.index or 0, [int(part) if place % 2 else part for place, part in enumerate(parts)]
+
+
+Place = tuple[str, int | None]
+
+
+def _vacant_seats(
+    places: list[Occupancy], by_index: bool, promised: Set[Promised]
+) -> dict[Place, list[tuple[Admission, int]]]:
+    vacant: dict[Place, list[tuple[Admission, int]]] = {}
+    for place in places:
+        for index in place.vacant():
+            if Promised(place.admission.id, index) in promised:
+                continue
+            seat = place.admission.seats[index]
+            key = (seat.pod_set, seat.ordinal if by_index else None)
+            vacant.setdefault(key, []).append((place.admission, index))
+    return vacant
+
+
+def _seat_wanted(portrait: Portrait, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
+    match portrait.key.kind:
+        case WorkloadKind.POD:
+            return (BARE, None)
+        case WorkloadKind.POD_GROUP:
+            return (shape_name(pod, fact), None)
+        case _:
+            name = fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""
+            return (name, pod.index if by_index else None)
+
+
+def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
+    seat = admission.seats[index]
+    return Order(
+        verb=Verb.PATCH_POD,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        intent=f"release {admission.id}/{index}",
+        seat=Promised(admission.id, index),
+        body={
+            "metadata": {
+                "uid": pod.uid,
+                "labels": {names.RELEASED: "true"},
+                "annotations": {
+                    names.ADMISSION_ID: str(admission.id),
+                    names.SEAT: f"{seat.pod_set}/{seat.ordinal}",
+                    **({names.DEVICES: devices} if (devices := devices_text(seat.takes)) else {}),
+                },
+            },
+            "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.nodes)},
+        },
+    )

@@ -1,0 +1,366 @@
+"""What objects tell their owners: statuses, conditions and events as plain values. Pure.
+
+Builders make a ``StatusWanted`` from what is known; ``admission.reconcile.status`` compares it with what an object
+says.
+
+What has to be written so that an object says what it should, given what it says already. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from admission.engine.plan import Reason
+from admission.jobs.companions import Companion
+from admission.jobs.job import JobSpec
+from admission.jobs.state import JobState
+from admission.jobs.view import Counts
+from queues.api.kinds import ObjectRef, volcano_job
+from queues.resources import Resources, show
+
+#: Condition of batch/v1 Jobs and bare pods.
+ADMITTED: Final = "muster.dev/Admitted"
+
+#: Conditions of a PodGroup, in Volcano's words.
+SCHEDULED: Final = "Scheduled"
+
+UNSCHEDULABLE: Final = "Unschedulable"
+
+READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
+
+#: Codes that Volcano has a word of its own for.
+VOLCANOS_WORDS: Final = {"NotEnoughPods": "NotEnoughTasks"}
+
+UNSUPPORTED_FIELD: Final = "UnsupportedField"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition. It changes when its status or reason does, not when the numbers of its message do."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str = ""
+    message: str = ""
+    #: Written only over another condition of the type: a Job that never waited need not say so.
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWanted:
+    """What the status of an object should say."""
+
+    ref: ObjectRef
+    #: Fields that are Muster's, conditions with times of their own included.
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    #: Others write this status too: only our conditions are touched.
+    shared: bool = False
+    #: Phase that the watch last showed; "" = no status yet, None = not told.
+    seen: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An event to tell about an object."""
+
+    ref: ObjectRef
+    #: CamelCase: Admitted, Evicted, or the code of a reason.
+    reason: str
+    message: str
+    action: str
+    warning: bool = False
+
+
+class GroupPhase(StrEnum):
+    """Where a PodGroup is, in Volcano's words."""
+
+    PENDING = "Pending"
+    #: Admitted; its pods are being let go.
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    #: Pods run, but no longer as a gang.
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadStatus:
+    """What is known of a workload that is not a Volcano Job, or of the PodGroup that stands for one."""
+
+    ref: ObjectRef
+    minimum: int
+    #: Holds an open admission.
+    admitted: bool
+    #: Why it waits; None: it does not, or nobody has looked yet.
+    reason: Reason | None = None
+    #: What is wrong though it is admitted.
+    problem: Reason | None = None
+    #: Fields that are accepted and not acted on.
+    unsupported: tuple[str, ...] = ()
+    #: Live pods by phase; ``bound``: those of them that have a node.
+    pending: int = 0
+    running: int = 0
+    bound: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    seen: str | None = None
+
+    @property
+    def ended(self) -> int:
+        """Pods that ended."""
+        return self.succeeded + self.failed
+
+    def phase(self) -> GroupPhase:
+        """Volcano's rule, with our admission for its enqueueing."""
+        live = self.pending + self.running
+        if self.ended and not live and self.ended >= self.minimum:
+            return GroupPhase.COMPLETED
+        if self.admitted:
+            return GroupPhase.RUNNING if self.bound + self.ended >= self.minimum else GroupPhase.INQUEUE
+        return GroupPhase.UNKNOWN if self.running else GroupPhase.PENDING
+
+
+def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
+    """Phase, counts, and conditions Scheduled and Unschedulable as Volcano's scheduler writes them."""
+    phase = workload.phase()
+    conditions: list[Condition] = []
+    if phase in (GroupPhase.RUNNING, GroupPhase.COMPLETED) or workload.admitted:
+        conditions.append(Condition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
+        problem = workload.problem
+        conditions.append(
+            Condition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)
+            if problem is None
+            else Condition(type=UNSCHEDULABLE, status="True", reason=problem.code, message=problem.message)
+        )
+    elif (reason := _reason(workload)) is not None:
+        code = VOLCANOS_WORDS.get(reason.code, reason.code)
+        conditions.append(Condition(type=UNSCHEDULABLE, status="True", reason=code, message=reason.message))
+        conditions.append(Condition(type=SCHEDULED, status="False", reason=code, quiet=True))
+    if workload.unsupported:
+        message = _not_acted_on(workload.unsupported)
+        conditions.append(
+            Condition(type=UNSUPPORTED_FIELD, status="True", reason=UNSUPPORTED_FIELD, message=message)
+        )
+    return StatusWanted(
+        ref=workload.ref,
+        fields={
+            "phase": phase.value,
+            "running": workload.running,
+            "succeeded": workload.succeeded,
+            "failed": workload.failed,
+        },
+        conditions=tuple(conditions),
+        seen=workload.seen,
+    )
+
+
+def _not_acted_on(fields: Sequence[str]) -> str:
+    return f"accepted, but not acted on: {', '.join(fields)}"
+
+
+def _reason(workload: WorkloadStatus) -> Reason | None:
+    if workload.reason is not None or workload.admitted:
+        return workload.reason
+    present = workload.pending + workload.running + workload.ended
+    if present >= workload.minimum:
+        return None
+    return Reason(code="NotEnoughPods", message=f"{present} of {workload.minimum} pods exist")
+
+
+def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
+    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status belongs to others."""
+    told: tuple[Condition, ...] = ()
+    if workload.admitted and workload.problem is not None:
+        problem = workload.problem
+        told = (Condition(type=ADMITTED, status="True", reason=problem.code, message=problem.message),)
+    elif workload.admitted:
+        told = (Condition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
+    elif workload.reason is not None:
+        reason = workload.reason
+        told = (Condition(type=ADMITTED, status="False", reason=reason.code, message=reason.message),)
+    return StatusWanted(ref=workload.ref, conditions=told, shared=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatusFacts:
+    """What is known of a Volcano Job."""
+
+    spec: JobSpec
+    state: JobState
+    counts: Counts
+    companions: Sequence[Companion] = ()
+    #: Why it waits or cannot go on; shown while it is Pending.
+    reason: Reason | None = None
+    #: Fields that are accepted and not acted on.
+    unsupported: tuple[str, ...] = ()
+    seen: str | None = None
+
+
+def job_status(job: JobStatusFacts) -> StatusWanted:
+    """A Volcano Job's status, field by field as Volcano writes it."""
+    state, counts = job.state, job.counts
+    why = (state.reason, state.message)
+    if job.reason is not None and state.wants_pods():
+        why = (job.reason.code, job.reason.message)
+    conditions = [{"status": phase.value, "lastTransitionTime": rfc3339(at)} for phase, at in state.history]
+    if job.unsupported:
+        conditions.append(
+            {
+                "status": UNSUPPORTED_FIELD,
+                "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
+                "reason": UNSUPPORTED_FIELD,
+                "message": _not_acted_on(job.unsupported),
+            }
+        )
+    fields: Document = {
+        "state": without_blanks(
+            {
+                "phase": state.phase.value,
+                "reason": why[0],
+                "message": why[1],
+                "lastTransitionTime": rfc3339(state.last_transition),
+            }
+        ),
+        "minAvailable": job.spec.minimum,
+        "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in counts.tasks.items() if phases},
+        "pending": counts.pending,
+        "running": counts.running,
+        "succeeded": counts.succeeded,
+        "failed": counts.failed,
+        "terminating": counts.terminating,
+        "unknown": counts.unknown,
+        "version": state.version,
+        "retryCount": state.retry_count,
+        "controlledResources": dict(one.entry for one in job.companions if one.entry is not None),
+        "conditions": conditions,
+    }
+    if state.finished_at and state.started_at:
+        fields["runningDuration"] = go_duration(state.finished_at - state.started_at)
+    ref = volcano_job(job.spec.namespace, job.spec.name, job.spec.uid)
+    return StatusWanted(ref=ref, fields=without_blanks(fields), seen=job.seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatusFacts:
+    """What is known of a queue. Counts are of workloads."""
+
+    ref: ObjectRef
+    closed: bool = False
+    #: Why the queue cannot be used; None: it can.
+    broken: str | None = None
+    allocated: Resources = field(default_factory=Resources)
+    pending: int = 0
+    inqueue: int = 0
+    running: int = 0
+    unknown: int = 0
+    completed: int = 0
+
+
+def queue_status(queue: QueueStatusFacts) -> StatusWanted:
+    """State, use and counts. A closed queue in which something still runs is Closing."""
+    state = "Open"
+    if queue.closed:
+        state = "Closing" if queue.running + queue.inqueue + queue.pending + queue.unknown else "Closed"
+    usable = (
+        Condition(type="Usable", status="False", reason="QueueBroken", message=queue.broken)
+        if queue.broken is not None
+        else Condition(type="Usable", status="True", reason="Usable", quiet=True)
+    )
+    return StatusWanted(
+        ref=queue.ref,
+        fields=without_blanks(
+            {
+                "state": state,
+                "allocated": {name: show(name, units) for name, units in sorted(queue.allocated.items())},
+                "pending": queue.pending,
+                "inqueue": queue.inqueue,
+                "running": queue.running,
+                "unknown": queue.unknown,
+                "completed": queue.completed,
+            }
+        ),
+        conditions=(usable,),
+    )
+
+
+def rfc3339(seconds: int) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def go_duration(seconds: int) -> str:
+    """``1h0m5s``, as Go writes it."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def without_blanks(fields: Mapping[str, Any]) -> Document:
+    """The fields that say anything."""
+    return {key: value for key, value in fields.items() if value not in ("", {}, None)}
+
+
+def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Document:
+    """The status to have, given what the object says: conditions and reasons whose code stays are kept whole."""
+    after: Document = dict(wanted.fields)
+    if "state" in before and isinstance(after.get("state"), Mapping):
+        same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))
+        if same:
+            after["state"] = before["state"]
+    if "conditions" in wanted.fields:
+        return after
+    old = {one.get("type"): one for one in before.get("conditions") or ()}
+    kept = [_condition(one, old.get(one.type), now, shared=wanted.shared) for one in wanted.conditions]
+    conditions = [one for one in kept if one is not None]
+    ours = {one.type for one in wanted.conditions}
+    others = [one for name, one in old.items() if name not in ours]
+    if conditions or others:
+        after["conditions"] = conditions if wanted.shared else [*others, *conditions]
+    return after
+
+
+def _condition(
+    wanted: Condition, before: Mapping[str, Any] | None, now: int, *, shared: bool
+) -> Mapping[str, Any] | None:
+    if before is None and wanted.quiet:
+        return None
+    same = before is not None and before.get("status") == wanted.status
+    if before is not None and same and before.get("reason", "") == wanted.reason:
+        return before
+    after = without_blanks(
+        {
+            "type": wanted.type,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "lastTransitionTime": rfc3339(now),
+        }
+    )
+    if shared and before is not None and before.get("message"):
+        after["message"] = wanted.message  # merged field by field: what is not named stays
+    return after
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
+    """The JSON merge patch (RFC 7386) that makes one document of the other; {} if they are equal."""
+    patch: Document = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := merge_patch(old, value):
+                patch[key] = inner
+        elif old != value:
+            patch[key] = value
+    return patch
+
+
+def only_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether two statuses tell the same but for counts."""
+    return all(before.get(key) == after.get(key) for key in ("phase", "state", "conditions"))

@@ -1,0 +1,108 @@
+"""Volcano Jobs between the world and the pure rules of ``admission.jobs``: their views, transitions and work."""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from admission.jobs.job import JobSpec, read_job
+from admission.jobs.lifecycle import advance
+from admission.jobs.pods import PodRules
+from admission.jobs.state import JobState, JobTransition
+from admission.jobs.view import JobView
+from admission.jobs.work import JobWork, work_for
+from admission.world.world import World
+from queues.errors import InvalidDocument
+from queues.workload import WorkloadKey, WorkloadKind
+
+
+class Careers:
+    """Reads each Job's document once and keeps the result while the document stays the same."""
+
+    def __init__(self, rules: PodRules) -> None:
+        self._rules = rules
+        self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
+        #: Jobs whose document cannot be used, with what is wrong.
+        self.problems: dict[WorkloadKey, str] = {}
+        #: When (seconds since the epoch) Jobs that ended are to be deleted, soonest first; each is there once.
+        self._expiring: list[tuple[int, WorkloadKey]] = []
+        self._awaited: set[WorkloadKey] = set()
+
+    def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
+        """What a Job's document says; None: the Job is gone or its document cannot be used."""
+        fact = world.facts.get(key)
+        if fact is None or not fact.document:
+            self._specs.pop(key, None)
+            self.problems.pop(key, None)
+            return None
+        known = self._specs.get(key)
+        if known is not None and known[0] is fact.document:
+            return known[1]
+        self.problems.pop(key, None)
+        try:
+            spec: JobSpec | None = read_job(fact.document)
+        except InvalidDocument as error:
+            self.problems[key] = str(error)
+            spec = None
+        self._specs[key] = (fact.document, spec)
+        return spec
+
+    def view(self, world: World, key: WorkloadKey) -> JobView | None:
+        """What is seen of a Job now."""
+        spec = self.spec(world, key)
+        if spec is None:
+            return None
+        return JobView(
+            spec=spec,
+            pods=tuple(world.members.of(key)),
+            admissions=tuple(world.holdings.of(key)),
+            outcomes=world.outcomes.get(key, {}),
+            deleting=world.facts[key].deleting,
+        )
+
+    def transitions(self, world: World, now: int) -> tuple[JobTransition, ...]:
+        """State changes of the Jobs that were touched."""
+        found = []
+        for key in sorted(world.touched):
+            try:
+                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                if view is None:
+                    continue
+                old = world.jobs.get(key.uid)
+                new = advance(old or JobState(uid=key.uid), view, now)
+            except Exception as error:
+                world.defects[key] = error
+                continue
+            if new != old:
+                found.append(JobTransition(key=key, old=old, new=new))
+        return tuple(found)
+
+    def work(self, world: World, keys: Iterable[WorkloadKey], now: int) -> list[JobWork]:
+        """What these Jobs need done in the cluster; empty work says that nothing is left to do."""
+        found = []
+        for key in keys:
+            try:
+                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                if view is None:
+                    continue
+                state = world.jobs.get(key.uid) or JobState(uid=key.uid)
+                has_group = (view.spec.namespace, view.spec.group_name) in world.members.job_groups
+                work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
+            except InvalidDocument as error:
+                self.problems[key] = str(error)
+                continue
+            except Exception as error:
+                # A defect that one Job brings to light must not keep the others waiting.
+                world.defects[key] = error
+                continue
+            found.append(work)
+            if state.is_over() and view.spec.ttl is not None and not work.remove and key not in self._awaited:
+                self._awaited.add(key)
+                heappush(self._expiring, (state.finished_at + view.spec.ttl, key))
+        return found
+
+    def due(self, now: int) -> list[WorkloadKey]:
+        """Jobs whose time after the end has come, each named once: there is work for them."""
+        found = []
+        while self._expiring and self._expiring[0][0] <= now:
+            found.append(heappop(self._expiring)[1])
+        self._awaited.difference_update(found)
+        return found

@@ -1,0 +1,65 @@
+"""What decides, as one short hash: two runs that print the same one decide alike.
+
+It covers the defaults of all policies and the text of every module that takes part in ``decide()``, so a
+simulation that prints the controller's hash ran the controller's engine.
+"""
+
+import importlib
+import json
+import pkgutil
+from dataclasses import asdict
+from functools import lru_cache
+from hashlib import sha256
+from importlib.abc import InspectLoader
+from types import ModuleType
+from typing import Final
+
+from queues.quota.queue import DEFAULT_POLICY, Queue
+
+#: Packages and modules whose code has a say in a decision; of a package, every module below it.
+_DECIDING: Final = (
+    "admission.engine",
+    "queues.admissions",
+    "queues.order",
+    "queues.quota",
+    "queues.resources",
+    "queues.versioned_map",
+    "queues.workload",
+)
+
+_DIGITS = 12
+
+
+def fingerprint(root: Queue | None = None) -> str:
+    """The hash, with the rules that ``root`` sets for everybody (None: the defaults) in it."""
+    own: dict[str, object] = {}
+    if root is not None:
+        own = {
+            **asdict(root.policy),
+            "order": root.order,
+            "placement": root.placement,
+            "ageing": root.ageing_per_hour,
+        }
+        own = {name: rule for name, rule in own.items() if rule is not None}
+    rules = {"default": asdict(DEFAULT_POLICY), "root": own, "engine": _engine()}
+    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+@lru_cache(maxsize=1)
+def _engine() -> str:
+    """A hash of the engine's text."""
+    text = sha256()
+    for module in _modules():
+        loader = module.__spec__.loader if module.__spec__ is not None else None
+        source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
+        text.update(f"{module.__name__}\n{source or ''}\n".encode())
+    return text.hexdigest()
+
+
+def _modules() -> list[ModuleType]:
+    found: dict[str, ModuleType] = {}
+    for name in _DECIDING:
+        module = found[name] = importlib.import_module(name)
+        for each in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
+            found[each.name] = importlib.import_module(each.name)
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,72 @@
+"""Pods that run in a queue and are in nobody's books: the next plan adopts them. Pure."""
+
+from collections.abc import Sequence
+
+from admission.engine.snapshot import Unbooked
+from admission.facts import PodFact
+from admission.workloads.inputs import DEFAULT_QUEUE, Sight
+from admission.workloads.pod_shapes import BARE, is_by_ordinal, shape_name
+from admission.workloads.seats import Occupancy, is_live, taken_places
+from queues.admissions import AdmissionState
+from queues.resources import Resources
+from queues.workload import NodeName, PodSet, WorkloadKind
+
+
+def unbooked_of(
+    sight: Sight, pod_sets: Sequence[PodSet], occupancies: Sequence[Occupancy]
+) -> Unbooked | None:
+    """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for."""
+    ids = {admission.id for admission in sight.admissions}
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    surplus = {
+        pod.uid
+        for place in occupancies
+        if place.admission.state is AdmissionState.OPEN
+        for pod in place.standing
+        if pod.seat is None
+    }
+    found = [
+        pod
+        for pod in sight.pods
+        if is_live(pod)
+        and pod.node is not None
+        and pod.admission not in sight.closed
+        and pod.uid not in seated
+        and (pod.admission not in ids or pod.uid in surplus)
+    ]
+    if not found:
+        return None
+    fact, first = sight.fact, found[0]
+    if is_by_ordinal(sight.key.kind, fact):
+        taken = taken_places(occupancies)
+    else:
+        taken = {(seat.pod_set, seat.ordinal) for each in sight.admissions for seat in each.holding()}
+    pods: list[tuple[str, str, int, NodeName, Resources]] = []
+    for pod in found:
+        name = _set_of(sight, pod, pod_sets)
+        ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
+        while (name, ordinal) in taken:
+            ordinal += 1
+        taken.add((name, ordinal))
+        if pod.node is not None:
+            pods.append((pod.uid, name, ordinal, pod.node, pod.takes))
+    return Unbooked(
+        workload=sight.key,
+        namespace=first.namespace,
+        name=fact.name if fact is not None else first.name,
+        queue=(fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE,
+        priority=fact.priority if fact is not None else first.priority,
+        pods=tuple(pods),
+    )
+
+
+def _set_of(sight: Sight, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
+    match sight.key.kind:
+        case WorkloadKind.POD:
+            return BARE
+        case WorkloadKind.POD_GROUP:
+            return shape_name(pod, sight.fact)
+        case WorkloadKind.VOLCANO_JOB:
+            return pod.task
+        case _:
+            return pod_sets[0].name if pod_sets else BARE

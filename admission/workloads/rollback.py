@@ -1,0 +1,89 @@
+"""Pods that must go, and gangs that must go back whole, because something went wrong. Pure."""
+
+from collections.abc import Sequence
+
+from admission.facts import PodFact
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.seats import Occupancy, is_live
+from queues.admissions import AdmissionState
+from queues.workload import AdmissionId, NodeName, WorkloadKind
+
+
+def strays_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ...]:
+    """Live pods of admissions that are closed, and those that came for a seat that another pod has.
+
+    What an adopted pod carries may be of another ledger, so it is none while it has a seat.
+    """
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    late = {pod.uid for place in occupancies for pod in place.standing if pod.seat is not None}
+    return tuple(
+        pod
+        for pod in sight.pods
+        if is_live(pod) and pod.uid not in seated and (pod.admission in sight.closed or pod.uid in late)
+    )
+
+
+def displaced_of(
+    sight: Sight, occupancies: Sequence[Occupancy], others: Sequence[PodFact]
+) -> tuple[PodFact, ...]:
+    """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
+    if sight.key.kind not in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+        return ()
+    leaving = [
+        pod
+        for place in occupancies
+        if place.admission.state is AdmissionState.EVICTING
+        for pod in (*place.sitting.values(), *place.standing)
+    ]
+    found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controlled or pod.deleting)}
+    return tuple(found.values())
+
+
+def unplaced(place: Occupancy) -> tuple[PodFact, ...]:
+    """Pods whose refusal counts. One without a seat of its own waits while an earlier occupant is on its way out."""
+    leaving = any(pod.deleting for pod in place.sitting.values())
+    return (*place.sitting.values(), *(() if leaving else place.standing))
+
+
+def is_refused(pod: PodFact, sight: Sight, now: int, patience: Patience) -> bool:
+    """Whether the scheduler has had its time, from when there was room for the pod."""
+    if pod.refused is None or pod.node is not None:
+        return False
+    return now - max(pod.refused[0], sight.left_at) >= patience.refusal_grace
+
+
+def evictable_of(
+    sight: Sight,
+    places: Sequence[Occupancy],
+    now: int,
+    patience: Patience,
+) -> dict[AdmissionId, tuple[str, str, int]]:
+    """Gangs that cannot fully start go back whole."""
+    rollbacks = sight.backoff[1]
+    not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
+    found: dict[AdmissionId, tuple[str, str, int]] = {}
+    for place in places:
+        admission = place.admission
+        directed = sight.fact is not None and sight.fact.directed == admission.id
+        if admission.started and not directed:
+            continue
+        lost = sorted(
+            {
+                admission.seats[index].node
+                for index in place.vacant()
+                if admission.seats[index].node in sight.dead_nodes
+            }
+        )
+        refusals = [pod for pod in unplaced(place) if is_refused(pod, sight, now, patience)]
+        if refusals and refusals[0].refused:
+            message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
+            found[admission.id] = ("Refused", message, not_before)
+        elif lost:
+            found[admission.id] = _lost(lost[0], lost[0] in sight.taken_nodes, now)
+    return found
+
+
+def _lost(node: NodeName, taken: bool, now: int) -> tuple[str, str, int]:
+    if taken:
+        return ("SeatTaken", f"pods of others have taken the room of a seat on node {node}", now)
+    return ("NodeLost", f"node {node} of a seat cannot take pods any more", now)

@@ -1,0 +1,163 @@
+"""What a workload wants, who sits where, which seats are over: pure functions over facts and admissions.
+
+The world calls them for what has changed; nothing here is remembered.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.workloads.pod_shapes import BARE, is_by_ordinal, shape_name
+from queues.admissions import Admission, AdmissionState
+from queues.workload import NodeName, PodSet, WorkloadKind
+
+
+def is_live(pod: PodFact) -> bool:
+    """Whether the pod runs or may still run."""
+    return pod.phase is PodPhase.PENDING or pod.phase is PodPhase.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Who sits where in one admission."""
+
+    admission: Admission
+    #: Seat index → its live pod.
+    sitting: Mapping[int, PodFact]
+    #: Live pods of the admission that sit nowhere yet, or whose seat was given back already.
+    standing: tuple[PodFact, ...]
+
+    def vacant(self) -> list[int]:
+        """Seats that are held without a live pod, in order."""
+        seats = range(len(self.admission.seats))
+        return [index for index in seats if index not in self.sitting and index not in self.admission.ended]
+
+
+def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[Occupancy, ...]:
+    """Who sits where in all admissions of a workload. Whom one of them adopted belongs to no other."""
+    adopted = {uid: admission.id for admission in admissions for uid in admission.adopted or ()}
+    return tuple(
+        occupancy(admission, [pod for pod in pods if adopted.get(pod.uid, admission.id) == admission.id])
+        for admission in admissions
+    )
+
+
+def occupancy(admission: Admission, pods: Iterable[PodFact]) -> Occupancy:
+    """Match live pods to seats: by adoption, by the seat written on the pod, else (directed Jobs) by node."""
+    adopted = admission.adopted or {}
+    by_seat = {(seat.pod_set, seat.ordinal): index for index, seat in enumerate(admission.seats)}
+    sitting: dict[int, PodFact] = {}
+    standing: list[PodFact] = []
+    unseated: list[PodFact] = []
+    for pod in pods:
+        ours = pod.admission == admission.id
+        if not is_live(pod) or not (ours or pod.uid in adopted):
+            continue
+        if ours and pod.seat is None and pod.uid not in adopted:
+            unseated.append(pod)
+            continue
+        index = adopted[pod.uid] if pod.uid in adopted else by_seat.get(pod.seat) if pod.seat else None
+        if index is None or index in admission.ended or index in sitting:
+            standing.append(pod)
+        else:
+            sitting[index] = pod
+    if unseated:
+        standing += _sit_by_node(admission, sitting, unseated)
+    return Occupancy(admission, sitting, tuple(standing))
+
+
+def _sit_by_node(admission: Admission, sitting: dict[int, PodFact], pods: list[PodFact]) -> list[PodFact]:
+    vacant: dict[NodeName, list[int]] = {}
+    for index in reversed(range(len(admission.seats))):
+        if index not in admission.ended and index not in sitting:
+            vacant.setdefault(admission.seats[index].node, []).append(index)
+    left = []
+    for pod in sorted(pods, key=lambda pod: pod.name):
+        if pod.node is not None and vacant.get(pod.node):
+            sitting[vacant[pod.node].pop()] = pod
+        else:
+            left.append(pod)
+    return left
+
+
+def awaits_seat(pod: PodFact) -> bool:
+    """Whether a pod may be let go as soon as it has a seat. One that was never gated goes its own way."""
+    return pod.gated and is_live(pod) and not pod.deleting
+
+
+def seats_over(place: Occupancy, *, successors: "Successors", dead: frozenset[NodeName]) -> frozenset[int]:
+    """Seats of an admission to give back. A seat with a live pod is never over.
+
+    ``dead``: nodes that cannot take a pod any more; once the gang has started, their vacant seats are over.
+    """
+    vacant = place.vacant()
+    seats = place.admission.seats
+    if successors.none or place.admission.state is AdmissionState.EVICTING:
+        return frozenset(vacant[len(place.standing) :])
+    over = {index for index in vacant if seats[index].node in dead and place.admission.started}
+    if successors.ordinals is not None:
+        wanted = successors.ordinals
+        over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in wanted}
+    if successors.numbers is not None:
+        room = dict(successors.numbers)
+        for index in vacant:
+            if index in over:
+                continue
+            room[seats[index].pod_set] = room.get(seats[index].pod_set, 0) - 1
+            if room[seats[index].pod_set] < 0:
+                over.add(index)
+    return frozenset(over)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successors:
+    """Which vacant seats of a workload a pod will still come for."""
+
+    #: The owner ended or is gone: none at all.
+    none: bool = False
+    #: By place: (pod set, ordinal).
+    ordinals: frozenset[tuple[str, int]] | None = None
+    #: By number: so many per pod set.
+    numbers: Mapping[str, int] | None = None
+
+
+def successors_of(
+    fact: WorkloadFact | None,
+    kind: WorkloadKind,
+    pods: Sequence[PodFact],
+    pod_sets: Sequence[PodSet],
+    occupancies: Sequence[Occupancy],
+    *,
+    over: bool,
+) -> Successors:
+    """What is still to come for the seats of a workload.
+
+    Pods of Volcano Jobs and Indexed Jobs have seats of their own; other Jobs' pods take any. Gated members
+    of a group and bare pods come for as many seats as they are; nobody makes successors for those they left.
+    """
+    if over:
+        return Successors(none=True)
+    if is_by_ordinal(kind, fact):
+        wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
+        return Successors(ordinals=frozenset(wanted - taken_places(occupancies)))
+    if kind is WorkloadKind.JOB:
+        sitting = sum(len(place.sitting) for place in occupancies)
+        asked = fact.pod_sets if fact is not None else ()
+        return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    waiting = Counter(
+        BARE if kind is WorkloadKind.POD else shape_name(pod, fact)
+        for pod in pods
+        if awaits_seat(pod) and pod.uid not in seated
+    )
+    return Successors(numbers=waiting)
+
+
+def taken_places(occupancies: Iterable[Occupancy]) -> set[tuple[str, int]]:
+    """Places (pod set, ordinal) on which a live pod sits, in whatever admission."""
+    return {
+        (place.admission.seats[index].pod_set, place.admission.seats[index].ordinal)
+        for place in occupancies
+        for index in place.sitting
+    }

@@ -1,0 +1,190 @@
+"""One workload as a whole: what it lacks, which of its seats are over, which admissions must go back.
+
+Pure: everything that is known about the workload comes in as a ``Sight``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from admission.engine.snapshot import Unbooked
+from admission.facts import PodFact
+from admission.workloads.adoption import unbooked_of
+from admission.workloads.inputs import DEFAULT_QUEUE, Patience, Sight
+from admission.workloads.pod_sets import elsewhere, pod_sets_of
+from admission.workloads.rollback import displaced_of, evictable_of, is_refused, strays_of, unplaced
+from admission.workloads.seats import Occupancy, is_live, occupancies_of, seats_over, successors_of
+from admission.workloads.workload import is_hollow, wanted, workload_of
+from queues.admissions import Admission, AdmissionState
+from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey, WorkloadKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portrait:
+    """What follows for one workload."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    #: The workload with all it wants.
+    workload: Workload
+    #: Whether seats are lacking: it waits.
+    lacking: bool
+    #: The owner ended or is gone; only what it holds is left of it.
+    over: bool
+    pods: tuple[PodFact, ...] = ()
+    occupancies: tuple[Occupancy, ...] = ()
+    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    started: tuple[AdmissionId, ...] = ()
+    evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
+    #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
+    misplaced: tuple[PodFact, ...] = ()
+    #: Live pods of admissions that are closed: to be removed.
+    strays: tuple[PodFact, ...] = ()
+    #: Pods that must go though nobody would make them again: they are removed once that is provided for.
+    displaced: tuple[PodFact, ...] = ()
+    unbooked: Unbooked | None = None
+    #: Looks different later though nothing changes: a grace time runs.
+    timed: bool = False
+
+    def decisive(self) -> tuple[object, ...]:
+        """What a decision may depend on."""
+        wants = self.workload if self.lacking or self.occupancies else None
+        return (wants, self.ended, self.started, self.evictable, self.unbooked)
+
+    def described(self) -> tuple[object, ...]:
+        """What Postgres tells about a workload to whoever asks another replica."""
+        workload = self.workload
+        asked = (workload.asks(), workload.minimum, workload.run_time)
+        return (workload.queue, workload.priority, *asked, self.over)
+
+
+def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
+    """The portrait of one workload; None: nothing of it is left, or it is not ours."""
+    if not _exists(sight) and not sight.admissions:
+        return None
+    occupancies = occupancies_of(sight.admissions, sight.pods)
+    over = _over(sight)
+    pod_sets = pod_sets_of(sight, occupancies)
+    unbooked = unbooked_of(sight, pod_sets, occupancies) if not over else None
+    successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
+    ended: dict[AdmissionId, frozenset[int]] = {}
+    for place in occupancies:
+        if _may_end(sight, place.admission, over):
+            # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
+            directed = sight.fact is not None and sight.fact.directed == place.admission.id
+            dead = frozenset[NodeName]() if directed else sight.dead_nodes | sight.refusing_nodes
+            seats = seats_over(place, successors=successors, dead=dead)
+            if seats or not place.admission.holding():
+                ended[place.admission.id] = seats
+    left = _left(occupancies, ended)
+    if ended and sight.key.kind is WorkloadKind.POD_GROUP:
+        # A group's sets are told by its seats as well, and nobody comes for those that end now.
+        pod_sets = pod_sets_of(sight, left)
+    workload = workload_of(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
+    open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
+    refused = [pod for place in open_ for pod in unplaced(place) if pod.refused and not pod.node]
+    strays = strays_of(sight, occupancies)
+    misplaced = tuple(
+        pod
+        for place in open_
+        if place.admission.started
+        for pod in place.sitting.values()
+        if is_refused(pod, sight, now, patience)
+    )
+    held = sum(
+        len(place.admission.holding())
+        for place in (left if sight.key.kind is WorkloadKind.POD_GROUP else occupancies)
+        if place.admission.state is AdmissionState.OPEN
+    )
+    return Portrait(
+        key=sight.key,
+        namespace=workload.namespace,
+        name=workload.name,
+        workload=workload,
+        lacking=not over and unbooked is None and (wanted(pod_sets) > held or is_hollow(workload, held)),
+        over=over,
+        pods=tuple(sight.pods),
+        occupancies=occupancies,
+        ended=ended,
+        started=tuple(
+            place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
+        ),
+        evictable={} if over else evictable_of(sight, open_, now, patience),
+        misplaced=misplaced,
+        strays=strays,
+        displaced=displaced_of(sight, occupancies, (*strays, *misplaced)),
+        unbooked=unbooked,
+        timed=bool(refused),
+    )
+
+
+def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
+    """What is left to say where ``portray`` failed: the workload waits with that as its reason, and keeps its seats."""
+    fact, pod = sight.fact, next(iter(sight.pods), None)
+    last = sight.admissions[-1] if sight.admissions else None
+    named = fact or pod or last
+    if named is None:
+        return None
+    workload = Workload(
+        key=sight.key,
+        namespace=named.namespace,
+        name=named.name,
+        queue=named.queue or DEFAULT_QUEUE,
+        arrival=sight.arrival or 0,
+        minimum=0,
+        pod_sets=(),
+        obstacle=("Defect", f"Muster cannot handle this object ({type(error).__name__}); its log tells more"),
+    )
+    return Portrait(
+        key=sight.key,
+        namespace=workload.namespace,
+        name=workload.name,
+        workload=workload,
+        lacking=True,
+        over=False,
+    )
+
+
+def _exists(sight: Sight) -> bool:
+    match sight.key.kind:
+        case WorkloadKind.POD:
+            return bool(sight.recreations) or any(is_live(pod) for pod in sight.pods)
+        case WorkloadKind.JOB:
+            return sight.fact is not None and sight.fact.queue is not None
+        case _:
+            return sight.fact is not None
+
+
+def _over(sight: Sight) -> bool:
+    if sight.key.kind is WorkloadKind.POD:
+        return not (sight.recreations or any(is_live(pod) and not pod.deleting for pod in sight.pods))
+    fact = sight.fact
+    return fact is None or fact.finished or fact.deleting or sight.job_over
+
+
+def _left(
+    occupancies: Sequence[Occupancy], ended: Mapping[AdmissionId, frozenset[int]]
+) -> tuple[Occupancy, ...]:
+    """Who sits where once these seats are given back."""
+    return tuple(
+        replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
+        if (seats := ended.get(place.admission.id))
+        else place
+        for place in occupancies
+    )
+
+
+def _may_end(sight: Sight, admission: Admission, over: bool) -> bool:
+    """Whether a missing pod proves that nobody will come for its seat."""
+    if sight.busy:
+        return False
+    leaving = over or admission.state is AdmissionState.EVICTING
+    if leaving and sight.key.kind is WorkloadKind.JOB and sight.fact is not None:
+        fact = sight.fact
+        return fact.finished or fact.deleting or (fact.suspended and fact.active == 0)
+    return True
+
+
+def _all_bound(place: Occupancy) -> bool:
+    held = len(place.admission.holding())
+    return held > 0 and sum(pod.node is not None for pod in place.sitting.values()) >= held

@@ -1,0 +1,144 @@
+"""What a workload asks for: pod sets, gang size, and what is told about interrupting it. Pure."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
+from admission.workloads.inputs import DEFAULT_QUEUE, Sight
+from admission.workloads.pod_shapes import task_of
+from admission.workloads.seats import Occupancy, awaits_seat, is_live
+from queues.admissions import AdmissionState
+from queues.workload import PodSet, Workload, WorkloadKind
+
+
+def wanted(pod_sets: Sequence[PodSet]) -> int:
+    """For how many pods seats are wanted."""
+    return sum(pods.count - len(pods.done) for pods in pod_sets)
+
+
+def workload_of(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[Occupancy]) -> Workload:
+    """The workload with all it wants, and what is known about interrupting it."""
+    fact = sight.fact
+    arrival = sight.arrival or 0
+    if fact is None:
+        return _workload_of_pod(sight, pod_sets, arrival)
+    draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
+    obstacle = fact.obstacle or (
+        ("Evicting", "its pods of an earlier admission are still ending") if draining else None
+    )
+    if sight.key.kind is WorkloadKind.POD_GROUP and not sight.admissions and obstacle is None:
+        obstacle = _too_few_pods(sight, fact, pod_sets)
+    return Workload(
+        key=sight.key,
+        namespace=fact.namespace,
+        name=fact.name,
+        queue=fact.queue or DEFAULT_QUEUE,
+        priority=max([fact.priority, *(pod.priority for pod in _members(sight))]),
+        arrival=arrival,
+        created=fact.created,
+        minimum=_minimum(sight, fact),
+        pod_sets=pod_sets,
+        generation=fact.generation,
+        obstacle=obstacle,
+        not_before=sight.backoff[0],
+        **_interruption(sight, fact.conduct),
+    )
+
+
+class _Interruption(TypedDict):
+    user: str
+    run_time: int | None
+    checkpoint_interval: int | None
+    min_run_time: int
+    cooldown: int
+    preemptable: bool
+    evictions: int
+    waiting_since: int
+
+
+def _interruption(sight: Sight, conduct: Conduct) -> _Interruption:
+    """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
+    said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
+    alone = any(not pod.controlled for pod in sight.pods) and sight.key.kind in (
+        WorkloadKind.POD,
+        WorkloadKind.POD_GROUP,
+    )
+    evictions, waiting_since = sight.setback
+    return {
+        "user": conduct.user,
+        "run_time": conduct.run_time,
+        "checkpoint_interval": conduct.checkpoint_interval,
+        "min_run_time": conduct.min_run_time,
+        "cooldown": conduct.cooldown,
+        "preemptable": False not in said and (True in said or not alone),
+        "evictions": evictions,
+        "waiting_since": waiting_since,
+    }
+
+
+def _members(sight: Sight) -> Sequence[PodFact]:
+    """Pods of a group: they alone tell what it takes."""
+    return sight.pods if sight.key.kind is WorkloadKind.POD_GROUP else ()
+
+
+def _minimum(sight: Sight, fact: WorkloadFact) -> int:
+    """The gang size. As in Volcano, members of a group that succeeded are part of the gang still."""
+    return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(sight)))
+
+
+def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> tuple[str, str] | None:
+    exist, needed = wanted(pod_sets), _minimum(sight, fact)
+    if not exist and any(not is_live(pod) for pod in sight.pods):
+        return None  # it is done
+    if exist < needed or not exist:
+        held = sum(pod.held_by_others for pod in sight.pods if awaits_seat(pod))
+        beside = f"; {held} more wait for scheduling gates of others" if held else ""
+        if sight.recreations:
+            beside += f"; {len(sight.recreations)} were taken back and are being made again"
+        return ("NotEnoughPods", f"{exist} of {max(needed, 1)} pods exist{beside}")
+    for task, least in sorted(fact.task_minimums.items()):
+        of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
+        if of_task < least:
+            return ("NotEnoughPods", f"{of_task} of {least} pods of task {task} exist")
+    return None
+
+
+def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
+    """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
+    pod = sight.pods[0] if sight.pods and sight.key.kind is WorkloadKind.POD else None
+    last = sight.admissions[-1] if sight.admissions else None
+    again = next(iter(sight.recreations), None)
+    obstacle = None
+    if again is not None:
+        obstacle = ("BeingRecreated", "the pod was taken back and is being made again")
+    elif pod is not None and pod.group is not None:
+        obstacle = ("PodGroupMissing", f"PodGroup {pod.group} does not exist in namespace {pod.namespace}")
+    elif pod is not None and pod.held_by_others:
+        obstacle = (
+            "OtherGates",
+            "the pod carries scheduling gates of others; it waits until they are removed",
+        )
+    elif pod is not None and not pod.gated and last is None:
+        obstacle = ("NotGated", "the pod was not gated when it was created; it enters the books once it runs")
+    named = pod or last or again
+    return Workload(
+        key=sight.key,
+        namespace=named.namespace if named else "",
+        name=named.name if named else "",
+        # The default of its namespace is known only as long as the pod is gated.
+        queue=next((each.queue for each in (pod, last, again) if each and each.queue), DEFAULT_QUEUE),
+        priority=pod.priority if pod else last.priority if last else 0,
+        arrival=arrival,
+        created=pod.created if pod else 0,
+        minimum=1 if pod else 0,
+        pod_sets=pod_sets,
+        generation=pod.uid if pod else "",
+        obstacle=obstacle,
+        not_before=sight.backoff[0],
+        **_interruption(sight, pod.conduct if pod else Conduct()),
+    )
+
+
+def is_hollow(workload: Workload, held: int) -> bool:
+    """A group that waits for its pods, or an object that cannot be used: it has a reason but asks for nothing."""
+    return held == 0 and workload.obstacle is not None

@@ -1,0 +1,226 @@
+"""Host ports that are taken: by live pods on their nodes, ours or not, and by seats whose pods are to come.
+
+What nodes have and what of it is taken: by other people's pods, and by seats.
+
+Kept up to date object by object, so that a frozen ``NodeTable`` costs what changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from admission.engine.nodes.demand import Demand
+from admission.engine.nodes.table import Node, NodeTable
+from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
+from admission.world.hypernodes import tree_of
+from queues.admissions import Admission, Seat
+from queues.resources import MOST, NOTHING, Resources
+from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
+
+Place = tuple[NodeName, tuple[HostPort, ...]]
+
+
+class Ports:
+    """Who has which port of which node. Most pods have none, so this is small."""
+
+    def __init__(self) -> None:
+        self._of_pods: dict[str, Place] = {}
+        #: Ports by pod set of the workloads that ask for any.
+        self._asked: dict[WorkloadKey, dict[str, tuple[HostPort, ...]]] = {}
+
+    def occupy(self, pod: str, place: Place | None) -> bool:
+        """A pod has these ports of a node; None: none (any more). Whether that is news."""
+        if self._of_pods.get(pod) == place:
+            return False
+        self._of_pods.pop(pod, None)
+        if place is not None:
+            self._of_pods[pod] = place
+        return True
+
+    def look(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
+        """What the pods of a workload will have in its seats."""
+        self._asked.pop(key, None)
+        asked = {pods.name: pods.ports for pods in pod_sets if pods.ports}
+        if asked:
+            self._asked[key] = asked
+
+    def by_node(
+        self, admissions_of: Callable[[WorkloadKey], Sequence[Admission]]
+    ) -> dict[NodeName, tuple[HostPort, ...]]:
+        """Everything that is taken, by node."""
+        taken: dict[NodeName, set[HostPort]] = {}
+        for node, ports in self._of_pods.values():
+            taken.setdefault(node, set()).update(ports)
+        for key, asked in self._asked.items():
+            for admission in admissions_of(key):
+                for seat in admission.holding():
+                    if seat.pod_set in asked:
+                        taken.setdefault(seat.node, set()).update(asked[seat.pod_set])
+        return {
+            node: tuple(sorted(taken[node], key=lambda port: (port.port, port.protocol, port.ip)))
+            for node in sorted(taken)
+        }
+
+
+class Stock:
+    """Nodes, flavors and topologies, with the amounts taken on each node."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, NodeFact] = {}
+        self.flavors: dict[str, FlavorFact] = {}
+        self.topologies: dict[str, TopologyFact] = {}
+        self.hypernodes: dict[str, HyperNodeFact] = {}
+        #: Nodes whose limit (allocatable minus foreign pods) is not stored yet.
+        self.unsaved: set[NodeName] = set()
+        #: What the workloads that wait or run ask for.
+        self.demand = Demand()
+        self._foreign: dict[NodeName, Resources] = {}
+        #: Nodes of which foreign pods take more than is counted: any number can name a node that rejects them all.
+        self._beyond: set[NodeName] = set()
+        self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
+        self._seats: dict[NodeName, Resources] = {}
+        self.ports = Ports()
+        self._table: NodeTable | None = None
+        self._changes: dict[NodeName, Resources] = {}
+
+    def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        """A node appeared, changed or went away."""
+        if fact is None:
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = fact
+        self.unsaved.add(name)
+        self._table = None
+
+    def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
+        """A ResourceFlavor appeared, changed or went away."""
+        self.flavors.pop(name, None)
+        if fact is not None:
+            self.flavors[name] = fact
+        # The ledger bounds root per flavor, so it must learn each node's flavor again.
+        self.unsaved.update(self.nodes)
+        self._table = None
+
+    def put_topology(self, name: str, fact: TopologyFact | None) -> None:
+        """A Topology appeared, changed or went away."""
+        self.topologies.pop(name, None)
+        if fact is not None:
+            self.topologies[name] = fact
+        self._table = None
+
+    def put_hypernode(self, name: str, fact: HyperNodeFact | None) -> None:
+        """A HyperNode appeared, changed or went away."""
+        self.hypernodes.pop(name, None)
+        if fact is not None:
+            self.hypernodes[name] = fact
+        self._table = None
+
+    def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:
+        """A pod that is not in the books takes this much on a node; None: it does not (any more).
+
+        Returns the nodes on which that changed something.
+        """
+        before = self._foreign_pods.get(pod)
+        if before == place:
+            return ()
+        if before is not None:
+            del self._foreign_pods[pod]
+            self._change_foreign(before[0], NOTHING - before[1])
+        if place is not None:
+            self._foreign_pods[pod] = place
+            self._change_foreign(*place)
+        return tuple(node for node, _ in filter(None, (before, place)))
+
+    def _change_foreign(self, node: NodeName, delta: Resources) -> None:
+        taken = self._foreign[node] = self._foreign.get(node, NOTHING) + delta
+        self.unsaved.add(node)
+        self._change(node, delta)
+        beyond = any(taken[resource] > MOST for resource in taken)
+        if beyond or node in self._beyond:
+            (self._beyond.add if beyond else self._beyond.discard)(node)
+            self._table = None
+
+    def hold(self, seats: Iterable[Seat]) -> None:
+        """These seats are taken."""
+        for seat in seats:
+            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) + seat.takes
+            self._change(seat.node, seat.takes)
+
+    def give_back(self, seats: Iterable[Seat]) -> None:
+        """These seats are free again."""
+        for seat in seats:
+            self._seats[seat.node] = self._seats.get(seat.node, NOTHING) - seat.takes
+            self._change(seat.node, NOTHING - seat.takes)
+
+    def _change(self, node: NodeName, delta: Resources) -> None:
+        if self._table is not None:
+            self._changes[node] = self._changes.get(node, NOTHING) + delta
+
+    def limit(self, node: NodeName) -> Resources | None:
+        """What admissions may use of a node: allocatable minus foreign pods; None: there is no such node."""
+        fact = self.nodes.get(node)
+        return None if fact is None else fact.allocatable - self._foreign.get(node, NOTHING)
+
+    def can_take_pods(self, node: NodeName) -> bool:
+        """Whether a new pod could start there at all."""
+        fact = self.nodes.get(node)
+        return fact is not None and fact.ready and not fact.unschedulable
+
+    def room(self, node: NodeName) -> Resources:
+        """What the node has beyond foreign pods and seats."""
+        limit = self.limit(node)
+        return NOTHING if limit is None else limit - self._seats.get(node, NOTHING)
+
+    def is_overfull(self, node: NodeName, takes: Resources) -> bool:
+        """Whether others have taken of what was promised to a seat there that takes this."""
+        room = self.room(node)
+        return any(room[resource] < 0 for resource in takes)
+
+    def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
+        """Nodes of these seats on which a pod that is not there yet can no longer start.
+
+        All of them, and those whose room others have taken.
+        """
+        places = {(seat.node, seat.takes) for seat in seats}
+        gone = frozenset(node for node, _ in places if not self.can_take_pods(node))
+        taken = frozenset(
+            node for node, takes in places if node not in gone and self.is_overfull(node, takes)
+        )
+        return gone | taken, taken
+
+    def table(self) -> NodeTable:
+        """The nodes as the engine sees them."""
+        if self._table is None:
+            tree = tree_of(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
+            self._table = NodeTable.build(self._rows(), self._levels(), tree)
+        elif self._changes:
+            self._table = self._table.with_used(self._changes)
+        self._changes = {}
+        return self._table
+
+    def _rows(self) -> Iterable[Node]:
+        flavors = sorted(self.flavors.values(), key=lambda flavor: flavor.name)
+        for name, fact in self.nodes.items():
+            used = self._foreign.get(name, NOTHING)
+            if name in self._beyond:
+                used = Resources({resource: min(used[resource], MOST) for resource in used})
+            used += self._seats.get(name, NOTHING)
+            why_not = "not ready" if not fact.ready else "unschedulable" if fact.unschedulable else ""
+            yield Node(
+                name=name,
+                allocatable=fact.allocatable,
+                used=used,
+                labels=fact.labels,
+                taints=fact.taints,
+                usable=not why_not,
+                why_not=why_not,
+                flavor=_flavor(fact.labels, flavors),
+            )
+
+    def _levels(self) -> list[tuple[str, ...]]:
+        return [fact.levels for _, fact in sorted(self.topologies.items())]
+
+
+def _flavor(labels: Mapping[str, str], flavors: Sequence[FlavorFact]) -> FlavorName:
+    for flavor in flavors:
+        if flavor.node_labels and all(labels.get(key) == value for key, value in flavor.node_labels.items()):
+            return FlavorName(flavor.name)
+    return NO_FLAVOR

@@ -1,0 +1,88 @@
+"""Pods on their way out: how they ended, and whether they may disappear. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from admission.facts import PodFact, PodPhase, WorkloadFact
+from admission.jobs.state import JobState
+from admission.workloads.seats import is_live
+from admission.world.persistence import Outcomes
+from admission.world.pods import Members
+from queues.workload import WorkloadKey, WorkloadKind
+
+
+class Partings:
+    """Part of the world: how pods of Volcano Jobs ended, and pods that carry our finalizer and are to go."""
+
+    def __init__(
+        self,
+        members: Members,
+        jobs: Mapping[str, JobState],
+        outcomes: Mapping[WorkloadKey, Outcomes],
+        unsaved: dict[str, tuple[WorkloadKey, PodFact]],
+    ) -> None:
+        self._members = members
+        self._jobs = jobs
+        self.outcomes: dict[WorkloadKey, Outcomes] = {key: dict(value) for key, value in outcomes.items()}
+        self._unsaved = unsaved
+        self._parting: dict[str, None] = {}
+
+    def see(self, uid: str, pod: PodFact | None) -> None:
+        """A pod is there (None: gone)."""
+        self._parting.pop(uid, None)
+        if pod is not None and is_parting(pod):
+            self._parting[uid] = None
+
+    def note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
+        """A pod has ended. Of each seat of a version the first one counts."""
+        # A pod that was being deleted did not end by itself, whatever its last phase says.
+        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.index is None or not pod.ended_first:
+            return
+        job = self._jobs.get(owner.uid)
+        if pod.version != (job.version if job is not None else 0):
+            return
+        outcomes = self.outcomes.setdefault(owner, {})
+        if (pod.task, pod.index) not in outcomes:
+            outcomes[pod.task, pod.index] = pod.phase
+            self._unsaved[pod.uid] = (owner, pod)
+
+    def forget(self, owner: WorkloadKey) -> None:
+        """Nobody asks any more how pods of this workload ended: it is gone, and so is what was stored about it."""
+        if self.outcomes.pop(owner, None) is not None:
+            for pod in self._members.of(owner):
+                self._unsaved.pop(pod.uid, None)
+
+    def dismissible(self) -> list[PodFact]:
+        """Pods that may disappear: how they ended is stored, or nobody asks. Those being deleted come first."""
+        found = [pod for uid in self._parting if self._is_dismissible(pod := self._members.pods[uid])]
+        return sorted(found, key=lambda pod: not pod.deleting)
+
+    def _is_dismissible(self, pod: PodFact) -> bool:
+        owner = self._members.owner_of(pod.uid)
+        if owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
+            return True
+        stored = pod.uid not in self._unsaved
+        return may_go(pod, self._members.facts.get(owner), self._jobs.get(owner.uid), stored=stored)
+
+
+def following(before: PodFact | None, pod: PodFact) -> PodFact:
+    """The pod, with what its earlier fact tells of its end where it cannot tell itself any more."""
+    if pod.ended_first is not None:
+        return pod
+    # Whoever saw it live on after its deletion knows. Else what succeeded does not run twice.
+    unseen = before is None or before.ended_first is not False
+    return replace(pod, ended_first=unseen and pod.phase is PodPhase.SUCCEEDED)
+
+
+def is_parting(pod: PodFact) -> bool:
+    """Whether it carries our finalizer, and has ended or is being deleted."""
+    return pod.kept and (pod.deleting or not is_live(pod))
+
+
+def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState | None, *, stored: bool) -> bool:
+    """Whether nobody asks any more how it ended. ``fact`` and ``job``: of its Volcano Job, if it is there."""
+    if not is_live(pod):
+        return stored
+    if pod.forced or fact is None or fact.deleting:
+        return True
+    return pod.version != job.version or job.is_over() if job is not None else pod.version != 0

@@ -1,0 +1,123 @@
+"""Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
+
+from admission.facts import PodFact, WorkloadFact
+from admission.world.admissions import Holdings, Index
+from queues.workload import WorkloadKey, WorkloadKind
+
+#: Namespace and name.
+Place = tuple[str, str]
+
+
+class Members:
+    """Part of the world: pods, their groups and their controllers."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self.facts: dict[WorkloadKey, WorkloadFact] = {}
+        self.pods: dict[str, PodFact] = {}
+        #: PodGroups that stand for Volcano Jobs → uid.
+        self.job_groups: dict[Place, str] = {}
+        self._job_group_places: dict[str, Place] = {}
+        self._groups: dict[Place, WorkloadKey] = {}
+        self._owner: dict[str, WorkloadKey] = {}
+        self._of: Index[WorkloadKey, str] = Index()
+        self._of_group: Index[Place, str] = Index()
+        self._controlled: Index[WorkloadKey, str] = Index()
+
+    def put_pod(self, uid: str, fact: PodFact | None) -> None:
+        """A pod appeared, changed or went away. It is to be settled then."""
+        before = self.pods.pop(uid, None)
+        if before is not None and before.group:
+            self._of_group.discard((before.namespace, before.group), uid)
+        if before is not None and before.owner is not None:
+            self._controlled.discard(before.owner, uid)
+        if fact is None:
+            return
+        self.pods[uid] = fact
+        if fact.group:
+            self._of_group.add((fact.namespace, fact.group), uid)
+        if fact.owner is not None:
+            self._controlled.add(fact.owner, uid)
+
+    def put_workload(self, key: WorkloadKey, fact: WorkloadFact | None) -> set[str]:
+        """An object appeared, changed or went away. Returns the pods to be settled anew."""
+        before = self.facts.pop(key, None)
+        if fact is not None:
+            self.facts[key] = fact
+        unsettled: set[str] = set()
+        named = fact or before
+        if named is not None and key.kind is WorkloadKind.POD_GROUP:
+            place = (named.namespace, named.name)
+            if fact is not None:
+                self._groups[place] = key
+            elif self._groups.get(place) == key:
+                del self._groups[place]
+            unsettled |= self._of_group.of(place)
+        if (before is None) != (fact is None) or (before and fact and before.queue != fact.queue):
+            unsettled |= self._controlled.of(key)
+        return unsettled
+
+    def put_job_group(self, uid: str, place: Place) -> None:
+        """A PodGroup stands for a Volcano Job: it has no members of its own."""
+        self.job_groups[place] = uid
+        self._job_group_places[uid] = place
+
+    def drop_job_group(self, uid: str) -> bool:
+        """A PodGroup does not stand for a Volcano Job (any more). Whether it did."""
+        place = self._job_group_places.pop(uid, None)
+        if place is None:
+            return False
+        self.job_groups.pop(place, None)
+        return True
+
+    def settle(self, uid: str) -> tuple[WorkloadKey | None, WorkloadKey | None]:
+        """Find out whose pod it is: whose it was so far, whose it is now."""
+        fact = self.pods.get(uid)
+        before = self._owner.get(uid)
+        owner = None if fact is None else self._find_owner(fact)
+        if before is not None and before != owner:
+            self._of.discard(before, uid)
+            del self._owner[uid]
+        if owner is not None:
+            self._owner[uid] = owner
+            self._of.add(owner, uid)
+        return before, owner
+
+    def _find_owner(self, pod: PodFact) -> WorkloadKey | None:
+        job = pod.owner
+        if job is not None and job.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB):
+            fact = self.facts.get(job)
+            managed = fact is not None and fact.queue is not None
+            if managed or job.kind is WorkloadKind.VOLCANO_JOB or self._holdings.holds(job):
+                return job
+        if pod.group is not None:
+            group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
+            if group is not None:
+                return group
+        if pod.gated or pod.queue is not None or pod.admission is not None:
+            return WorkloadKey(WorkloadKind.POD, pod.uid)
+        return None
+
+    def _group_gone(self, pod: PodFact) -> WorkloadKey | None:
+        """The PodGroup that was deleted while this pod of it holds a seat."""
+        admission = self._holdings.admission_of(pod)
+        if admission is None or admission.workload.kind is not WorkloadKind.POD_GROUP:
+            return None
+        named = (admission.namespace, admission.name) == (pod.namespace, pod.group)
+        return admission.workload if named else None
+
+    def owner_of(self, uid: str) -> WorkloadKey | None:
+        """The workload that a pod belongs to; None: other people's pod."""
+        return self._owner.get(uid)
+
+    def uids_of(self, key: WorkloadKey) -> list[str]:
+        """Pods of a workload, in no particular order."""
+        return list(self._of.of(key))
+
+    def of(self, key: WorkloadKey) -> list[PodFact]:
+        """Pods of a workload, by name."""
+        return sorted((self.pods[uid] for uid in self._of.of(key)), key=lambda pod: pod.name)
+
+    def has_group(self, namespace: str, name: str) -> bool:
+        """Whether there is a PodGroup of that name."""
+        return (namespace, name) in self._groups

@@ -1,0 +1,72 @@
+"""What snapshots show of workloads, kept in step so that a frozen copy costs what changed. Pure."""
+
+from collections.abc import Collection
+
+from admission.engine.snapshot import Unbooked
+from admission.workloads.state import Portrait
+from admission.world.disruption_budgets import Budgets
+from admission.world.nodes import Stock
+from queues.admissions import Admission
+from queues.versioned_map import Register
+from queues.workload import AdmissionId, Workload, WorkloadKey
+
+
+class Showing:
+    """Part of the world: the rows of the next snapshot that follow from portraits and admissions."""
+
+    def __init__(self, stock: Stock, budgets: Budgets) -> None:
+        self._stock = stock
+        self._budgets = budgets
+        self.pending: Register[WorkloadKey, Workload] = Register()
+        self.holders: Register[WorkloadKey, Workload] = Register()
+        self.admissions: Register[AdmissionId, Admission] = Register()
+        self.ended: dict[AdmissionId, frozenset[int]] = {}
+        self.evictable: dict[AdmissionId, tuple[str, str, int]] = {}
+        self.started: dict[AdmissionId, None] = {}
+        self.unbooked: dict[WorkloadKey, Unbooked] = {}
+
+    def replace(
+        self, before: Portrait | None, after: Portrait | None, numbered: Collection[WorkloadKey]
+    ) -> bool:
+        """One portrait takes another's place. Whether a decision may come out differently.
+
+        ``numbered``: workloads that have arrived; others wait for their number before they are shown.
+        """
+        if before is not None:
+            self._remove(before, after)
+        if after is not None:
+            self._put(after, numbered)
+        return before is None or after is None or before.decisive() != after.decisive()
+
+    def _remove(self, before: Portrait, after: Portrait | None) -> None:
+        self._stock.ports.look(before.key, ())
+        if after is None or not after.occupancies:
+            self._budgets.look(before.key, ())
+        self.unbooked.pop(before.key, None)
+        for place in before.occupancies:
+            self.ended.pop(place.admission.id, None)
+            self.evictable.pop(place.admission.id, None)
+            self.started.pop(place.admission.id, None)
+        if after is None:
+            self.pending.pop(before.key)
+            self.holders.pop(before.key)
+            self._stock.demand.look(before.key, ())
+
+    def _put(self, after: Portrait, numbered: Collection[WorkloadKey]) -> None:
+        asks = after.workload.pod_sets if after.lacking or after.occupancies else ()
+        self._stock.demand.look(after.key, asks)
+        self._stock.ports.look(after.key, after.workload.pod_sets)
+        if after.lacking and after.key in numbered:
+            self.pending.put(after.key, after.workload)
+        else:
+            self.pending.pop(after.key)
+        if after.unbooked is not None:
+            self.unbooked[after.key] = after.unbooked
+        self.ended.update(after.ended)
+        self.evictable.update(after.evictable)
+        if after.occupancies:
+            self.holders.put(after.key, after.workload)
+            self._budgets.look(after.key, after.pods)
+        else:
+            self.holders.pop(after.key)
+        self.started.update(dict.fromkeys(after.started))

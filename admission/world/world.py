@@ -1,0 +1,390 @@
+"""The world in memory: facts from the cluster and open rows of the ledger, kept up to date change by change.
+
+Built at the start of a term from Postgres plus LIST; then every batch of changes and every applied plan
+goes in.
+Law: the world equals one loaded afresh from the same database and the same objects, after any sequence.
+Only the controller's loop touches it, never while a decision runs on a snapshot of it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from admission.engine.snapshot import Snapshot
+from admission.facts import (
+    BudgetFact,
+    Change,
+    FactKind,
+    FlavorFact,
+    HyperNodeFact,
+    NodeFact,
+    PodFact,
+    PodPhase,
+    QueueFact,
+    TopologyFact,
+    WorkloadFact,
+)
+from admission.jobs.state import JobState
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.seats import is_live
+from admission.workloads.state import Portrait, portray, unportrayed
+from admission.world.admissions import Holdings
+from admission.world.avoided_nodes import Refusals
+from admission.world.disruption_budgets import Budgets
+from admission.world.nodes import Stock
+from admission.world.outcomes import Partings, following
+from admission.world.past_use import Retrospect
+from admission.world.persistence import LedgerRows, Unsaved
+from admission.world.pods import Members
+from admission.world.recreations import Recreations
+from admission.world.snapshot_rows import Showing
+from queues.admissions import Admission, AdmissionState
+from queues.quota.tree import QueueTree
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+
+
+class World:
+    """Facts, open admissions, and what follows from them for every workload."""
+
+    def __init__(self, rows: LedgerRows, patience: Patience) -> None:
+        self.patience = patience
+        self.stock = Stock()
+        self.budgets = Budgets()
+        self.holdings = Holdings()
+        self.members = Members(self.holdings)
+        #: Nodes that refused pods of a gang a moment ago.
+        self.refusals = Refusals()
+        self.recreations = Recreations(rows.recreations)
+        self.retrospect = Retrospect()
+        self.unsaved = Unsaved()
+        self.jobs: dict[str, JobState] = dict(rows.jobs)
+        self.partings = Partings(self.members, self.jobs, rows.outcomes, self.unsaved.outcomes)
+        self.showing = Showing(self.stock, self.budgets)
+        self.queues: dict[QueueName, QueueFact] = {}
+        self.pods: Mapping[str, PodFact] = self.members.pods
+        self.facts: Mapping[WorkloadKey, WorkloadFact] = self.members.facts
+        self.admissions: Mapping[AdmissionId, Admission] = self.holdings.admissions
+        self.outcomes = self.partings.outcomes
+        self.ledger_seq = rows.ledger_seq
+        self.arrivals = dict(rows.arrivals)
+        self.backoffs = dict(rows.backoffs)
+        self.setbacks = dict(rows.setbacks)
+        #: Who took the place of those who wait again.
+        self.displacements = dict(rows.displacements)
+        #: Space that is promised while victims leave.
+        self.claims = dict(rows.claims)
+        self.reasons = dict(rows.reasons)
+        #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
+        self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
+        #: Something that a decision may see has changed since the last snapshot.
+        self.news = True
+        #: Workloads whose objects may need a write.
+        self.touched: set[WorkloadKey] = set()
+        self.portraits: dict[WorkloadKey, Portrait] = {}
+        #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
+        self.defects: dict[WorkloadKey, Exception] = {}
+        #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
+        self.left_at: dict[WorkloadKey, int] = {}
+        self._left: set[WorkloadKey] = set()
+        self._stale: set[WorkloadKey] = set()
+        self._timed: set[WorkloadKey] = set()
+        self.put_admissions(rows.admissions)
+        self._stale |= self.arrivals.keys() | self.recreations.workloads()
+
+    def begin(
+        self,
+        queues: Iterable[QueueName],
+        nodes: Iterable[NodeName],
+        changes: Sequence[Change],
+    ) -> None:
+        """Begin with everything there is now; queues and nodes stored earlier that are gone are to be removed."""
+        self.observe(changes)
+        for name in queues:
+            if name not in self.queues:
+                self.unsaved.queues[name] = None
+        self.stock.unsaved.update(name for name in nodes if name not in self.stock.nodes)
+
+    # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
+
+    def observe(self, changes: Iterable[Change]) -> None:
+        """Take in a batch of changes, in order."""
+        for change in changes:
+            match change.kind, change.fact:
+                case FactKind.POD, PodFact() | None:
+                    self._put_pod(change.key, change.fact)
+                case FactKind.WORKLOAD, WorkloadFact() | None:
+                    self._put_workload(change)
+                case FactKind.NODE, NodeFact() | None:
+                    self._put_node(NodeName(change.key), change.fact)
+                case FactKind.QUEUE, QueueFact() | None:
+                    self._put_queue(QueueName(change.key), change.fact)
+                case FactKind.FLAVOR, FlavorFact() | None:
+                    self.stock.put_flavor(change.key, change.fact)
+                    self.news = True
+                case FactKind.HYPERNODE, HyperNodeFact() | None:
+                    self.stock.put_hypernode(change.key, change.fact)
+                    self.news = True
+                case FactKind.TOPOLOGY, TopologyFact() | None:
+                    self.stock.put_topology(change.key, change.fact)
+                    self.news = True
+                case FactKind.BUDGET, BudgetFact() | None:
+                    self.budgets.put(change.key, change.fact)
+                    self.news = True
+                case _:
+                    raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
+
+    def _put_pod(self, uid: str, fact: PodFact | None) -> None:
+        before, owner = self.pods.get(uid), self.members.owner_of(uid)
+        if fact is None:
+            if before is not None and before.node is not None and owner is not None:
+                self._left.add(owner)
+            if uid in self.recreations.stored:
+                self._stale.add(self.recreations.stored[uid].workload)
+        else:
+            self.recreations.see(fact)
+            fact = following(before, fact)
+            if fact.admission is not None and is_live(fact):
+                self.holdings.wonder_about(fact.admission)
+        self.members.put_pod(uid, fact)
+        self.partings.see(uid, fact)
+        self._settle(uid)
+
+    def _settle(self, uid: str) -> None:
+        """Find out whose pod it is, and put its use on its node if it is in nobody's books."""
+        fact = self.pods.get(uid)
+        before, owner = self.members.settle(uid)
+        self._stale.update(filter(None, (before, owner)))
+        if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+            self.partings.note_outcome(owner, fact)
+        place = ports = None
+        if fact is not None and fact.node is not None and is_live(fact):
+            place = None if self.holdings.covers(fact, owner) else (fact.node, fact.takes)
+            ports = (fact.node, fact.placing.ports) if fact.placing.ports else None
+        if self.stock.ports.occupy(uid, ports):
+            self.news = True
+        for node in self.stock.charge(uid, place):
+            self.news = True
+            self._stale |= self.holdings.seated_on(node)
+
+    def _put_workload(self, change: Change) -> None:
+        assert change.workload_kind is not None
+        key = WorkloadKey(change.workload_kind, change.key)
+        fact = change.fact if isinstance(change.fact, WorkloadFact) else None
+        if fact is not None and fact.owned_by_job:
+            self.members.put_job_group(change.key, (fact.namespace, fact.name))
+            # Its name ends with the uid of its Job, whose status is told on it.
+            self._stale.add(WorkloadKey(WorkloadKind.VOLCANO_JOB, fact.name[-36:]))
+            return
+        if self.members.drop_job_group(change.key):
+            return
+        for uid in self.members.put_workload(key, fact):
+            self._settle(uid)
+        self._stale.add(key)
+
+    def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        before = self.stock.nodes.get(name)
+        self.stock.put_node(name, fact)
+        self.news = True
+        if before is None or fact is None or _offer(before) != _offer(fact):
+            self._stale |= self.holdings.seated_on(name)
+
+    def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
+        self.queues.pop(name, None)
+        if fact is not None:
+            self.queues[name] = fact
+        self.unsaved.queues[name] = fact
+        self.news = self.retrospect.stale = True
+
+    # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
+
+    def put_admissions(self, admissions: Iterable[Admission]) -> None:
+        """Admissions opened or changed by an applied plan; closed ones leave."""
+        for admission in admissions:
+            self._put_admission(admission)
+
+    def _put_admission(self, admission: Admission) -> None:
+        self.news = True
+        closed = admission.state is AdmissionState.CLOSED
+        before = self.holdings.put(admission)
+        if before is not None:
+            self.stock.give_back(before.holding())
+        if closed:
+            self.showing.admissions.pop(admission.id)
+        else:
+            self.showing.admissions.put(admission.id, admission)
+            self.stock.hold(admission.holding())
+        if before is None or closed:
+            for uid in self.members.uids_of(admission.workload):
+                self._settle(uid)
+        self._stale.add(admission.workload)
+
+    def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
+        """What the ledger says about admissions that the holdings did not know."""
+        self.holdings.learn_closed(asked, closed)
+        self._stale.update(closed.values())
+
+    def put_job(self, uid: str, state: JobState) -> None:
+        """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
+        key = WorkloadKey(WorkloadKind.VOLCANO_JOB, uid)
+        before = self.jobs.get(uid)
+        if before is not None and before.version != state.version:
+            self.outcomes.pop(key, None)
+        self.jobs[uid] = state
+        self._stale.add(key)
+
+    def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
+        """A workload went back and waits."""
+        self.backoffs[key] = (max(not_before, self.backoffs.get(key, (0, 0))[0]), rollbacks)
+        if key in self.portraits:
+            self.refusals.note(key, self.portraits[key].occupancies, not_before + self.patience.detour)
+        self._stale.add(key)
+
+    def put_setback(self, key: WorkloadKey, evictions: int, now: int) -> None:
+        """A workload was taken back for somebody else."""
+        self.setbacks[key] = (evictions, now)
+        self._stale.add(key)
+
+    def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
+        """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
+        self.arrivals.update(arrivals)
+        for key in arrivals.keys() & self.recreations.heirs.keys():
+            before = self.recreations.heirs.pop(key)
+            self.refusals.pass_on(before, key)
+            if (backoff := self.backoffs.get(before)) is not None:
+                self.put_backoff(key, *backoff)
+            if (setback := self.setbacks.get(before)) is not None:
+                self.put_setback(key, *setback)
+            if (displaced := self.displacements.get(before)) is not None:
+                self.displacements[key] = displaced
+        self._stale.update(arrivals)
+
+    def forget(self, keys: Iterable[WorkloadKey]) -> None:
+        """These workloads are gone and hold nothing."""
+        for key in keys:
+            for rows in (self.arrivals, self.partings.outcomes, self.backoffs, self.setbacks, self.claims):
+                rows.pop(key, None)
+            self.reasons.pop(key, None)
+            self.displacements.pop(key, None)
+            self.portraits.pop(key, None)
+            self.jobs.pop(key.uid, None)
+            self.refusals.forget(key)
+            self.holdings.forget(key)
+
+    def look_again(self, key: WorkloadKey) -> None:
+        """What is to be done for a workload must be worked out anew, though nothing was seen to change."""
+        self._stale.add(key)
+
+    # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
+
+    def refresh(self, now: int) -> None:
+        """Bring the portraits of everything stale up to date, and note what must be saved first."""
+        stale, self._stale, self._timed = self._stale | self._timed, set(), set()
+        self.left_at.update(dict.fromkeys(self._left, now))
+        self._left.clear()
+        stale |= self.refusals.expire(now)
+        for key in sorted(stale):
+            before, portrait = self.portraits.get(key), self._portray(key, now)
+            if portrait is not None and portrait.misplaced:
+                until = now + self.patience.detour
+                if self.refusals.note(key, portrait.occupancies, until):
+                    portrait = self._portray(key, now)
+            if before is not None and portrait is not None and before.workload == portrait.workload:
+                # The engine's memo goes by identity.
+                portrait = replace(portrait, workload=before.workload)
+            if self.showing.replace(before, portrait, self.arrivals):
+                self.news = True
+            self.touched.add(key)
+            if portrait is None:
+                self.portraits.pop(key, None)
+                self.left_at.pop(key, None)
+                self.unsaved.arrivals.pop(key, None)
+                if key in self.arrivals:
+                    self.unsaved.departed[key] = None
+                else:
+                    self.partings.forget(key)
+                continue
+            self.portraits[key] = portrait
+            self.unsaved.departed.pop(key, None)
+            if portrait.timed:
+                self._timed.add(key)
+            if key not in self.arrivals:
+                self.unsaved.arrivals[key] = None
+            elif before is None or before.described() != portrait.described():
+                self.unsaved.described[key] = None
+
+    def _portray(self, key: WorkloadKey, now: int) -> Portrait | None:
+        sight = self._sight(key)
+        try:
+            return portray(sight, now, self.patience)
+        except Exception as error:
+            # A defect that one workload brings to light must not keep the others waiting.
+            self.defects[key] = error
+            return unportrayed(sight, error)
+
+    def _sight(self, key: WorkloadKey) -> Sight:
+        job = self.jobs.get(key.uid)
+        admissions = self.holdings.of(key)
+        pods = self.members.of(key)
+        dead_nodes, taken_nodes = self.stock.lost(seat for each in admissions for seat in each.seats)
+        return Sight(
+            key=key,
+            fact=self.facts.get(key),
+            pods=pods,
+            admissions=admissions,
+            arrival=self.arrivals.get(key),
+            outcomes=self.outcomes.get(key, {}),
+            job_over=job is not None and job.is_over(),
+            backoff=self.backoffs.get(key, (0, 0)),
+            setback=self.setbacks.get(key, (0, 0)),
+            left_at=self.left_at.get(key, 0),
+            dead_nodes=dead_nodes,
+            refusing_nodes=self.refusals.nodes(key),
+            taken_nodes=taken_nodes,
+            busy=self.is_busy(key),
+            recreations=self.recreations.of(key),
+            closed=frozenset(
+                pod.admission
+                for pod in pods
+                if pod.admission is not None and self.holdings.closed.get(pod.admission) == key
+            ),
+        )
+
+    def changed(self) -> bool:
+        """Whether anything waits to be looked at again."""
+        return bool(self._stale or self.unsaved or self.stock.unsaved or self.recreations.unsaved)
+
+    def freeze(self, now: int) -> Snapshot:
+        """The snapshot for one decision. ``refresh`` and intake come before."""
+        self.news = False
+        return Snapshot(
+            now=now,
+            ledger_seq=self.ledger_seq,
+            queues={name: fact.queue for name, fact in self.queues.items()},
+            nodes=self.stock.table().with_ports(self.stock.ports.by_node(self.holdings.of)),
+            pending=self.showing.pending.freeze(),
+            admissions=self.showing.admissions.freeze(),
+            ended=dict(self.showing.ended),
+            started=tuple(sorted(self.showing.started)),
+            evictable=dict(self.showing.evictable),
+            unbooked=tuple(self.showing.unbooked.values()),
+            holders=self.showing.holders.freeze(),
+            claims=dict(self.claims),
+            budgets=self.budgets.all(),
+            typical=self.stock.demand.typical(),
+            past_use=self.retrospect.freeze(now),
+        )
+
+    def user_of(self, key: WorkloadKey) -> str:
+        """Who asked for a workload; "": unknown."""
+        portrait = self.portraits.get(key)
+        return portrait.workload.user if portrait is not None else ""
+
+    def queue_problems(self) -> dict[QueueName, str]:
+        """Queues that cannot be used, with all that is wrong with them."""
+        queues = {name: fact.queue for name, fact in self.queues.items()}
+        tree = QueueTree.build(queues, self.stock.table().capacity())
+        return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+
+
+def _offer(node: NodeFact) -> tuple[object, ...]:
+    """What of a node matters to the seats on it."""
+    return (node.ready, node.unschedulable, node.allocatable)
