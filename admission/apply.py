@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
-from admission.jobs.state import JobTransition
+from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, AdmissionState, Claim
 from queues.sql import ledger
 from queues.sql.database import Database

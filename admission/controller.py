@@ -10,7 +10,6 @@ from pathlib import Path
 
 from admission import process
 from admission.failpoints import fault
-from admission.jobs.pods import PodRules
 from admission.kube.client.client import Client
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.server import Door
@@ -22,11 +21,12 @@ from admission.replay.snapshot_file import save
 from admission.settings import Settings
 from admission.term import Lead, Means
 from admission.turn_report import Decided, TurnReport
+from admission.volcano_jobs.pods import PodRules
 from admission.web import app as web
 from admission.web.bodies import Outlook
 from admission.web.outlook import outlooks
-from admission.web.reader import SqlReader
-from admission.web.reading import Check, NotLeading
+from admission.web.reader import Check, NotLeading
+from admission.web.sql_reader import SqlReader
 from admission.workloads.inputs import Patience as WorldPatience
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres

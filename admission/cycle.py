@@ -12,9 +12,9 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
-from admission.jobs.state import JobTransition
 from admission.reason_changes import Telling, Told, counts
 from admission.turn_report import Amounts, Decided, TurnReport
+from admission.volcano_jobs.state import JobTransition
 from admission.world.world import World
 from queues.admissions import Displacement
 from queues.sql.database import Database

@@ -17,8 +17,6 @@ from admission import intake, process
 from admission.cycle import Cycle
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.pods import PodRules
-from admission.jobs.state import JobState
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
 from admission.kube.writers.finalizers import Dismissal
@@ -30,6 +28,8 @@ from admission.kube.writers.volcano_jobs import VolcanoJobs
 from admission.leadership import Mandate
 from admission.reconcile.volcano_jobs import Careers
 from admission.turn_report import TurnReport
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import Patience
 from admission.world.persistence import LedgerRows, Outcomes
 from admission.world.world import World

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.access.read_api import ask
 from admission.cli.failures import CommandFailed
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.options import route_from
-from admission.cli.reading import ask
 
 _NO_FILES: Final = ":4"
 #: A shell waits for this; rather no candidates than a long wait.

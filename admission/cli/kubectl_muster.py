@@ -4,11 +4,11 @@ import sys
 
 import click
 
-from admission.cli.explain import explain
+from admission.cli.commands.explain import explain
+from admission.cli.commands.pending import pending
+from admission.cli.commands.queues import queues
 from admission.cli.failures import finish
 from admission.cli.options import route_before
-from admission.cli.pending import pending
-from admission.cli.queues import queues
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -4,16 +4,16 @@ import sys
 
 import click
 
-from admission.cli.check import check
-from admission.cli.crds import crds
+from admission.cli.commands.check import check
+from admission.cli.commands.crds import crds
+from admission.cli.commands.install import install, uninstall
+from admission.cli.commands.migrate import migrate
+from admission.cli.commands.pause import pause, resume
+from admission.cli.commands.replay import replay
+from admission.cli.commands.run import run
+from admission.cli.commands.simulate import simulate
+from admission.cli.commands.snapshot import snapshot
 from admission.cli.failures import finish
-from admission.cli.install import install, uninstall
-from admission.cli.migrate import migrate
-from admission.cli.pause import pause, resume
-from admission.cli.replay import replay
-from admission.cli.run import run
-from admission.cli.simulate import simulate
-from admission.cli.snapshot import snapshot
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

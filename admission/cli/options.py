@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from admission.cli.reading import Route, default_server
+from admission.cli.access.read_api import Route, default_server
 
 Command = Callable[..., Any]
 

@@ -100,7 +100,7 @@ class Plan:
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
-    #: Transitions of Volcano Jobs (filled in by admission.jobs.lifecycle in the same turn).
+    #: Transitions of Volcano Jobs (filled in by admission.volcano_jobs.lifecycle in the same turn).
     jobs: tuple[Any, ...] = ()
 
     def changes_ledger(self) -> bool:

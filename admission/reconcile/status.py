@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from admission.engine.plan import Reason
-from admission.jobs.companions import Companion
-from admission.jobs.job import JobSpec
-from admission.jobs.state import JobState
-from admission.jobs.view import Counts
+from admission.volcano_jobs.companions import Companion
+from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.view import Counts
 from queues.api.kinds import ObjectRef, volcano_job
 from queues.resources import Resources, show
 

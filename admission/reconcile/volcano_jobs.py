@@ -1,14 +1,15 @@
-"""Volcano Jobs between the world and the pure rules of ``admission.jobs``: their views, transitions and work."""
+"""Volcano Jobs between the world and the pure rules of ``admission.volcano_jobs``: their views, transitions and
+work."""
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-from admission.jobs.job import JobSpec, read_job
-from admission.jobs.lifecycle import advance
-from admission.jobs.pods import PodRules
-from admission.jobs.state import JobState, JobTransition
-from admission.jobs.view import JobView
-from admission.jobs.work import JobWork, work_for
+from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, JobTransition
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import JobWork, work_for
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from admission.settings import Address
 from admission.web import bodies
-from admission.web.reading import Check, NotLeading, Reader, UnknownName
+from admission.web.reader import Check, NotLeading, Reader, UnknownName
 from queues.errors import DatabaseError, MusterError
 from queues.workload import WorkloadKind
 

@@ -1,238 +1,39 @@
-"""Answers from Postgres, so that any replica can give them."""
+"""Where the read API gets its answers from: any object with these questions. The real one asks Postgres."""
 
-import asyncio
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from admission.web import bodies
-from admission.web.past import QueuePast, past_counts, pasts
-from admission.web.places import counted_by, policies, rank
-from admission.web.reading import UnknownName
-from admission.web.tree import path_to_root, subtree, tree
-from admission.web.wording import facts_for_people, moment, quantities, ranges
-from queues.admissions import Admission, Displacement, Seat
-from queues.quota.decayed_usage import half_lives
-from queues.quota.tree import QueueTree
-from queues.resources import total
-from queues.sql.database import Database, Transaction
-from queues.sql.read import views
-from queues.sql.read.past_use import Gathering
-from queues.workload import AdmissionId, QueueName
+from admission.web.bodies import Explanation, PendingList, QueueList
+from queues.errors import MusterError
 
-#: How many of those before a workload are told.
-AHEAD: Final = 10
-#: For reading what was used in the past, before an answer goes without it; the next one goes on from there.
-_PAST_SECONDS: Final = 4.0
+#: None: all is well; else what is wrong, as a sentence.
+Check = Callable[[], Awaitable[str | None]]
 
 
-class SqlReader:
-    """The Reader of a real Muster."""
+class Reader(Protocol):
+    """Answers questions of people, on any replica. Every method may raise DatabaseUnavailable."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._clock = clock
-        self._gathering = Gathering()
-        self._looking_back = asyncio.Lock()
-
-    async def queues(self) -> bodies.QueueList:
+    async def queues(self) -> QueueList:
         """All queues, parents first."""
-        async with self._database.snapshot() as tx:
-            lines = await views.queue_overview(tx)
-        past: dict[QueueName, QueuePast] = {}
-        if past_counts(lines):
-            lines, past = await self._with_past()
-        return bodies.QueueList(now=moment(self._clock()), items=tree(lines, past))
+        ...
 
-    async def _with_past(self) -> tuple[tuple[views.QueueLine, ...], dict[QueueName, QueuePast]]:
-        """The queues, and what they used in the past, as of one moment."""
-        late = time.monotonic() + _PAST_SECONDS
-        async with self._looking_back, self._database.snapshot() as tx:
-            now, lines = int(self._clock()), await views.queue_overview(tx)
-            ways = policies(lines)
-            fading = half_lives(ways.queues)
-            past = await self._gathering.past_use(tx, fading, now, enough=lambda: time.monotonic() > late)
-        return lines, pasts(ways, lines, past, now)
+    async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> PendingList:
+        """The first ``limit`` in line: of a queue and its subtree, of a namespace. Raises UnknownName."""
+        ...
 
-    async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
-        """Who waits. Raises UnknownName for a queue that does not exist."""
-        async with self._database.snapshot() as tx:
-            queues = await views.queue_overview(tx)
-            names = [None] if queue is None else subtree(queues, queue)
-            lines = [line for name in names for line in await views.pending(tx, name)]
-        waiting = in_line(lines, policies(queues))
-        here = [body for body in waiting if namespace is None or body.namespace == namespace]
-        return bodies.PendingList(
-            now=moment(self._clock()),
-            total=len(here),
-            total_everywhere=len(waiting),
-            items=tuple(here[:limit]),
-        )
-
-    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[bodies.Explanation, ...]:
-        """The whole story of the workloads of that name. Raises UnknownName, with names that look alike."""
-        async with self._database.snapshot() as tx:
-            found = await views.explain(tx, namespace, name, kind)
-            if not found:
-                raise await self._unknown(tx, namespace, name, kind)
-            overview = await views.queue_overview(tx)
-            ways = policies(overview)
-            lines = {
-                queue: in_line(await views.pending(tx, queue), ways)
-                for queue in {one.workload.queue for one in found if one.state == "pending"}
-            }
-        past: dict[QueueName, QueuePast] = {}
-        if past_counts(overview):
-            overview, past = await self._with_past()
-        now, queues = moment(self._clock()), tree(overview, past)
-        stories = [
-            explanation(
-                one, queues, lines.get(one.workload.queue, ()), now, counted_by(ways, one.workload.queue)
-            )
-            for one in found
-        ]
-        return tuple(sorted(stories, key=lambda story: story.state == "finished"))
-
-    async def _unknown(self, tx: Transaction, namespace: str, name: str, kind: str | None) -> UnknownName:
-        waiting = await views.pending(tx)
-        elsewhere = [f"{line.name} in namespace {line.namespace}" for line in waiting if line.name == name]
-        here = [line.name for line in waiting if line.namespace == namespace]
-        alike = elsewhere or get_close_matches(name, sorted(set(here)), n=3)
-        return UnknownName(
-            what=kind or "workload", name=name, place=f" in namespace {namespace}", near=tuple(alike[:3])
-        )
+    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[Explanation, ...]:
+        """Workloads of that name (one for each kind), live ones first. Raises UnknownName."""
+        ...
 
 
-def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies.Waiting, ...]:
-    """By queue; there in the order in which the engine tries them."""
-    by_queue: dict[QueueName, list[views.PendingLine]] = defaultdict(list)
-    for line in lines:
-        by_queue[line.queue].append(line)
-    return tuple(
-        _waiting(line, place)
-        for queue in sorted(by_queue)
-        for place, line in enumerate(sorted(by_queue[queue], key=lambda line: rank(ways, line)), start=1)
-    )
+class UnknownName(MusterError):
+    """There is no {what} {name}{place}."""
+
+    def __init__(self, *, what: str, name: str, place: str = "", near: tuple[str, ...] = ()) -> None:
+        super().__init__(what=what, name=name, place=place)
+        #: Existing names that look alike, best first.
+        self.near = near
 
 
-def _waiting(line: views.PendingLine, position: int | None) -> bodies.Waiting:
-    return bodies.Waiting(
-        kind=str(line.key.kind),
-        namespace=line.namespace,
-        name=line.name,
-        uid=line.key.uid,
-        queue=line.queue,
-        position=position,
-        priority=line.priority,
-        created=moment(line.created) if line.created else None,
-        pods=line.pods,
-        minimum=line.minimum,
-        asks=quantities(line.asks),
-        reason=_reason(line.reason, line.displaced),
-    )
-
-
-def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.Reason | None:
-    if stored is None:
-        return None
-    facts = facts_for_people(stored.facts)
-    if displaced is not None:
-        evicted = {"at": moment(displaced.at), "code": displaced.code, "for": displaced.by}
-        facts = {**facts, "evicted": evicted}
-    return bodies.Reason(
-        code=stored.code,
-        message=stored.message if displaced is None else displaced.told_with(stored.message),
-        facts=facts,
-        since=moment(stored.since) if stored.since else None,
-    )
-
-
-def explanation(
-    one: views.Explanation,
-    queues: tuple[bodies.Queue, ...],
-    line: tuple[bodies.Waiting, ...],
-    now: str,
-    counted: str,
-) -> bodies.Explanation:
-    """One story, with the queues on its way to root and those before it. ``line``: who waits in its queue."""
-    waits = one.state == "pending"
-    uid = one.workload.key.uid
-    place = next((index for index, other in enumerate(line) if other.uid == uid), None) if waits else None
-    it = _waiting(one.workload, None if place is None else place + 1)
-    return bodies.Explanation(
-        now=now,
-        kind=it.kind,
-        namespace=it.namespace,
-        name=it.name,
-        uid=it.uid,
-        queue=it.queue,
-        state=one.state,
-        priority=it.priority,
-        created=it.created,
-        pods=it.pods,
-        minimum=it.minimum,
-        asks=it.asks,
-        position=it.position,
-        queue_length=len(line) if place is not None else None,
-        position_by=counted if place is not None else "",
-        reason=it.reason if one.state in ("pending", "admitted") else None,
-        not_before=moment(one.not_before) if one.not_before else None,
-        rollbacks=one.rollbacks,
-        ahead=() if place is None else line[max(0, place - AHEAD) : place],
-        path=path_to_root(queues, it.queue),
-        admissions=tuple(_admission(held, one.evictions) for held in reversed(one.admissions)),
-        history=tuple(_event(decision) for decision in one.history),
-    )
-
-
-def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction]) -> bodies.Admission:
-    eviction = evictions.get(held.id)
-    return bodies.Admission(
-        id=held.id,
-        queue=held.queue,
-        state=str(held.state),
-        opened=moment(held.opened_at),
-        adopted=held.adopted is not None,
-        eviction=None
-        if eviction is None
-        else bodies.Reason(code=eviction.code, message=eviction.message, since=moment(eviction.at)),
-        seats=_seats(held.holding()),
-        ended=len(held.ended),
-    )
-
-
-def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.Seats, ...]:
-    groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
-    for seat in seats:
-        groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
-    return tuple(
-        bodies.Seats(
-            pod_set=pod_set,
-            node=node,
-            flavor=flavor,
-            ordinals=ranges(seat.ordinal for seat in group),
-            count=len(group),
-            takes=quantities(total(seat.takes for seat in group)),
-        )
-        for (pod_set, node, flavor), group in sorted(
-            groups.items(), key=lambda item: _first(item[0], item[1])
-        )
-    )
-
-
-def _first(key: tuple[str, str, str], group: list[Seat]) -> tuple[str, int, str]:
-    return key[0], min(seat.ordinal for seat in group), key[1]
-
-
-def _event(line: views.DecisionLine) -> bodies.Event:
-    return bodies.Event(
-        at=moment(line.at),
-        what=line.kind,
-        code=line.code,
-        message=line.message,
-        admission=line.admission,
-        beneficiary=str(line.beneficiary) if line.beneficiary else None,
-        numbers=facts_for_people(line.numbers),
-    )
+class NotLeading(MusterError):
+    """This replica ({identity}) does not lead; {leader} does."""

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from admission.web import bodies
-from admission.web.past import QueuePast, account_of
-from admission.web.reading import UnknownName
+from admission.web.past_use import QueuePast, account_of
+from admission.web.reader import UnknownName
 from queues.quota.queue import ROOT
 from queues.resources import show
 from queues.sql.read import views

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
-from admission.jobs.state import JobState
+from admission.volcano_jobs.state import JobState
 from admission.workloads.seats import is_live
 from admission.world.persistence import Outcomes
 from admission.world.pods import Members

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.plan import Reason
 from admission.facts import PodFact, PodPhase, QueueFact
-from admission.jobs.state import JobState
+from admission.volcano_jobs.state import JobState
 from queues.admissions import Admission, Claim, Displacement, Recreation
 from queues.workload import QueueName, WorkloadKey
 

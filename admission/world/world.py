@@ -23,7 +23,7 @@ from admission.facts import (
     TopologyFact,
     WorkloadFact,
 )
-from admission.jobs.state import JobState
+from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import Patience, Sight
 from admission.workloads.seats import is_live
 from admission.workloads.state import Portrait, portray, unportrayed

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from admission.cli.table import table
+from admission.cli.rendering.table import table
 from deploy.demo.cast import ALL, GANG, GROUP, ONE_RACK, Role
 from deploy.demo.proof import whole, writes_for
 from deploy.demo.scene import Observer, Row, Scene

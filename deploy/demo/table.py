@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.cli.table import branches, table
+from admission.cli.rendering.table import branches, table
 from deploy.demo.scene import Row, Scene
 from queues.resources import GPU
 

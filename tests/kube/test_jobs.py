@@ -9,10 +9,10 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase
-from admission.jobs.job import read_job
-from admission.jobs.state import Phase
 from admission.kube.client.client import Client
 from admission.kube.writers.volcano_jobs import VolcanoJobs
+from admission.volcano_jobs.job import read_job
+from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
 from queues.resources import Resources
 from queues.workload import AdmissionId

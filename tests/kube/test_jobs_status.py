@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 
 from admission.engine.plan import Reason
-from admission.jobs.lifecycle import advance
-from admission.jobs.state import JobState
-from admission.jobs.view import JobView
 from admission.kube.client.client import Client
 from admission.kube.writers.events import Events
 from admission.kube.writers.status import COALESCE, Status
@@ -25,6 +22,9 @@ from admission.reconcile.status import (
     job_status,
     pod_group_status,
 )
+from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.view import JobView
 from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group
 from queues.errors import Fenced
 from tests.kube.volcano_jobs import eventually, listed, plain, submitted

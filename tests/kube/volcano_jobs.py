@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import msgspec
 
 from admission.facts import PodFact, PodPhase
-from admission.jobs.job import JobSpec, read_job
-from admission.jobs.pods import PodRules
-from admission.jobs.state import JobState, Phase
-from admission.jobs.view import JobView
-from admission.jobs.work import JobWork, work_for
 from admission.kube.client.client import Client
 from admission.kube.decode.nodes_and_pods import pod_fact
 from admission.kube.objects import Pod
 from admission.kube.writers.finalizers import Dismissal
+from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import JobWork, work_for
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources

@@ -13,11 +13,11 @@ from sqlalchemy import text
 from admission import intake
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
-from admission.jobs.pods import PodMold, PodRules
-from admission.jobs.work import JobWork
 from admission.reconcile.release import Order, orders_for
 from admission.reconcile.volcano_jobs import Careers
 from admission.term import ledger_rows
+from admission.volcano_jobs.pods import PodMold, PodRules
+from admission.volcano_jobs.work import JobWork
 from admission.workloads.inputs import Patience
 from admission.workloads.seats import is_live
 from admission.world.world import World

@@ -1,6 +1,6 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
-from admission.web.reader import SqlReader
+from admission.web.sql_reader import SqlReader
 from queues.admissions import Displacement
 from queues.quota.queue import ROOT
 from queues.sql import ledger

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from admission.web.reader import SqlReader
-from admission.web.reading import UnknownName
+from admission.web.reader import UnknownName
+from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
 from queues.resources import amount
 from queues.sql import ledger
@@ -138,7 +138,7 @@ async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
         muster, [queue(ROOT, None), replace(queue("a"), document=fading)], {"n1": 16000}, ["runs"]
     )
     await stage.admit(gang("runs", "a", "n1", takes=4000))
-    monkeypatch.setattr("admission.web.reader._PAST_SECONDS", -1.0)
+    monkeypatch.setattr("admission.web.sql_reader._PAST_SECONDS", -1.0)
 
     (_, a) = (await reader(muster).queues()).items
 

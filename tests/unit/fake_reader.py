@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from admission.settings import Address
 from admission.web import bodies
 from admission.web.app import app, serving
-from admission.web.reading import NotLeading, UnknownName
+from admission.web.reader import NotLeading, UnknownName
 from queues.errors import DatabaseUnavailable
 
 NOW = "2026-11-21T10:00:00Z"

@@ -1,9 +1,9 @@
-"""A Volcano Job and its pods, as the unit tests of admission.jobs need them."""
+"""A Volcano Job and its pods, as the unit tests of admission.volcano_jobs need them."""
 
 from typing import Any
 
 from admission.facts import PodFact, PodPhase
-from admission.jobs.job import JobSpec, read_job
+from admission.volcano_jobs.job import JobSpec, read_job
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind

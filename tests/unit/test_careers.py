@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from admission.facts import WorkloadFact
-from admission.jobs.pods import PodRules
-from admission.jobs.state import JobState, Phase
 from admission.reconcile.volcano_jobs import Careers
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
 from tests.unit.jobs_examples import document
 from tests.unit.sights import NOW, VOLCANO, admission, node, released, volcano_job, world

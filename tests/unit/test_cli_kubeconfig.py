@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.cli.access.kubeconfig import current_namespace, load
 from admission.cli.failures import CommandFailed
-from admission.cli.kubeconfig import current_namespace, load
 
 
 def write(path: Path, **sections: Any) -> str:

@@ -10,9 +10,9 @@ import click
 import pytest
 import yaml
 
+from admission.cli.commands.run import run
 from admission.cli.failures import finish
 from admission.cli.muster import muster
-from admission.cli.run import run
 from admission.settings import Settings
 from queues.errors import MusterError
 

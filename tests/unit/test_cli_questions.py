@@ -13,8 +13,8 @@ from msgspec import structs, to_builtins
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.story import story
-from admission.cli.table import rounded
+from admission.cli.rendering.explanation import story
+from admission.cli.rendering.table import rounded
 from tests.unit.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
 

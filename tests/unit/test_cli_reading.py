@@ -18,9 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from admission.cli.access.leader import from_leader
+from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
-from admission.cli.leading import from_leader
-from admission.cli.reading import Route, ask
 from tests.unit.fake_reader import FakeReader, served
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -218,7 +218,7 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
 async def test_a_snapshot_is_asked_for_until_the_leader_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Identity
 ) -> None:
-    monkeypatch.setattr("admission.cli.leading._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("admission.cli.access.leader._PAUSE_SECONDS", 0.0)
     answers = iter([409, 409, 200])
 
     async def answer(request: web.Request) -> web.Response:

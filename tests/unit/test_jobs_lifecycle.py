@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from admission.facts import PodFact, PodPhase
-from admission.jobs.lifecycle import ACTIONS, RULES, act, advance, expired
-from admission.jobs.state import FINAL, HISTORY, STOPPED, Action, JobState, Phase
-from admission.jobs.view import JobView
+from admission.volcano_jobs.lifecycle import ACTIONS, RULES, act, advance, expired
+from admission.volcano_jobs.state import FINAL, HISTORY, STOPPED, Action, JobState, Phase
+from admission.volcano_jobs.view import JobView
 from tests.unit.jobs_examples import UID, admission, job, pod
 
 NOW = 1_000

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.jobs.plugins import plugin_problem, unsupported_plugins
-from admission.jobs.pods import PodMold, PodRules, Stamp, pod_manifest
+from admission.volcano_jobs.plugins import plugin_problem, unsupported_plugins
+from admission.volcano_jobs.pods import PodMold, PodRules, Stamp, pod_manifest
 from queues.workload import AdmissionId, NodeName
 from tests.unit.jobs_examples import UID, job
 
@@ -198,7 +198,7 @@ HOSTILE = {
 @pytest.mark.parametrize("escaped", [False, True])
 @pytest.mark.parametrize("template", [{"spec": {"containers": [{"name": "c"}]}}, HOSTILE])
 def test_a_mold_makes_the_same_pod_as_the_plain_form(template: dict[str, Any], escaped: bool) -> None:
-    from admission.jobs.job import read_job
+    from admission.volcano_jobs.job import read_job
     from tests.unit.jobs_examples import document
 
     tasks = task(template, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 
 from admission.facts import PodPhase
-from admission.jobs.job import JobSpec, read_job
-from admission.jobs.plugins.flags import port
-from admission.jobs.pods import PodRules
-from admission.jobs.state import JobState, Phase
-from admission.jobs.view import JobView
-from admission.jobs.work import JobWork, companions_of, work_for
+from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.plugins.flags import port
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import JobWork, companions_of, work_for
 from queues.admissions import AdmissionState
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId

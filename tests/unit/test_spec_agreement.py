@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from admission.jobs.job import read_job
-from admission.jobs.plugins import unsupported_plugins
+from admission.volcano_jobs.job import read_job
+from admission.volcano_jobs.plugins import unsupported_plugins
 from queues.api.check.document import documents_of
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported

@@ -4,10 +4,6 @@ import pytest
 
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.lifecycle import advance
-from admission.jobs.state import JobState, Phase
-from admission.jobs.view import JobView
-from admission.jobs.work import companions_of
 from admission.kube.writers.events import WAIT, Events, event
 from admission.kube.writers.work_queue import StatusCounts
 from admission.reconcile.status import (
@@ -26,6 +22,10 @@ from admission.reconcile.status import (
     queue_status,
     settled,
 )
+from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import companions_of
 from queues.api.kinds import batch_job, pod_group, queue_object
 from queues.resources import Resources
 from tests.unit.jobs_examples import UID, job, pod

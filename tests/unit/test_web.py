@@ -11,7 +11,7 @@ import pytest
 from admission.settings import Address
 from admission.web import bodies
 from admission.web.app import app, serving
-from admission.web.reading import Check
+from admission.web.reader import Check
 from tests.unit.fake_reader import QUEUES, FakeReader, served
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.web import bodies
-from admission.web.places import counted_by, policies, rank
-from admission.web.reader import explanation, in_line
+from admission.web.queue_positions import counted_by, policies, rank
+from admission.web.sql_reader import explanation, in_line
 from admission.web.tree import tree
 from admission.web.wording import facts_for_people, ranges
 from queues.admissions import Admission, Seat

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
-from admission.jobs.state import JobState, Phase
+from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Patience, Sight
 from admission.workloads.state import Portrait, portray
 from admission.world.persistence import LedgerRows

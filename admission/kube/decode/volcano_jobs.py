@@ -7,14 +7,14 @@ from typing import Final
 import msgspec
 
 from admission.facts import WorkloadFact
-from admission.jobs.job import JobSpec, TaskSpec, read_job
-from admission.jobs.plugins import unsupported_plugins
 from admission.kube.decode.fields import INVALID_SPEC, seconds
 from admission.kube.decode.interruption import conduct_of
 from admission.kube.decode.pod_templates import Obstacle, pod_set_of
 from admission.kube.decode.topology_requests import partitions_of_tasks, tier_of
 from admission.kube.decode.workload_facts import of_possible_size, queue_said
 from admission.kube.objects import VolcanoJob
+from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
+from admission.volcano_jobs.plugins import unsupported_plugins
 from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind
 

@@ -44,7 +44,7 @@ class NetworkTopology(Part):
 
 
 class VolcanoJobSpec(Part):
-    """The spec of a Volcano Job, but for what admission.jobs reads from the document."""
+    """The spec of a Volcano Job, but for what admission.volcano_jobs reads from the document."""
 
     queue: str | None = None
     priority_class_name: str | None = None

@@ -15,11 +15,11 @@ import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from admission.jobs.companions import Companion
-from admission.jobs.group import group_of
-from admission.jobs.job import JobSpec
-from admission.jobs.plugins.ssh import with_keys
 from admission.kube.client.client import Client
+from admission.volcano_jobs.companions import Companion
+from admission.volcano_jobs.group import group_of
+from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.plugins.ssh import with_keys
 from queues.errors import ApiError, Conflict, Fenced, MusterError
 
 

@@ -9,8 +9,6 @@ from typing import Final, NoReturn
 
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.jobs.state import JobState
-from admission.jobs.work import companions_of
 from admission.kube.client.client import Client
 from admission.kube.writers.events import WAIT, Events
 from admission.kube.writers.status import Status
@@ -27,6 +25,8 @@ from admission.reconcile.status import (
 from admission.reconcile.volcano_jobs import Careers
 from admission.reconcile.world_status import _reason, queue_statuses
 from admission.turn_report import TurnReport
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.work import companions_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import Portrait
 from admission.world.world import World

@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from admission.engine.plan import Reason
-from admission.jobs.pods import PodMold
-from admission.jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
 from admission.kube.writers.work_queue import Alarms, cancelled, pause_after
+from admission.volcano_jobs.pods import PodMold
+from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiError, Conflict, Fenced, InvalidDocument, NotFound, Refused

@@ -153,7 +153,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """Where a Volcano Job is in its life, as ``admission.jobs`` writes it (phase, version, retryCount, …)."""
+    """Where a Volcano Job is in its life, as ``admission.volcano_jobs`` writes it (phase, version, retryCount, …)."""
 
     key: WorkloadKey
     state: Mapping[str, Any]

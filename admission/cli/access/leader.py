@@ -1,0 +1,25 @@
+"""Questions that only the leader answers. A Service leads to any replica; one of them leads."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from admission.cli.access.read_api import Route, Unanswered, fetch
+
+_ATTEMPTS: Final = 12
+
+_PAUSE_SECONDS: Final = 0.25
+
+_NOT_LEADING: Final = 409
+
+
+def from_leader(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> bytes:
+    """Asks until a replica that leads answers. Raises CommandFailed."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return fetch(route, path, query)
+        except Unanswered as error:
+            if error.status != _NOT_LEADING or route.server is not None or attempt == _ATTEMPTS - 1:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+    raise AssertionError

@@ -1,0 +1,100 @@
+"""One GET to the API server or a replica, with what the kubeconfig says about TLS. Standard library only."""
+
+import http.client
+import ssl
+import tempfile
+from urllib.parse import urlsplit
+
+from admission.cli.access.kubeconfig import Access
+from admission.cli.failures import CommandFailed
+
+
+def get(access: Access, target: str, *, timeout: float, tried: str, unreachable: str) -> tuple[int, bytes]:
+    """Status and body. ``timeout`` in seconds, for connecting and for each read.
+
+    Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice when nobody is there.
+    """
+    connection = _connection(access, timeout)
+    prefix = urlsplit(access.server).path.rstrip("/")
+    try:
+        connection.putrequest("GET", prefix + target)
+        for name, text in (("Accept", "application/json"), ("User-Agent", "kubectl-muster"), *access.headers):
+            connection.putheader(name, text)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except ssl.SSLCertVerificationError as error:
+        hint = "Check certificate-authority(-data) of the cluster in the kubeconfig."
+        raise CommandFailed(tried=tried, found=error.verify_message, hint=hint) from error
+    except TimeoutError as error:
+        found = f"no answer within {timeout:g} seconds"
+        raise CommandFailed(tried=tried, found=found, hint="Wait longer with --timeout SECONDS.") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise CommandFailed(tried=tried, found=_told(error), hint=unreachable) from error
+    finally:
+        connection.close()
+
+
+def _connection(access: Access, timeout: float) -> http.client.HTTPConnection:
+    url = urlsplit(access.server)
+    host, port = url.hostname or "", url.port
+    if url.scheme not in ("http", "https") or not host:
+        raise CommandFailed(
+            tried=f"Reading the server's address {access.server!r}", found="expected http(s)://host:port"
+        )
+    first, first_port = host, port
+    if access.proxy:
+        proxy = urlsplit(access.proxy)
+        first, first_port = proxy.hostname or "", proxy.port
+    connection: http.client.HTTPConnection
+    if url.scheme == "https":
+        connection = _Https(first, first_port, timeout, access)
+    else:
+        connection = http.client.HTTPConnection(first, first_port, timeout=timeout)
+    if access.proxy:
+        connection.set_tunnel(host, port or (443 if url.scheme == "https" else 80))
+    return connection
+
+
+class _Https(http.client.HTTPSConnection):
+    """TLS with the kubeconfig's certificates, and its tls-server-name when it differs from the host."""
+
+    def __init__(self, host: str, port: int | None, timeout: float, access: Access) -> None:
+        self._tls = _tls(access)
+        self._name = access.server_name
+        super().__init__(host, port, timeout=timeout, context=self._tls)
+
+    def connect(self) -> None:
+        if self._name is None:
+            super().connect()
+            return
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def _tls(access: Access) -> ssl.SSLContext:
+    tls = ssl.create_default_context(cadata=access.authority)
+    if access.insecure:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    if access.certificate:
+        # OpenSSL reads certificates from files only; the file exists for this moment and for this user.
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(access.certificate + "\n" + (access.key or ""))
+            file.flush()
+            try:
+                tls.load_cert_chain(file.name)
+            except ssl.SSLError as error:
+                raise CommandFailed(
+                    tried="Reading the user's certificate and key of the kubeconfig",
+                    found=f"they cannot be used together ({error.reason})",
+                ) from error
+    return tls
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__} {error}".strip()

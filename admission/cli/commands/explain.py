@@ -1,0 +1,83 @@
+"""``kubectl muster explain``: everything about one workload, from why it waits to where it sits."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.kubeconfig import current_namespace
+from admission.cli.access.read_api import Route, ask
+from admission.cli.failures import CommandFailed
+from admission.cli.options import document, namespace, output, route
+from admission.cli.rendering.explanation import Story, story
+
+#: What kubectl calls our kinds.
+_KINDS: Final = {
+    "vcjob": "vcjob",
+    "jobs.batch.volcano.sh": "vcjob",
+    "job": "job",
+    "jobs": "job",
+    "job.batch": "job",
+    "jobs.batch": "job",
+    "podgroup": "podgroup",
+    "podgroups": "podgroup",
+    "pg": "podgroup",
+    "pod": "pod",
+    "pods": "pod",
+    "po": "pod",
+}
+
+
+@click.command(short_help="Why a workload waits, or where it runs: the whole story.")
+@click.argument("job", metavar="[KIND/]NAME")
+@namespace
+@output
+@route
+def explain(job: str, namespace: str | None, output: str, no_headers: bool, route: Route) -> int:
+    """Tell the whole story of one workload.
+
+    Its state and place, what it waits behind, which limit stops it and by how much, its seats by node, and
+    what was decided about it. KIND is vcjob, job, podgroup or pod; without it, all of that name are told.
+    """
+    kind, _, name = job.rpartition("/")
+    if kind and kind not in _KINDS:
+        raise click.UsageError(f"{kind!r} is no kind of workload. Expected vcjob, job, podgroup or pod.")
+    here = namespace or current_namespace(route.kubeconfig, route.context)
+    if not name or "/" in kind:
+        raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
+    body = ask(route, f"/api/v1/workloads/{_segment(here)}/{_segment(name)}", {"kind": _KINDS.get(kind)})
+    if not body:
+        raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
+    body = with_outlooks(route, body)
+    told = document(body, output)
+    if told is None:
+        wide = output == "wide"
+        told = "\n".join(story(one, wide=wide, headers=not no_headers) for one in body)
+    click.echo(told, nl=False)
+    return 0
+
+
+def with_outlooks(route: Route, stories: Sequence[dict[str, Any]]) -> list[Story]:
+    """The stories with what would let those in that wait: only the leader can tell."""
+    import json
+
+    from admission.cli.access.leader import from_leader
+
+    told: list[Story] = []
+    for one in stories:
+        outlook = None
+        if one["state"] == "pending" and one["reason"] is not None:
+            path = f"/api/v1/workloads/{_segment(one['namespace'])}/{_segment(one['name'])}/outlook"
+            try:
+                outlooks = json.loads(from_leader(route, path, {"kind": one["kind"]}))
+                outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
+            except (CommandFailed, ValueError) as error:
+                click.echo(f"What would let it in is not told: {error}", err=True)
+        told.append({**one, "outlook": outlook})
+    return told
+
+
+def _segment(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")

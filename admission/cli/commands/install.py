@@ -1,0 +1,63 @@
+"""``muster install`` and ``muster uninstall``: what Muster needs in a cluster, and taking it back."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from admission.cli.access.cluster import connected, installation_of
+from admission.cli.commands.run import InstallCommand, UninstallCommand, settings_from
+
+if TYPE_CHECKING:
+    from admission.settings import Settings
+
+
+@click.command(cls=InstallCommand, short_help="Apply what Muster needs in the cluster.")
+@click.option("--adopt-crds", is_flag=True, help="Take over definitions that Volcano, or whoever, has made.")
+def install(adopt_crds: bool, **flags: Any) -> None:
+    """Apply definitions, RBAC, policies, webhook configuration and the queues root and default.
+
+    Doing it again changes nothing, or brings an older installation up to date.
+    """
+    import asyncio
+
+    asyncio.run(_install(settings_from(flags), adopt_crds))
+
+
+async def _install(settings: "Settings", adopt_crds: bool) -> None:
+    from admission.kube.install.install import install as install_into
+
+    async with connected(settings) as client:
+        await install_into(client, installation_of(settings, adopt_crds=adopt_crds), click.echo)
+
+
+@click.command(cls=UninstallCommand, short_help="Take it all back.")
+@click.option(
+    "--waiting",
+    type=click.Choice(["free", "leave"]),
+    default="free",
+    show_default=True,
+    help="What becomes of pods and Jobs that wait: free lets them go, leave keeps them waiting.",
+)
+@click.option(
+    "--delete-crds",
+    is_flag=True,
+    help="Delete the definitions with all their objects: Jobs, PodGroups, Queues.",
+)
+def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
+    """Take back everything that `muster install` applied; first free what waits, or leave it.
+
+    Definitions that still have objects stay, unless told otherwise. Doing it again finishes what was interrupted.
+    """
+    import asyncio
+
+    asyncio.run(_uninstall(settings_from(flags), waiting, delete_crds))
+
+
+async def _uninstall(settings: "Settings", waiting: str, delete_crds: bool) -> None:
+    from admission.kube.install.drain import Waiting
+    from admission.kube.install.uninstall import Removal
+    from admission.kube.install.uninstall import uninstall as uninstall_from
+
+    removal = Removal(namespace=settings.namespace, waiting=Waiting(waiting), delete_crds=delete_crds)
+    async with connected(settings) as client:
+        await uninstall_from(client, removal, click.echo)

@@ -1,0 +1,126 @@
+"""``kubectl muster pending``: who waits, in which place, and why."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.kubeconfig import current_namespace
+from admission.cli.access.read_api import Route, ask
+from admission.cli.options import document, namespace, output, route
+from admission.cli.rendering.table import Cell, age, amounts, table
+
+#: As many as a terminal can bear; --limit shows more.
+USUAL_LIMIT: Final = 500
+
+
+@click.command(short_help="Who waits, in which place, and why.")
+@click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
+@namespace
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=USUAL_LIMIT,
+    show_default=True,
+    help="Most lines to show.",
+)
+@output
+@route
+def pending(
+    queue: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    limit: int,
+    output: str,
+    no_headers: bool,
+    route: Route,
+) -> int:
+    """Show who waits: place in the queue, what is asked, for how long, and the reason.
+
+    Places count everybody in the queue, whatever their namespace.
+    """
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other.")
+    here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
+    body = ask(route, "/api/v1/pending", {"queue": queue, "namespace": here, "limit": str(limit)})
+    told = document(body, output)
+    if told is None:
+        if body["items"]:
+            told = pending_table(
+                body, everywhere=all_namespaces, wide=output == "wide", headers=not no_headers
+            )
+            if len(body["items"]) < body["total"]:
+                click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+        else:
+            click.echo(nobody(body, here, queue), err=True)
+            return 0
+    click.echo(told, nl=False)
+    return 0
+
+
+def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
+    """One line a workload, by queue and place."""
+    columns = ["POSITION", "NAMESPACE", "WORKLOAD", "QUEUE", "PODS", "ASKS", "AGE", "REASON", "MESSAGE"]
+    if wide:
+        columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
+    rows = [_row(one, body["now"], wide) for one in body["items"]]
+    if not everywhere:
+        columns.pop(1)
+        for row in rows:
+            row.pop(1)
+    return table(columns, rows, headers=headers, right="POSITION PODS AGE PRIORITY MINIMUM SINCE")
+
+
+def _row(one: Mapping[str, Any], now: str, wide: bool) -> list[Cell]:
+    reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
+    row: list[Cell] = [
+        one["position"],
+        one["namespace"],
+        f"{one['kind']}/{one['name']}",
+        one["queue"],
+        one["pods"],
+        amounts(one["asks"], all_of_them=wide),
+        age(one["created"], now),
+        reason["code"],
+        one_line(reason["message"]),
+    ]
+    if wide:
+        row[7:7] = [one["priority"], one["minimum"], age(reason["since"], now)]
+    return row
+
+
+def one_line(text: str) -> str:
+    """Text that cannot break a table."""
+    return " ".join(text.split())
+
+
+def nobody(body: Mapping[str, Any], here: str | None, queue: str | None) -> str:
+    """Nothing to show, and where to look instead."""
+    place = f" in namespace {here}" if here else ""
+    place += f" in queue {queue}" if queue else ""
+    elsewhere = body["totalEverywhere"] - body["total"]
+    return f"Nobody waits{place}." + (
+        f" In other namespaces {elsewhere} do: -A shows them." if elsewhere else ""
+    )
+
+
+def places(waiting: Sequence[Mapping[str, Any]], now: str) -> str:
+    """The short form that ``explain`` uses for those before a workload."""
+    return table(
+        ["POSITION", "WORKLOAD", "NAMESPACE", "PRIORITY", "PODS", "ASKS", "AGE", "REASON"],
+        [
+            (
+                one["position"],
+                f"{one['kind']}/{one['name']}",
+                one["namespace"],
+                one["priority"],
+                one["pods"],
+                amounts(one["asks"]),
+                age(one["created"], now),
+                (one["reason"] or {}).get("code"),
+            )
+            for one in waiting
+        ],
+        right="POSITION PRIORITY PODS AGE",
+    )

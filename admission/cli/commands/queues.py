@@ -1,0 +1,177 @@
+"""``kubectl muster queues``: the tree of queues, what each uses and what it may use."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from admission.cli.access.read_api import Route, ask
+from admission.cli.options import document, output, route
+from admission.cli.rendering.table import Cell, branches, rounded, short_duration, table
+
+_GPU: Final = "nvidia.com/gpu"
+
+_PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+
+_NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
+
+Queue = Mapping[str, Any]
+
+
+@click.command(short_help="The tree of queues: use, limits, who waits.")
+@click.argument("names", metavar="[QUEUE]...", nargs=-1)
+@click.option(
+    "--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is]; wide: all."
+)
+@output
+@route
+def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers: bool, route: Route) -> int:
+    """Show the tree of queues: what each uses, deserves and may use, and how many wait.
+
+    Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
+    of PAST-USE. With names: only these queues and what is below them.
+    """
+    body = ask(route, "/api/v1/queues")
+    chosen = below(body["items"], names)
+    missing = set(names) - {queue["name"] for queue in chosen}
+    if missing:
+        known = ", ".join(queue["name"] for queue in body["items"]) or "none"
+        raise click.ClickException(f"There is no queue {', '.join(sorted(missing))}. There are: {known}.")
+    body["items"] = chosen
+    told = document(body, output)
+    if told is None:
+        if not chosen:
+            click.echo("There are no queues yet. `muster install` creates root and default.", err=True)
+            return 0
+        told = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
+        if any(_is_unread(queue) for queue in chosen):
+            click.echo("Past use is still being read from the ledger; ask again.", err=True)
+    click.echo(told, nl=False)
+    return 0
+
+
+def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
+    """The named queues and their subtrees; all of them without names."""
+    kept = set(names)
+    if not kept:
+        return list(queues)
+    chosen: list[Queue] = []
+    for queue in queues:  # parents come first
+        if queue["name"] in kept or queue["parent"] in kept:
+            kept.add(queue["name"])
+            chosen.append(queue)
+    return chosen
+
+
+def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool) -> str:
+    """One line a queue (wide: one for each of its accounts), children drawn below their parents.
+
+    Past use is shown if it counts in any of them.
+    """
+    stems = branches({queue["name"]: queue["parent"] for queue in queues})
+    chosen = resource or _usual_resource(queues)
+    columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "PENDING", "ADMITTED"]
+    rows: list[list[Cell]] = []
+    if wide:
+        columns[3:4] = ["FLAVOR", "USED", "GUARANTEE"]
+        columns.append("CHANGED-BY")
+    fading = any(_half_life(queue) for queue in queues)
+    if fading:
+        after = columns.index("USED") + 1
+        columns[after:after] = ["PAST-USE", "HALF-LIFE"] if wide else ["PAST-USE"]
+    for queue in queues:
+        name = stems[queue["name"]] + queue["name"]
+        if wide:
+            rows += _wide(queue, name, resource, fading)
+        else:
+            account = _sum(queue, chosen)
+            past = [_past(queue, account)] if fading else []
+            used, *others = _numbers(account)
+            rows.append(
+                [name, queue["state"], chosen, used, *past, *others, *_workloads(queue), queue["message"]]
+            )
+    if any(row[-1] for row in rows):
+        columns.append("MESSAGE")
+    else:
+        rows = [row[:-1] for row in rows]
+    return table(columns, rows, headers=headers, right=_NUMBERS)
+
+
+def _wide(queue: Queue, name: str, resource: str | None, fading: bool) -> list[list[Cell]]:
+    lines = [line for line in queue["accounts"] if resource in (None, line["resource"])] or [{}]
+    rows: list[list[Cell]] = []
+    for index, line in enumerate(lines):
+        first = index == 0
+        past = [_past(queue, line), _half_life(queue) if first else ""] if fading else []
+        rows.append(
+            [
+                name if first else "",
+                queue["state"] if first else "",
+                line.get("resource"),
+                line.get("flavor") or None,
+                line.get("used", "0"),
+                *past,
+                _unless_zero(line.get("guarantee")),
+                *_numbers(line)[1:],
+                *(_workloads(queue) if first else ("", "")),
+                (queue["changedBy"] or None) if first else "",
+                queue["message"] if first else "",
+            ]
+        )
+    return rows
+
+
+def _half_life(queue: Queue) -> str | None:
+    seconds = queue.get("usageHalfLifeSeconds")
+    return None if seconds is None else short_duration(seconds)
+
+
+def _past(queue: Queue, account: Mapping[str, Any]) -> str | None:
+    """The decayed average; None: the past does not count here, or is not known yet."""
+    if not queue.get("usageHalfLifeSeconds"):
+        return None
+    return rounded(account["resource"], account.get("pastUse")) if account else "0"
+
+
+def _is_unread(queue: Queue) -> bool:
+    return bool(queue.get("usageHalfLifeSeconds")) and any(
+        account.get("pastUse") is None for account in queue["accounts"]
+    )
+
+
+def _numbers(account: Mapping[str, Any]) -> list[Cell]:
+    """``shareWithPast`` is what counts where there is one."""
+    share = account.get("shareWithPast")
+    if share is None:
+        share = account.get("share")
+    return [
+        account.get("used", "0"),
+        account.get("deserved"),
+        account.get("capability"),
+        None if share is None else f"{share:.2f}",
+    ]
+
+
+def _workloads(queue: Queue) -> tuple[int, int]:
+    return queue["pending"], queue["admitted"]
+
+
+def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
+    """The account over all flavors; if only flavors have one and there is a single one, that."""
+    lines = [line for line in queue["accounts"] if line["resource"] == resource]
+    for line in lines:
+        if not line["flavor"]:
+            return dict(line)
+    return dict(lines[0]) if len(lines) == 1 else {}
+
+
+def _usual_resource(queues: Sequence[Queue]) -> str:
+    """GPUs if anybody has them, else the first device there is, else CPU."""
+    named = sorted({line["resource"] for queue in queues for line in queue["accounts"]})
+    if _GPU in named or not named:
+        return _GPU
+    return next((name for name in named if name not in _PLAIN), "cpu")
+
+
+def _unless_zero(text: str | None) -> str | None:
+    return None if text in (None, "0") else text

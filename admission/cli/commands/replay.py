@@ -1,0 +1,64 @@
+"""``muster replay``: a saved turn decided again, and what comes out otherwise."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from admission.cli.failures import TRACEBACK, complain
+
+#: Differences that are told without ``--all``.
+_TOLD: Final = 40
+
+_DIFFERS: Final = 1
+
+_INVALID: Final = 2
+
+
+@click.command(short_help="Decide a saved turn again.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--all", "everything", is_flag=True, help=f"Tell all differences, not only {_TOLD}.")
+def replay(file: Path, everything: bool) -> int:
+    """Decide the turn that `muster snapshot` saved again, and compare the plans.
+
+    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or it says
+    what cannot be decided.
+    """
+    from admission.replay.fingerprint import fingerprint
+    from admission.replay.snapshot_file import decided_again, differences, load
+    from queues.errors import MusterError
+
+    try:
+        saved = load(file.read_bytes())
+    except OSError as error:
+        complain(f"{file}: {error.strerror}")
+        return _INVALID
+    except MusterError as error:
+        complain(f"{file}: {error}")
+        return _INVALID
+    ours = fingerprint()
+    if saved.configuration not in ("", ours):
+        click.echo(f"decided by configuration {saved.configuration}, and now by {ours}", err=True)
+    try:
+        found = list(differences(saved.plan, decided_again(saved)))
+    except Exception as error:  # exit code 1 would say that it was decided otherwise
+        if os.environ.get(TRACEBACK):
+            raise
+        complain(
+            f"{file}: what it says cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
+        )
+        return _INVALID
+    for line in found if everything else found[:_TOLD]:
+        click.echo(line)
+    if not everything and len(found) > _TOLD:
+        click.echo(f"and {len(found) - _TOLD} more; --all tells them")
+    snapshot = saved.snapshot
+    about = (
+        f"{len(snapshot.pending)} pending, {len(snapshot.admissions)} admissions, {len(snapshot.nodes)} nodes"
+    )
+    if found:
+        click.echo(f"{file}: another plan, {len(found)} differences ({about})")
+        return _DIFFERS
+    click.echo(f"{file}: the same plan ({about})")
+    return 0

@@ -1,0 +1,159 @@
+"""``muster simulate``: the engine over recorded traces in virtual time, without a cluster."""
+
+from pathlib import Path
+
+import click
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+_TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _writable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """A file in a folder that is not there is told before the work and not after it."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f"folder {str(path.parent)!r} does not exist.", param=option)
+    return path
+
+
+_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+@click.command(short_help="Let the engine decide over a recorded trace.")
+@click.option("--case", type=_FOLDER, metavar="DIR", help="A trace of gangs: nodes, queues and jobs.")
+@click.option(
+    "--drf", type=_FOLDER, metavar="DIR", help="Applications that share a cluster that is too small."
+)
+@click.option("--pods", type=_TABLE, metavar="FILE", help="A list of pods that ask for parts of GPUs.")
+@click.option("--nodes", type=_TABLE, metavar="FILE", help="The nodes for --pods.")
+@click.option(
+    "--out",
+    type=_FILE,
+    callback=_writable,
+    metavar="FILE",
+    help="Where the schedule goes (id,start_s,end_s,nodes).",
+)
+@click.option("--no-preemption", is_flag=True, help="Evict nobody for anybody.")
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Shuffle the input: no schedule may change, and with --pods it decides who comes when.",
+)
+@click.option(
+    "--summary",
+    "summary_file",
+    type=_FILE,
+    callback=_writable,
+    metavar="FILE",
+    help="Where the figures go, as JSON.",
+)
+def simulate(
+    case: Path | None,
+    drf: Path | None,
+    pods: Path | None,
+    nodes: Path | None,
+    out: Path | None,
+    no_preemption: bool,
+    seed: int | None,
+    summary_file: Path | None,
+) -> int:
+    """Play a recorded trace in virtual time, decided by the very engine that the controller runs.
+
+    --case: gangs that arrive and end, each in its tenant's queue. Run times reach the engine only when a job
+    ends. An evicted job loses what it did since its last checkpoint, and needs 60 seconds to come back.
+
+    --drf: one turn shares a part (drf_equal_PART.csv) of what is asked out to queues of equal weight; exit
+    code 1 if somebody gets more than one task more or less than the recorded answer says.
+
+    --pods with --nodes: single pods come until 130 % of the GPUs are asked for, and stay; told is the part of
+    the GPUs that is left.
+    """
+    if (case, drf, pods).count(None) != 2 or (pods is None) != (nodes is None):
+        raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
+    if no_preemption and case is None:
+        raise click.UsageError("--no-preemption is for --case: nobody is evicted in the others.")
+    if case is not None:
+        return _case(case, out, no_preemption, seed, summary_file)
+    if drf is not None:
+        if seed is not None:
+            raise click.UsageError("--seed is for --case and --pods.")
+        return _drf(drf, out, summary_file)
+    if out is not None:
+        raise click.UsageError("--out is for --case and --drf; --summary FILE has the figures of --pods.")
+    assert pods is not None
+    assert nodes is not None
+    return _pods(pods, nodes, 42 if seed is None else seed, summary_file)
+
+
+def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
+    import json
+
+    from admission.replay.fingerprint import fingerprint
+    from admission.simulate import report, rules, trace
+    from admission.simulate.gangs import Simulation
+
+    case = trace.load(folder, seed)
+    root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
+    click.echo(f"configuration {fingerprint(root)}")
+    outcome = Simulation(case, rules.under(root, case.queues, seed)).run()
+    figures = {"case": case.name, "configuration": fingerprint(root), **report.summary(outcome)}
+    if out is not None:
+        report.write_schedule(out, outcome.segments)
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    click.echo(report.as_text(case.name, figures))
+    return 1 if outcome.left else 0
+
+
+def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
+    import json
+
+    from admission.simulate import drf
+
+    division = drf.share_out(drf.load(folder))
+    if out is not None:
+        lines = [
+            f"{app.name},{division.given.get(app.name, 0)},{app.expected}\n" for app in division.applications
+        ]
+        out.write_text("tenant,tasks,expected\n" + "".join(lines))
+    figures = {
+        "applications": len(division.applications),
+        "asked": sum(app.tasks for app in division.applications),
+        "given": sum(division.given.values()),
+        "most_off": division.error(),
+        "seconds": round(division.seconds, 3),
+    }
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    click.echo(
+        "{applications} applications got {given} of {asked} tasks in {seconds:.1f} s; "
+        "at most {most_off} off what is expected".format(**figures)
+    )
+    return 0 if division.error() <= 1 else 1
+
+
+def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
+    import json
+
+    from admission.simulate import pods as simulation
+
+    outcome = simulation.play(simulation.load(pods, nodes), seed)
+    left = f"{outcome.left_percent():.2f}"
+    figures = {
+        "pods": pods.name,
+        "seed": seed,
+        "arrived": outcome.arrived,
+        "placed": outcome.placed,
+        "capacity_milli": outcome.capacity,
+        "asked_milli": outcome.asked,
+        "allocated_milli": outcome.allocated,
+        "unallocated_percent": float(left),
+    }
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    click.echo(
+        f"{pods.name}, seed {seed}: {left} % of the GPUs unallocated; {outcome.placed} of {outcome.arrived} "
+        f"pods placed in {outcome.seconds:.1f} s"
+    )
+    return 0

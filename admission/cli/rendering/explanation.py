@@ -1,0 +1,263 @@
+"""The story of one workload as paragraphs: why it waits, what would let it in, where it sits, what was decided."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from admission.cli.commands.pending import one_line, places
+from admission.cli.rendering.table import NONE, age, amounts, table
+
+#: Newest decisions that are told without ``-o wide``.
+_HISTORY: Final = 12
+
+Story = Mapping[str, Any]
+
+
+def story(one: Story, *, wide: bool, headers: bool = True) -> str:
+    """The story as paragraphs; tables are indented below their titles."""
+    parts = [
+        f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
+        _facts(one),
+        _section("Waits because", _because(one, wide)),
+        _section("What would let it in", _changes(one, wide)),
+        _section("Limits on the way", _limits(one, wide, headers)),
+        _section("Waits behind", _behind(one)),
+        *(
+            _section(_admission_title(held, one["now"]), _admission(held, headers))
+            for held in one["admissions"]
+        ),
+        _section("History", _history(one, wide, headers)),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _facts(one: Story) -> str:
+    together = one["minimum"]
+    asks = f"{one['pods']} pod" + ("s" if one["pods"] != 1 else "")
+    if one["pods"] > 1:
+        asks += (
+            ", all together or none" if together >= one["pods"] else f", at least {together} of them together"
+        )
+    asks += f": {amounts(one['asks'], all_of_them=True)}"
+    if not one["pods"]:
+        asks = f"{together} pods together, of which none exists yet"
+    lines = [
+        ("State", _state(one)),
+        ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
+        # What has finished asks for nothing any more.
+        *([("Asks", asks)] if one["state"] != "finished" else []),
+        ("Priority", str(one["priority"])),
+        ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
+        ("UID", one["uid"]),
+    ]
+    return "".join(f"  {title:<10}{text}\n" for title, text in lines)
+
+
+def _state(one: Story) -> str:
+    if one["state"] == "pending":
+        if one["position"] is None:
+            return "pending, not in line"
+        outlook = one.get("outlook")
+        if (
+            outlook is not None and outlook["position"] is not None
+        ):  # as the engine counts, in the queue's own order
+            return f"pending, place {outlook['position']} of {outlook['queueLength']} in queue {one['queue']}"
+        by = f", counted by {one['positionBy']}" if one["positionBy"] else ""
+        return f"pending, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
+    if one["state"] == "admitted" and one["reason"]:
+        return "admitted; further members wait"
+    return str(one["state"])
+
+
+def _because(one: Story, wide: bool) -> str:
+    reason = one["reason"]
+    if reason is None:
+        return "It was not considered yet.\n" if one["state"] == "pending" else ""
+    since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
+    lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
+    numbers = numbers_of(reason.get("facts") or {})
+    if numbers and wide:
+        lines.append(numbers)
+    if one["notBefore"] and one["notBefore"] > one["now"]:
+        times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
+        lines.append(f"It was rolled back {times} and is tried again at {one['notBefore']}.")
+    return "\n".join(lines) + "\n"
+
+
+def _changes(one: Story, wide: bool) -> str:
+    """The smallest first; each alone would do."""
+    outlook = one.get("outlook")
+    if outlook is None:
+        return ""
+    lines = []
+    for change in outlook["changes"]:
+        numbers = numbers_of(change["facts"]) if wide else ""
+        lines.append(f"- {one_line(change['message'])}" + (f" ({numbers})" if numbers else ""))
+    return "\n".join(lines or ["nothing that is known"]) + "\n"
+
+
+def _behind(one: Story) -> str:
+    outlook = one.get("outlook")
+    told = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
+    return told + (places(one["ahead"], one["now"]) if one["ahead"] else "")
+
+
+def numbers_of(facts: Mapping[str, Any]) -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given."""
+    return ", ".join(
+        f"{name} {_plain(value)}" for name, value in facts.items() if value not in (None, "", [], {})
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + ")"
+    if isinstance(value, list):
+        return "/".join(map(_plain, value))
+    return one_line(str(value))
+
+
+def _limits(one: Story, wide: bool, headers: bool) -> str:
+    """Books of the queues from its own to root, for what it asks."""
+    if one["state"] != "pending":
+        return ""
+    rows: list[tuple[str | None, ...]] = []
+    asks: dict[tuple[str, str], str] = {}
+    for queue in one["path"]:
+        state = queue["state"] if queue["state"] != "open" else None
+        for line in queue["accounts"]:
+            if line["resource"] not in one["asks"]:
+                continue
+            account = (line["flavor"], line["resource"])
+            asked = asks.get(account, one["asks"][line["resource"]])
+            asks[account] = _asked_above(line, asked)
+            if _matters(line, wide):
+                rows.append(
+                    (
+                        queue["name"],
+                        line["resource"],
+                        line["flavor"] or None,
+                        line["used"],
+                        _more(line["resource"], line["counted"], line["used"]),
+                        asked,
+                        line["deserved"],
+                        line["capability"],
+                        _over(line, asked),
+                        _stated(state, queue["message"]),
+                    )
+                )
+        if state and not any(row[0] == queue["name"] for row in rows):
+            rows.append((queue["name"], *[None] * 8, _stated(state, queue["message"])))
+    if not rows:
+        return ""
+    columns = [
+        "QUEUE",
+        "RESOURCE",
+        "FLAVOR",
+        "USED",
+        "KEPT",
+        "ASKED",
+        "DESERVED",
+        "CAPABILITY",
+        "OVER-BY",
+        "STATE",
+    ]
+    return table(columns, rows, headers=headers, right="USED KEPT ASKED DESERVED CAPABILITY OVER-BY")
+
+
+def _matters(line: Mapping[str, Any], wide: bool) -> bool:
+    return wide or line["capability"] is not None or line["deserved"] is not None
+
+
+def _stated(state: str | None, message: str) -> str | None:
+    return f"{state}: {message}" if state and message else state
+
+
+def _asked_above(line: Mapping[str, Any], asked: str) -> str:
+    """What a queue asks its parent for: less than it is asked for itself as long as it has guarantee left."""
+    from queues.resources import amount, show
+
+    resource = line["resource"]
+    guarantee, counted = amount(resource, line["guarantee"]), amount(resource, line["counted"])
+    return show(resource, max(counted + amount(resource, asked), guarantee) - max(counted, guarantee))
+
+
+def _over(line: Mapping[str, Any], asked: str) -> str | None:
+    """By how much the limit would be exceeded, what is kept for idle guarantees counted in; None: not at all."""
+    from queues.resources import amount, show
+
+    resource = line["resource"]
+    if line["capability"] is None:
+        return None
+    wanted = amount(resource, line["counted"]) + amount(resource, asked)
+    return _more(resource, show(resource, wanted), line["capability"])
+
+
+def _more(resource: str, larger: str, smaller: str) -> str | None:
+    """What one amount has beyond another; None: nothing."""
+    from queues.resources import amount, show
+
+    difference = amount(resource, larger) - amount(resource, smaller)
+    return show(resource, difference) if difference > 0 else None
+
+
+def _admission_title(held: Mapping[str, Any], now: str) -> str:
+    how = "adopted" if held["adopted"] else "admitted"
+    state = "" if held["state"] == "open" else f", {held['state']}"
+    return f"Admission {held['id']}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
+
+
+def _admission(held: Mapping[str, Any], headers: bool) -> str:
+    text = ""
+    if held["eviction"]:
+        told = "Taken back" if held["state"] == "closed" else "Being taken back"
+        text += f"{told}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
+    rows = [
+        (
+            seats["node"],
+            seats["podSet"],
+            seats["ordinals"],
+            seats["count"],
+            amounts(seats["takes"], all_of_them=True),
+            seats["flavor"] or None,
+        )
+        for seats in held["seats"]
+    ]
+    if rows:
+        text += table(
+            ["NODE", "POD-SET", "SEATS", "PODS", "TAKES", "FLAVOR"], rows, headers=headers, right="PODS"
+        )
+    if held["ended"]:
+        text += f"{held['ended']} more given back\n" if rows else f"all {held['ended']} given back\n"
+    return text or "holds nothing any more\n"
+
+
+def _history(one: Story, wide: bool, headers: bool) -> str:
+    events: Sequence[Mapping[str, Any]] = one["history"]
+    kept = events if wide else events[-_HISTORY:]
+    if not kept:
+        return ""
+    rows = [(event["at"], age(event["at"], one["now"]), event["what"], _event(event, wide)) for event in kept]
+    text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
+    earlier = len(events) - len(kept)
+    return text + (f"{earlier} earlier ones: -o wide\n" if earlier else "")
+
+
+def _event(event: Mapping[str, Any], wide: bool) -> str:
+    seats = event["numbers"].get("seats")
+    message = one_line(event["message"]) or (
+        "" if seats is None else f"{seats} seat" + ("" if seats == 1 else "s")
+    )
+    # Its name is in the message; the key is for those who look it up.
+    numbers = {**event["numbers"], "for": event["beneficiary"]}
+    words: Iterable[str] = (
+        f"{event['code']}:" if event["code"] and message else event["code"],
+        message,
+        f"({told})" if wide and (told := numbers_of(numbers)) else "",
+    )
+    return " ".join(word for word in words if word) or NONE
+
+
+def _section(title: str, text: str) -> str:
+    if not text:
+        return ""
+    return f"{title}\n" + "".join(f"  {line}\n" for line in text.splitlines())

@@ -1,0 +1,172 @@
+"""A Volcano Job's life: which phase follows from what is seen, and what an action makes of a phase.
+
+Volcano's rules (its ``pkg/controllers/job/state``), as one table that is data: ``RULES`` for what is seen,
+``ACTIONS`` for what is asked. Pure: the state is stored by the plan applier, and only read here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.state import Action, JobState, Phase
+from admission.volcano_jobs.view import Counts, JobView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The phase to enter, and why."""
+
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+
+
+Rule = Callable[[JobState, JobView, Counts], Step | None]
+
+
+def enough_started(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+    """Pending → Running: as many pods run or have ended as must start together."""
+    if counts.running + counts.ended < view.spec.minimum:
+        return None
+    return Step(phase=Phase.RUNNING)
+
+
+def enough_succeeded(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+    """Running → Completed: minSuccess is reached, whatever the others do."""
+    wanted = view.spec.min_success
+    if wanted is None or counts.succeeded < wanted:
+        return None
+    return Step(
+        phase=Phase.COMPLETED,
+        reason="MinSuccess",
+        message=f"{counts.succeeded} pods succeeded, {wanted} were needed",
+    )
+
+
+def all_ended(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+    """Running → Completed or Failed: every pod has ended."""
+    spec = view.spec
+    if not spec.replicas or counts.ended < spec.replicas:
+        return None
+    if spec.minimum >= sum(task.minimum for task in spec.tasks):
+        for task in spec.tasks:
+            done = counts.succeeded_of(task.name)
+            if done < task.minimum:
+                return Step(
+                    phase=Phase.FAILED,
+                    reason="TaskFailed",
+                    message=f"{done} of the {task.minimum} pods that task {task.name} needs succeeded",
+                )
+    needed = max(spec.minimum, spec.min_success or 0)
+    enough = counts.succeeded >= needed
+    return Step(
+        phase=Phase.COMPLETED if enough else Phase.FAILED,
+        reason="AllEnded",
+        message=f"{counts.succeeded} of {spec.replicas} pods succeeded, {needed} were needed",
+    )
+
+
+def too_few_left(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+    """Running → Pending: so many wait that the rest is no gang any more."""
+    spec = view.spec
+    missing = spec.replicas - counts.running - counts.ended
+    if missing <= spec.replicas - spec.minimum or missing <= 0:
+        return None
+    return Step(
+        phase=Phase.PENDING,
+        reason="PodsMissing",
+        message=f"{counts.running + counts.ended} of {spec.minimum} needed pods run",
+    )
+
+
+def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> Step | None:
+    """Restarting → Failed: it was restarted often enough."""
+    if state.retry_count < view.spec.max_retry:
+        return None
+    return Step(phase=Phase.FAILED, reason="MaxRetry", message=f"restarted {state.retry_count} times")
+
+
+def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+    """Restarting → Pending: few enough old pods are still there."""
+    if view.spec.replicas - counts.terminating < view.spec.minimum:
+        return None
+    return Step(phase=Phase.PENDING)
+
+
+def none_left(into: Phase) -> Rule:
+    """…ing → …ed: the last pod is gone."""
+
+    def rule(_state: JobState, _view: JobView, counts: Counts) -> Step | None:
+        return None if counts.left else Step(phase=into)
+
+    return rule
+
+
+#: What is seen: the first rule of a phase that says something decides.
+RULES: Final[Mapping[Phase, tuple[Rule, ...]]] = {
+    Phase.PENDING: (enough_started,),
+    Phase.RUNNING: (enough_succeeded, all_ended, too_few_left),
+    Phase.RESTARTING: (retries_used_up, enough_cleared),
+    Phase.ABORTING: (none_left(Phase.ABORTED),),
+    Phase.COMPLETING: (none_left(Phase.COMPLETED),),
+    Phase.TERMINATING: (none_left(Phase.TERMINATED),),
+    Phase.ABORTED: (),
+    Phase.COMPLETED: (),
+    Phase.FAILED: (),
+    Phase.TERMINATED: (),
+}
+
+#: What is asked: phases in which an action means something, and the phase it leads to.
+ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
+    **{
+        (phase, action): into
+        for phase in (Phase.PENDING, Phase.RUNNING)
+        for action, into in (
+            (Action.RESTART, Phase.RESTARTING),
+            (Action.ABORT, Phase.ABORTING),
+            (Action.COMPLETE, Phase.COMPLETING),
+            (Action.TERMINATE, Phase.TERMINATING),
+        )
+    },
+    (Phase.ABORTING, Action.RESUME): Phase.RESTARTING,
+    (Phase.ABORTED, Action.RESUME): Phase.RESTARTING,
+}
+
+
+def advance(state: JobState, view: JobView, now: int) -> JobState:
+    """The state that follows from what is seen; the same state if nothing does.
+
+    Goes on until no rule says anything more (a Job whose pods all ended unseen passes through Running).
+    """
+    if view.deleting:
+        return state
+    if not state.history:
+        state = state.entered(state.phase, now)
+    for _ in range(len(Phase)):
+        counts = view.counts(state)
+        step = next((step for rule in RULES[state.phase] if (step := rule(state, view, counts))), None)
+        if step is None:
+            break
+        state = state.entered(step.phase, now, step.reason, step.message)
+    return state
+
+
+def act(state: JobState, action: Action, now: int, *, reason: str = "", message: str = "") -> JobState:
+    """The state after a policy or Command asked for an action; the same state if it means nothing there."""
+    into = ACTIONS.get((state.phase, action))
+    if into is None:
+        return state
+    restarts = into is Phase.RESTARTING
+    # Whoever is aborted has lost its pods already: only the count goes on.
+    version = state.version + (state.phase in (Phase.PENDING, Phase.RUNNING))
+    return replace(
+        state.entered(into, now, reason or action.value, message),
+        version=version,
+        retry_count=state.retry_count + restarts,
+    )
+
+
+def expired(state: JobState, spec: JobSpec, now: int) -> bool:
+    """Whether the Job's object is to be deleted: it ended ``ttlSecondsAfterFinished`` ago."""
+    return state.is_over() and spec.ttl is not None and now >= state.finished_at + spec.ttl

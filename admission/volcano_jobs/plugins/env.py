@@ -1,0 +1,31 @@
+"""Plugin ``env``: every container learns which member of its task it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from admission.volcano_jobs.companions import Companion
+from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.volcano_jobs.plugins.containers import add_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """``VC_TASK_INDEX`` and the older ``VK_TASK_INDEX``, in init containers too. No flags."""
+
+    name: ClassVar[str] = "env"
+    flags: ClassVar[frozenset[str]] = frozenset()
+    booleans: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def read(cls, _flags: Mapping[str, str]) -> Self:
+        """There is nothing to configure."""
+        return cls()
+
+    def dress(self, pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: str) -> None:
+        """Add the two variables to every container."""
+        add_environment(pod, [{"name": name, "value": index} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
+
+    def companions(self, _job: JobSpec) -> tuple[Companion, ...]:
+        """None."""
+        return ()

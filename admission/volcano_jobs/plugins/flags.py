@@ -1,0 +1,43 @@
+"""Flags of Job plugins, written as a Go command line takes them."""
+
+from collections.abc import Iterable, Mapping
+
+from queues.errors import InvalidDocument
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+def parse(arguments: Iterable[str], *, booleans: frozenset[str] = frozenset()) -> Mapping[str, str]:
+    """Flag → value: ``--a=b``, ``-a=b``, ``--a b``; a boolean flag alone is ``true``. Other words go."""
+    found: dict[str, str] = {}
+    words = list(arguments)
+    while words:
+        word = words.pop(0).strip()
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        if equals:
+            found[name] = value
+        elif name in booleans:
+            found[name] = "true"
+        else:
+            found[name] = words.pop(0).strip() if words and not words[0].startswith("-") else ""
+    return found
+
+
+def boolean(plugin: str, name: str, value: str) -> bool:
+    """A boolean flag's value as Go reads it. Raises InvalidDocument."""
+    if value in _TRUE:
+        return True
+    if value in _FALSE:
+        return False
+    raise InvalidDocument(where=f"spec.plugins.{plugin} --{name}", found=value, expected="true or false")
+
+
+def port(plugin: str, name: str, value: str) -> int:
+    """A port number. Raises InvalidDocument."""
+    if value.isascii() and value.isdigit() and len(value) < 6 and 0 < int(value) < 65536:
+        return int(value)
+    raise InvalidDocument(where=f"spec.plugins.{plugin} --{name}", found=value, expected="a port, 1 to 65535")

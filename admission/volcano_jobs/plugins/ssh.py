@@ -1,0 +1,103 @@
+"""Plugin ``ssh``: the pods of a Job log in to one another without a password."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+from admission.volcano_jobs.companions import CORE, Companion, metadata
+from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.volcano_jobs.plugins.containers import add_volume
+from admission.volcano_jobs.plugins.flags import port
+from admission.volcano_jobs.plugins.svc import hosts_of
+from queues.errors import InvalidDocument
+
+ROOT_PATH: Final = "/root/.ssh"
+
+_FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ssh:
+    """Secret ``<job>-ssh`` with a key pair of the Job's own, mounted in every container."""
+
+    name: ClassVar[str] = "ssh"
+    flags: ClassVar[frozenset[str]] = frozenset(
+        {"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}
+    )
+    booleans: ClassVar[frozenset[str]] = frozenset()
+
+    path: str = ROOT_PATH
+    private_key: str = ""
+    public_key: str = ""
+    port: int = 22
+
+    @classmethod
+    def read(cls, flags: Mapping[str, str]) -> Self:
+        """From parsed flags. Raises InvalidDocument."""
+        private, public = flags.get("ssh-private-key", ""), flags.get("ssh-public-key", "")
+        if bool(private) != bool(public):
+            raise InvalidDocument(
+                where="spec.plugins.ssh",
+                found="one of --ssh-private-key and --ssh-public-key",
+                expected="both, or neither to have a key pair made",
+            )
+        return cls(
+            path=flags.get("ssh-key-file-path") or ROOT_PATH,
+            private_key=private,
+            public_key=public,
+            port=port(cls.name, "ssh-port", flags["ssh-port"]) if "ssh-port" in flags else 22,
+        )
+
+    def dress(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
+        """Mount the Secret's files below one directory."""
+        secret = f"{job.name}-ssh"
+        volume = {
+            "name": secret,
+            "secret": {
+                "secretName": secret,
+                "items": [{"key": file, "path": f".ssh/{file}"} for file in _FILES],
+                # Other users than root must be able to read what root owns.
+                "defaultMode": 0o600 if self.path == ROOT_PATH else 0o644,
+            },
+        }
+        add_volume(pod, volume, {"name": secret, "mountPath": self.path, "subPath": ".ssh"})
+
+    def companions(self, job: JobSpec) -> tuple[Companion, ...]:
+        """The Secret; without keys in the flags it still lacks them."""
+        manifest: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata(job, f"{job.name}-ssh"),
+            "data": {"config": _encoded(self.client_configuration(job))},
+        }
+        if self.private_key:
+            manifest = with_keys(manifest, private=self.private_key, public=self.public_key)
+        return (
+            Companion(
+                api=CORE,
+                plural="secrets",
+                name=f"{job.name}-ssh",
+                manifest=manifest,
+                entry=("plugin-ssh", "ssh"),
+                wants_keys=not self.private_key,
+            ),
+        )
+
+    def client_configuration(self, job: JobSpec) -> str:
+        """``~/.ssh/config`` with every pod under its short name."""
+        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+        for task in job.tasks:
+            for host, subdomain in hosts_of(job, task):
+                lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {self.port}"]
+        return "\n".join(lines) + "\n"
+
+
+def with_keys(manifest: Mapping[str, Any], *, private: str, public: str) -> dict[str, Any]:
+    """The Secret with a key pair: PKCS#1 PEM and one authorized_keys line."""
+    keys = {"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public}
+    return {**manifest, "data": {**manifest["data"], **{name: _encoded(key) for name, key in keys.items()}}}
+
+
+def _encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()

@@ -1,0 +1,130 @@
+"""What is remembered of a Volcano Job between turns: its phase, and how it came to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from queues.workload import WorkloadKey
+
+#: How many phases a Job's status tells of.
+HISTORY: Final = 16
+
+
+class Phase(StrEnum):
+    """Where a Volcano Job is, in Volcano's words."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    #: Pods are being removed, so that all (or some) start again.
+    RESTARTING = "Restarting"
+    #: Pods are being removed; a resume brings the Job back.
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    #: Pods are being removed; the Job counts as a success then.
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    #: Pods are being removed, for good.
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+#: No way back from here; leftover pods are removed.
+FINAL: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
+
+#: The Job runs nothing in these, or soon nothing.
+STOPPED: Final = FINAL | {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING}
+
+
+class Action(StrEnum):
+    """What a lifecycle policy or a Command asks of a whole Job."""
+
+    ABORT = "AbortJob"
+    RESTART = "RestartJob"
+    TERMINATE = "TerminateJob"
+    COMPLETE = "CompleteJob"
+    RESUME = "ResumeJob"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """What is remembered of a Job between turns."""
+
+    uid: str
+    phase: Phase = Phase.PENDING
+    #: Grows whenever all pods are removed; pods of an older version are stale.
+    version: int = 0
+    retry_count: int = 0
+    reason: str = ""
+    message: str = ""
+    #: Seconds since the epoch.
+    last_transition: int = 0
+    #: When it was Running first; 0 = never.
+    started_at: int = 0
+    #: When it reached a final phase; 0 = not yet.
+    finished_at: int = 0
+    #: Phases entered and when, oldest first, the last few.
+    history: tuple[tuple[Phase, int], ...] = ()
+
+    def is_over(self) -> bool:
+        """Whether the Job ended for good."""
+        return self.phase in FINAL
+
+    def wants_pods(self) -> bool:
+        """Whether missing pods are to be made."""
+        return self.phase not in STOPPED and self.phase is not Phase.RESTARTING
+
+    def entered(self, phase: Phase, now: int, reason: str = "", message: str = "") -> Self:
+        """The state after a change of phase."""
+        return replace(
+            self,
+            phase=phase,
+            reason=reason,
+            message=message,
+            last_transition=now,
+            started_at=self.started_at or (now if phase is Phase.RUNNING else 0),
+            finished_at=now if phase in FINAL else 0,
+            history=(*self.history, (phase, now))[-HISTORY:],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For the ledger."""
+        return {
+            "uid": self.uid,
+            "phase": self.phase.value,
+            "version": self.version,
+            "retryCount": self.retry_count,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransition": self.last_transition,
+            "startedAt": self.started_at,
+            "finishedAt": self.finished_at,
+            "history": [[phase.value, at] for phase, at in self.history],
+        }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Self:
+        """From the ledger."""
+        return cls(
+            uid=row["uid"],
+            phase=Phase(row["phase"]),
+            version=row["version"],
+            retry_count=row["retryCount"],
+            reason=row["reason"],
+            message=row["message"],
+            last_transition=row["lastTransition"],
+            started_at=row["startedAt"],
+            finished_at=row["finishedAt"],
+            history=tuple((Phase(phase), at) for phase, at in row["history"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTransition:
+    """One Job's state changes; stored by the plan applier."""
+
+    key: WorkloadKey
+    #: None: the Job is new.
+    old: JobState | None
+    new: JobState

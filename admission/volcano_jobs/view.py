@@ -1,0 +1,94 @@
+"""What is seen of a Volcano Job now, and how many of its pods do what."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.facts import PodFact, PodPhase
+from admission.volcano_jobs.job import JobSpec
+from admission.volcano_jobs.state import STOPPED, JobState
+from queues.admissions import Admission
+
+#: How a pod counts that is being deleted, beside the pod phases.
+TERMINATING: Final = "Terminating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Pods of a Job by what they do. A seat whose pod ended and is gone still counts as ended."""
+
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+    #: Task → pod phase → pods.
+    tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> int:
+        """Succeeded or failed."""
+        return self.succeeded + self.failed
+
+    @property
+    def left(self) -> int:
+        """Pods that still exist and may run."""
+        return self.pending + self.running + self.terminating + self.unknown
+
+    def succeeded_of(self, task: str) -> int:
+        """Pods of one task that succeeded."""
+        return self.tasks.get(task, {}).get(PodPhase.SUCCEEDED.value, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """What is seen of a Job now."""
+
+    spec: JobSpec
+    #: All pods that belong to it.
+    pods: tuple[PodFact, ...] = ()
+    #: Its admissions that are not closed.
+    admissions: tuple[Admission, ...] = ()
+    #: How seats (task, index) ended for good in the Job's present version; the pod may be gone.
+    outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
+    #: The object is being deleted.
+    deleting: bool = False
+
+    def counts(self, state: JobState) -> Counts:
+        """Pods by what they do. Pods of an older version only count as on their way out."""
+        tasks: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
+        for (task, _), kind in self._kinds(state).items():
+            tasks.setdefault(task, Counter())[kind] += 1
+        totals = sum(tasks.values(), Counter[str]())
+        return Counts(
+            pending=totals["Pending"],
+            running=totals["Running"],
+            succeeded=totals["Succeeded"],
+            failed=totals["Failed"],
+            terminating=totals[TERMINATING],
+            tasks={
+                name: {phase: number for phase, number in sorted(phases.items()) if phase != TERMINATING}
+                for name, phases in tasks.items()
+            },
+        )
+
+    def _kinds(self, state: JobState) -> dict[tuple[str, int], str]:
+        """What each place (task, index) does: what ended has ended, then the youngest pod counts."""
+        kinds: dict[tuple[str, int], str] = {}
+        for pod in self.pods:
+            if pod.index is None:
+                continue
+            place = (pod.task, pod.index)
+            kind = _kind(pod, state)
+            if kind != TERMINATING or place not in kinds:
+                kinds[place] = kind
+        return {**kinds, **{place: outcome.value for place, outcome in self.outcomes.items()}}
+
+
+def _kind(pod: PodFact, state: JobState) -> str:
+    ended = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    if pod.version != state.version and not (ended and state.phase in STOPPED):
+        return TERMINATING
+    return TERMINATING if pod.deleting else pod.phase.value
