@@ -19,7 +19,7 @@ from admission.engine.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark
-from tests.bench.yard import DEFAULT, KEEP, NOW, Yard, node_table, pods, queue, workload
+from tests.bench.synthetic_world import DEFAULT, KEEP, NOW, Yard, node_table, pods, queue, workload
 
 
 def _quiet() -> None:

@@ -9,8 +9,8 @@ from deploy.local.client import Client
 from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.stack import USERNAME, Stack
-from tests.e2e.books import Books
-from tests.e2e.yard import Yard, name_from
+from tests.e2e.support.ledger_queries import Books
+from tests.e2e.support.sandbox import Yard, name_from
 
 EXAMPLES = Path("deploy/examples")
 #: Waits that are there for real clusters' sake are short here.

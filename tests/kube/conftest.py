@@ -18,11 +18,11 @@ from admission.kube.writers.volcano_jobs import VolcanoJobs
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
-from tests.kube.fake_api_server import FakeApiServer
-from tests.kube.installed import HOME, JOBS, NAMESPACE, cleared, usable
-from tests.kube.objects import applied, becomes, exists
-from tests.kube.places import MUSTER, Place, place_in, policies_are_in_force
-from tests.kube.volcano_jobs import let_go
+from tests.fakes.fake_api_server import FakeApiServer
+from tests.kube.support.cluster_objects import applied, becomes, exists
+from tests.kube.support.guarded_namespace import MUSTER, Place, place_in, policies_are_in_force
+from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
+from tests.kube.support.posted_volcano_jobs import let_go
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count(1)

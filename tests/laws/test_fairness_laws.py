@@ -11,9 +11,9 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.resources import Resources
 from queues.workload import NodeName, QueueName
-from tests.laws import fairness
-from tests.laws.pools import capped, enlarged, pools, vector
-from tests.laws.strategies import BLOCK, LEVELS, RACK, snapshots
+from tests.laws.laws import fairness
+from tests.laws.worlds.fairness import capped, enlarged, pools, vector
+from tests.laws.worlds.snapshots import BLOCK, LEVELS, RACK, snapshots
 
 worlds = settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -10,7 +10,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
-from tests.sql.stage import GPUS, Back, Gang, Running, Stage, gang, queue
+from tests.sql.ledger_harness import GPUS, Back, Gang, Running, Stage, gang, queue
 
 QUEUES = ("team", "a", "b", "other")
 #: (queue, nodes, GPUs per seat), or which admission to free and which of its seats.

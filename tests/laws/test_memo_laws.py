@@ -10,7 +10,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation
-from tests.unit.test_simulate import busy, folder
+from tests.unit.admission.simulate.test_gangs import busy, folder
 
 
 @pytest.mark.parametrize("fades", ["", "3600"])

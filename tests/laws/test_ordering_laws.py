@@ -16,7 +16,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.laws.strategies import GPU, NOW, trees
+from tests.laws.worlds.snapshots import GPU, NOW, trees
 
 ACCOUNT = Account(NO_FLAVOR, GPU)
 #: Seconds; a slot of it begins with ``NOW`` and takes whole seconds.

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 
 from queues.order import line
 from queues.quota.decayed_usage import Decay
-from tests.laws import past
-from tests.laws.past import QUEUES, World, worlds
-from tests.laws.planted import Bug, is_broken_in
+from tests.laws.laws import past_use
+from tests.laws.laws.past_use import QUEUES, World, worlds
+from tests.laws.planted.bug import Bug, is_broken_in
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -17,31 +17,31 @@ few = settings(max_examples=60, deadline=None, suppress_health_check=list(Health
 @few
 @given(worlds())
 def test_the_queue_that_used_less_comes_first(world: World) -> None:
-    past.the_queue_that_used_less_comes_first(world)
+    past_use.the_queue_that_used_less_comes_first(world)
 
 
 @few
 @given(worlds(QUEUES[:1]))
 def test_the_user_who_used_less_comes_first(world: World) -> None:
-    past.the_user_who_used_less_comes_first(world)
+    past_use.the_user_who_used_less_comes_first(world)
 
 
 @few
 @given(worlds())
 def test_what_was_used_a_half_life_ago_counts_half(world: World) -> None:
-    past.a_half_life_ago_counts_half(world)
+    past_use.a_half_life_ago_counts_half(world)
 
 
 @few
 @given(worlds())
 def test_without_a_half_life_the_past_does_not_count(world: World) -> None:
-    past.without_a_half_life_the_past_does_not_count(world)
+    past_use.without_a_half_life_the_past_does_not_count(world)
 
 
 @few
 @given(worlds())
 def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
-    past.memo_and_order_of_the_past_decide_nothing(world)
+    past_use.memo_and_order_of_the_past_decide_nothing(world)
 
 
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,18 +66,19 @@ def _users_before_priority(tree: Any, users: Any, alike: Any) -> Any:
 
 BUGS = (
     Bug("past use of queues is forgotten", Decay, "of_queue", lambda *_: None,
-        past.the_queue_that_used_less_comes_first),
-    Bug("past use of users is forgotten", Decay, "of_user", lambda *_: None, past.the_user_who_used_less_comes_first),
+        past_use.the_queue_that_used_less_comes_first),
+    Bug("past use of users is forgotten", Decay, "of_user", lambda *_: None,
+    past_use.the_user_who_used_less_comes_first),
     Bug("users come before priority", line, "among_users", _users_before_priority,
-        past.the_user_who_used_less_comes_first),
-    Bug("past use never fades", Decay, "_faded", _never_fades, past.a_half_life_ago_counts_half),
+        past_use.the_user_who_used_less_comes_first),
+    Bug("past use never fades", Decay, "_faded", _never_fades, past_use.a_half_life_ago_counts_half),
     Bug("the past is weighed by the block", Decay, "_move", lambda self, queue, before, after:
         self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
                                                  for account, blocks in after.items()}),
-        past.a_half_life_ago_counts_half),
-    Bug("old places are kept", Decay, "see", _unnoticed, past.memo_and_order_of_the_past_decide_nothing),
+        past_use.a_half_life_ago_counts_half),
+    Bug("old places are kept", Decay, "see", _unnoticed, past_use.memo_and_order_of_the_past_decide_nothing),
     Bug("past use counts everywhere", Decay, "half_life", lambda self, queue: 3600,
-        past.without_a_half_life_the_past_does_not_count),
+        past_use.without_a_half_life_the_past_does_not_count),
 )  # fmt: skip
 
 

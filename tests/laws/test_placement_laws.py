@@ -9,21 +9,21 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node
 from queues.resources import GPU, Resources
 from queues.workload import HostPort, PodSet
-from tests.laws import places
-from tests.laws.places import BLOCK, RACK, answer, clusters, counted, domain, room, ways
+from tests.laws.worlds import placement
+from tests.laws.worlds.placement import BLOCK, RACK, answer, clusters, counted, domain, room, ways
 
 search = settings(max_examples=150, deadline=None)
 
 
 @search
-@given(clusters(), places.pod_sets())
+@given(clusters(), placement.pod_sets())
 # All on one host, and in one rack: the host that is in no rack is none of them.
 @example(
     [
-        replace(*places.narrow(("a", 8, 4)), labels={HOST: "n0", "fast": "1"}),
-        places.narrow(("a", 2, 0), ("a", 2, 0))[1],
+        replace(*placement.narrow(("a", 8, 4)), labels={HOST: "n0", "fast": "1"}),
+        placement.narrow(("a", 2, 0), ("a", 2, 0))[1],
     ],
-    replace(places.in_racks(2, 2), required_topology=HOST),
+    replace(placement.in_racks(2, 2), required_topology=HOST),
 )
 def test_pods_are_placed_exactly_if_there_is_a_way_to_place_them(nodes: list[Node], pods: PodSet) -> None:
     rooms = [room(node, pods.takes) for node in nodes]
@@ -36,21 +36,21 @@ def test_pods_are_placed_exactly_if_there_is_a_way_to_place_them(nodes: list[Nod
         counts = counted(nodes, admit, pods.name)
         assert sum(counts) == pods.count
         assert all(count <= most for count, most in zip(counts, rooms, strict=True))
-        assert places.is_kept(nodes, pods, counts)
-        assert places.ordinals_kept(nodes, pods, admit)
+        assert placement.is_kept(nodes, pods, counts)
+        assert placement.ordinals_kept(nodes, pods, admit)
 
 
 @search
-@given(clusters(), places.pod_sets(), st.integers(1, 6), st.sampled_from([None, RACK, BLOCK]))
+@given(clusters(), placement.pod_sets(), st.integers(1, 6), st.sampled_from([None, RACK, BLOCK]))
 # Only one node is right for the leader, and workers that go first take it. Random worlds are hardly ever so narrow.
-@example(places.narrow(("a", 8, 4), ("b", 8, 3), ("b", 2, 2)), places.in_racks(8, 2), 6, None)
+@example(placement.narrow(("a", 8, 4), ("b", 8, 3), ("b", 2, 2)), placement.in_racks(8, 2), 6, None)
 # It costs the first node one worker and the second two: but the first a whole part, and the second none.
-@example(places.narrow(("a", 8, 3), ("b", 7, 3), ("b", 2, 2)), places.in_racks(6, 3), 6, None)
+@example(placement.narrow(("a", 8, 3), ("b", 7, 3), ("b", 2, 2)), placement.in_racks(6, 3), 6, None)
 def test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way(
     nodes: list[Node], pods: PodSet, cpu: int, level: str | None
 ) -> None:
     workers = replace(pods, required_topology=level, preferred_topology=None, together="both")
-    head = places.leader(cpu, level)
+    head = placement.leader(cpu, level)
 
     def possible() -> bool:
         for place, node in enumerate(nodes):
@@ -76,7 +76,7 @@ def test_a_leader_and_its_workers_are_placed_exactly_if_there_is_a_way(
     if admit is not None and level:
         at = {node.name: node for node in nodes}
         assert len({domain(at[seat.node], level) for seat in admit.seats}) == 1
-        assert places.is_kept(nodes, workers, counted(nodes, admit, workers.name))
+        assert placement.is_kept(nodes, workers, counted(nodes, admit, workers.name))
 
 
 @search
@@ -85,7 +85,10 @@ def test_as_many_pods_as_possible_are_on_nodes_that_they_prefer(
     nodes: list[Node], count: int, weight: int
 ) -> None:
     pods = PodSet(
-        name="workers", count=count, takes=Resources({GPU: 1000, "pods": 1}), prefers=places.prefers(weight)
+        name="workers",
+        count=count,
+        takes=Resources({GPU: 1000, "pods": 1}),
+        prefers=placement.prefers(weight),
     )
     rooms = [room(node, pods.takes) for node in nodes]
     fast = sum(most for node, most in zip(nodes, rooms, strict=True) if node.labels["fast"] == "1")
@@ -99,7 +102,7 @@ def test_as_many_pods_as_possible_are_on_nodes_that_they_prefer(
 
 
 @search
-@given(clusters(), places.pod_sets())
+@given(clusters(), placement.pod_sets())
 def test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all(nodes: list[Node], pods: PodSet) -> None:
     pods = replace(pods, required_topology=None, preferred_topology=RACK)
     rooms = [room(node, pods.takes) for node in nodes]
@@ -166,7 +169,7 @@ def test_balanced_pods_are_even_over_the_fewest_racks(nodes: list[Node], count: 
 
 
 @search
-@given(clusters(), places.pod_sets())
+@given(clusters(), placement.pod_sets())
 def test_neighbours_by_rank_are_neighbours_in_the_topology(nodes: list[Node], pods: PodSet) -> None:
     admit = answer(nodes, replace(pods, preferred_topology=pods.preferred_topology, balanced=False))
 

@@ -4,10 +4,10 @@ import pytest
 
 from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
-from tests.laws.ring import Killed, Ring
-from tests.laws.ring_laws import balances_equal_seats, equals_reloaded
-from tests.laws.toy_cluster import ToyCluster
-from tests.laws.toy_components import control_jobs, run_pods, schedule
+from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_components import control_jobs, run_pods, schedule
+from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
+from tests.laws.worlds.ring import Killed, Ring
 
 
 async def beat(ring: Ring, fault: tuple[str, type[BaseException] | None] = ("", None)) -> None:

@@ -16,12 +16,12 @@ from sqlalchemy import text
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
-from tests.laws.ring import Killed, Ring
-from tests.laws.ring_laws import balances_equal_seats, equals_reloaded
-from tests.laws.toy_cluster import ToyCluster
-from tests.laws.toy_components import control_jobs, run_pods, schedule
-from tests.laws.toy_objects import ENDED
-from tests.pinned import pinned_to
+from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_components import control_jobs, run_pods, schedule
+from tests.fakes.fake_objects import ENDED
+from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
+from tests.laws.worlds.ring import Killed, Ring
+from tests.node_affinity import pinned_to
 
 QUEUES = ("a", "b")
 NODES = ("n1", "n2", "n3", "n4")

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from admission.engine.backfill import expected_ends, passed_over, reservation, reserved_space
 from admission.engine.pending import waiting_time
 from admission.engine.preemption import search
-from tests.laws import starvation
-from tests.laws.planted import Bug, is_broken
-from tests.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
+from tests.laws.laws import starvation
+from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
+from tests.laws.planted.bug import Bug, is_broken
 
 lives = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

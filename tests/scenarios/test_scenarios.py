@@ -40,7 +40,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.laws.after import apply, drained, seats_after
+from tests.laws.worlds.plan_effects import apply, drained, seats_after
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead| cordoned)?")

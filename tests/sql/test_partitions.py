@@ -8,7 +8,7 @@ from sqlalchemy import text
 from queues.sql.database import Database
 from queues.sql.partitions import drop_partitions, ensure_partitions
 from queues.sql.tables import PARTITIONED
-from tests.sql.stage import Stage, gang, queue
+from tests.sql.ledger_harness import Stage, gang, queue
 
 # NOW of the stage is 2027-01-15.
 DECEMBER = date(2026, 12, 31)

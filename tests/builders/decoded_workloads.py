@@ -1,0 +1,64 @@
+"""Jobs and PodGroups as translation sees them, in a line each."""
+
+from typing import Any
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.volcano_jobs import volcano_job_fact
+from admission.kube.objects import Job, PodGroup, VolcanoJob
+from queues.resources import Resources
+
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}
+
+TEMPLATE = {"metadata": {}, "spec": {"containers": [CONTAINER]}}
+
+TAKES = Resources({"cpu": 1000, "nvidia.com/gpu": 2000, "pods": 1})
+
+
+def a_job(
+    meta: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **spec: Any
+) -> WorkloadFact:
+    document = {
+        "metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7", **(meta or {})},
+        "spec": {"parallelism": 4, "template": TEMPLATE, **spec},
+        "status": status or {},
+    }
+    return job_fact(msgspec.json.decode(msgspec.json.encode(document), type=Job))
+
+
+def a_volcano_job(
+    *tasks: dict[str, Any],
+    meta: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **spec: Any,
+) -> WorkloadFact:
+    document = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "v", "namespace": "ns", "uid": "u", "generation": 1, **(meta or {})},
+        "spec": {"tasks": list(tasks), **spec},
+        "status": status or {},
+    }
+    raw = msgspec.json.encode(document)
+    return volcano_job_fact(msgspec.json.decode(raw, type=VolcanoJob), raw)
+
+
+def task(name: str = "w", replicas: int = 4, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "replicas": replicas, "template": TEMPLATE, **fields}
+
+
+def a_group(meta: dict[str, Any] | None = None, **spec: Any) -> WorkloadFact:
+    document = {"metadata": {"name": "g", "namespace": "ns", "uid": "u", **(meta or {})}, "spec": spec}
+    return pod_group_fact(msgspec.json.decode(msgspec.json.encode(document), type=PodGroup))
+
+
+LEVELS = Context(levels=("block", "rack", "kubernetes.io/hostname"))
+
+
+def told(fact: WorkloadFact, context: Context = LEVELS) -> WorkloadFact:
+    found = in_context(fact, context)
+    assert isinstance(found, WorkloadFact)
+    return found

@@ -1,0 +1,180 @@
+"""What workloads, pods and admissions look like, in a line each, for tests of what follows from them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.state import Portrait, portray
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.queue import Queue
+from queues.resources import GPU, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+
+NOW = 1_800_000_000
+
+GRACE = 10
+
+TEAM = QueueName("team")
+
+JOB = WorkloadKey(WorkloadKind.JOB, "job-uid")
+
+GROUP = WorkloadKey(WorkloadKind.POD_GROUP, "group-uid")
+
+VOLCANO = WorkloadKey(WorkloadKind.VOLCANO_JOB, "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10")
+
+SETS = {WorkloadKind.JOB: "main", WorkloadKind.VOLCANO_JOB: "worker", WorkloadKind.POD: "pod"}
+
+
+def gpus(count: int = 1) -> Resources:
+    return Resources({GPU: count * 1000, "pods": 1})
+
+
+def node(name: str, *, count: int = 8, **facts: Any) -> NodeFact:
+    allocatable = Resources({GPU: count * 1000, "pods": 110})
+    return NodeFact(name=NodeName(name), allocatable=allocatable, **facts)
+
+
+def pod(name: str, node: str | None = None, **facts: Any) -> PodFact:
+    """A pod: bound and running on a node, else pending; one-GPU, controlled by somebody."""
+    given: dict[str, Any] = {
+        "uid": name,
+        "namespace": "ns",
+        "name": name,
+        "phase": PodPhase.RUNNING if node else PodPhase.PENDING,
+        "node": NodeName(node) if node else None,
+        "takes": gpus(),
+        "controlled": True,
+    }
+    return PodFact(**given | facts)
+
+
+def gated(name: str, **facts: Any) -> PodFact:
+    return pod(name, gated=True, **facts)
+
+
+def released(name: str, seat: str | None, node: str | None = None, *, by: int = 1, **facts: Any) -> PodFact:
+    """A pod of an admission, in the seat ``set/ordinal`` (None: of a directed Job)."""
+    place = None
+    if seat is not None:
+        pod_set, _, ordinal = seat.rpartition("/")
+        place = (pod_set, int(ordinal))
+    return pod(name, node, admission=AdmissionId(by), seat=place, **facts)
+
+
+def job(count: int, **facts: Any) -> WorkloadFact:
+    """A batch Job of interchangeable pods."""
+    return _fact(JOB, count, **facts)
+
+
+def volcano_job(count: int, **facts: Any) -> WorkloadFact:
+    return _fact(VOLCANO, count, **facts)
+
+
+def group(minimum: int, **facts: Any) -> WorkloadFact:
+    given: dict[str, Any] = {
+        "key": GROUP,
+        "namespace": "ns",
+        "name": "gang",
+        "queue": TEAM,
+        "minimum": minimum,
+    }
+    return WorkloadFact(**given | facts)
+
+
+def _fact(key: WorkloadKey, count: int, **facts: Any) -> WorkloadFact:
+    given: dict[str, Any] = {
+        "key": key,
+        "namespace": "ns",
+        "name": "train",
+        "queue": TEAM,
+        "minimum": count,
+        "pod_sets": (PodSet(name=SETS[key.kind], count=count, takes=gpus()),),
+    }
+    return WorkloadFact(**given | facts)
+
+
+def admission(
+    of: WorkloadKey, nodes: str, *, number: int = 1, pod_set: str | None = None, first: int = 0, **facts: Any
+) -> Admission:
+    """One seat per node named (``"n1 n1 n2"``)."""
+    given: dict[str, Any] = {
+        "id": AdmissionId(number),
+        "workload": of,
+        "namespace": "ns",
+        "name": "gang" if of.kind is WorkloadKind.POD_GROUP else "train",
+        "queue": TEAM,
+        "priority": 0,
+        "opened_at": NOW - 60,
+        "seats": tuple(
+            Seat(pod_set=pod_set or SETS[of.kind], ordinal=ordinal, node=NodeName(name), takes=gpus())
+            for ordinal, name in enumerate(nodes.split(), first)
+        ),
+    }
+    return Admission(**given | facts)
+
+
+def evicting(taken: Admission) -> Admission:
+    return replace(taken, state=AdmissionState.EVICTING)
+
+
+def portrait(
+    fact: WorkloadFact | None,
+    pods: Sequence[PodFact] = (),
+    admissions: Sequence[Admission] = (),
+    *,
+    key: WorkloadKey | None = None,
+    now: int = NOW,
+    **sight: Any,
+) -> Portrait:
+    """The portrait of a workload that is there."""
+    known = key or (fact.key if fact is not None else admissions[0].workload)
+    given = {"key": known, "fact": fact, "pods": pods, "admissions": admissions, "arrival": 1, **sight}
+    found = portray(Sight(**given), now, Patience(refusal_grace=GRACE))
+    assert found is not None
+    return found
+
+
+def wanted(of: Portrait) -> int:
+    """Pods that a workload wants seats for."""
+    return sum(len(pods.wanted()) for pods in of.workload.pod_sets)
+
+
+def queue(name: str, **facts: Any) -> QueueFact:
+    return QueueFact(queue=Queue(name=QueueName(name), **facts), uid=f"{name}-uid")
+
+
+def seen(fact: Fact) -> Change:
+    """The fact as an informer tells it."""
+    match fact:
+        case PodFact():
+            return Change(FactKind.POD, fact.uid, fact)
+        case WorkloadFact():
+            return Change(FactKind.WORKLOAD, fact.key.uid, fact, fact.key.kind)
+        case NodeFact():
+            return Change(FactKind.NODE, fact.name, fact)
+        case QueueFact():
+            return Change(FactKind.QUEUE, fact.queue.name, fact)
+        case _:
+            raise AssertionError(fact)
+
+
+def gone(fact: Fact) -> Change:
+    """Its object was deleted."""
+    return replace(seen(fact), fact=None)
+
+
+def world(
+    facts: Iterable[Fact] = (),
+    admissions: Sequence[Admission] = (),
+    arrivals: Mapping[WorkloadKey, int] | None = None,
+) -> World:
+    """A world that has just begun with these facts and rows."""
+    rows = LedgerRows(admissions=admissions, arrivals=arrivals or {})
+    begun = World(rows, Patience(refusal_grace=GRACE))
+    begun.begin((), (), [seen(fact) for fact in facts])
+    begun.refresh(NOW)
+    return begun

@@ -1,0 +1,83 @@
+"""A Volcano Job and its pods, as the unit tests of admission.volcano_jobs need them."""
+
+from typing import Any
+
+from admission.facts import PodFact, PodPhase
+from admission.volcano_jobs.job import JobSpec, read_job
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.resources import Resources
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+
+UID = "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10"
+
+KEY = WorkloadKey(WorkloadKind.VOLCANO_JOB, UID)
+
+TAKES = Resources({"pods": 1})
+
+
+def document(**spec: Any) -> dict[str, Any]:
+    """The 4-worker Job with ssh and svc."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "team-a", "uid": UID},
+        "spec": {
+            "minAvailable": 4,
+            "schedulerName": "volcano",
+            "plugins": {"ssh": [], "svc": []},
+            "tasks": [
+                {
+                    "replicas": 4,
+                    "name": "worker",
+                    "template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "pytorch",
+                                    "image": "pytorch/pytorch",
+                                    "resources": {"limits": {"nvidia.com/gpu": 8}},
+                                }
+                            ],
+                            "restartPolicy": "OnFailure",
+                        }
+                    },
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+def job(**spec: Any) -> JobSpec:
+    return read_job(document(**spec))
+
+
+def admission(number: int = 7, *, count: int = 4, state: AdmissionState = AdmissionState.OPEN) -> Admission:
+    return Admission(
+        id=AdmissionId(number),
+        workload=KEY,
+        namespace="team-a",
+        name="train",
+        queue=QueueName("default"),
+        priority=0,
+        seats=tuple(
+            Seat(pod_set="worker", ordinal=index, node=NodeName(f"node-{index}"), takes=TAKES)
+            for index in range(count)
+        ),
+        state=state,
+        opened_at=0,
+    )
+
+
+def pod(index: int, phase: PodPhase = PodPhase.RUNNING, **facts: Any) -> PodFact:
+    given = {"admission": AdmissionId(7), "uid": f"pod-{index}", "task": "worker", **facts}
+    return PodFact(
+        namespace="team-a",
+        name=f"train-{given['task']}-{index}",
+        phase=phase,
+        takes=TAKES,
+        owner=KEY,
+        index=index,
+        seat=(given["task"], index),
+        **given,
+    )

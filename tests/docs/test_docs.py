@@ -1,0 +1,183 @@
+"""Documents that would rot: links, lists of what the code has, and decisions that are listed."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from admission.engine.nodes.demand import Shape
+from admission.engine.preemption.rules import Rule
+from admission.engine.reasons import Code
+from admission.kube.writers.recreate import RECREATION_REFUSED
+from admission.kube.writers.release import RELEASE_REFUSED
+from admission.kube.writers.volcano_jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
+from queues.api import names
+from tests.docs.console_sessions import Exchange, exchanges
+
+ROOT = Path(__file__).parents[2]
+
+DOCS = ROOT / "docs"
+
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "tests/README.md"])
+
+#: Modules that give reasons as (code, message, …).
+GIVERS = sorted(
+    [
+        *(ROOT / "admission").glob("*.py"),
+        *(
+            path
+            for folder in ("workloads", "world", "reconcile", "explain", "replay", "kube")
+            for path in (ROOT / "admission" / folder).rglob("*.py")
+            if "objects" not in path.parts
+        ),
+    ]
+)
+
+#: What begins a pair in these modules and is no reason: conditions, verbs, phases, truth values.
+NO_REASONS = {
+    *("Complete", "Failed", "Succeeded", "Expired"),
+    *("KILL", "WATCH", "Foreground", "Label", "Annotation"),
+    *("True", "False", "None"),
+}
+
+
+def first_column(page: str) -> list[str]:
+    """What the tables of a page list, in order."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{page.relative_to(ROOT)} links to {target}"
+        assert not anchor or anchor in anchors(found), f"{page.relative_to(ROOT)} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_of_the_documentation_can_be_reached_from_its_index(page: Path) -> None:
+    reached, new = set[Path](), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        links = {
+            (origin.parent / target.partition("#")[0]).resolve()
+            for origin in new
+            for target in re.findall(r"\]\(([^)\s]+)\)", origin.read_text(encoding="utf-8"))
+            if "://" not in target
+        }
+        new = {link for link in links if link.suffix == ".md"} - reached
+    assert page in reached
+
+
+def codes_given() -> Iterator[str]:
+    """Codes of the engine, and constants that begin the tuples of reasons elsewhere."""
+    yield from Code
+    for module in GIVERS:
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple) and len(node.elts) in (2, 3):
+                first, second = node.elts[:2]
+                told = isinstance(second, ast.JoinedStr | ast.Name | ast.Constant)
+                if (
+                    told
+                    and isinstance(first, ast.Constant)
+                    and re.fullmatch(r"[A-Z][a-zA-Z]+", str(first.value))
+                ):
+                    yield str(first.value)
+
+
+def test_the_reasons_that_are_listed_are_those_that_are_given() -> None:
+    refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED, RECREATION_REFUSED}
+    given = {*codes_given(), *Rule, "InvalidSpec", *refused} - NO_REASONS
+    assert sorted(first_column("reference/reasons.md")) == sorted(given)
+
+
+def test_the_names_that_are_listed_are_those_that_the_code_has() -> None:
+    text = (DOCS / "reference/names.md").read_text(encoding="utf-8")
+    versions = {names.BATCH_VOLCANO, names.SCHEDULING_VOLCANO, names.BUS_VOLCANO, names.TOPOLOGY_VOLCANO}
+    versions |= {names.MUSTER, names.BATCH, names.HYPERNODE_TIER}
+    known = {
+        value
+        for key, value in vars(names).items()
+        if key.isupper() and isinstance(value, str) and "/" in value
+    }
+    listed = {name for name in re.findall(r"`([a-z0-9.]+/[a-z-]+)`", text) if not name.startswith("queues/")}
+    assert listed == known - versions
+
+
+def test_what_a_saved_turn_says_of_typical_pods_is_explained() -> None:
+    text = (DOCS / "reference/snapshots.md").read_text(encoding="utf-8")
+    assert {field.name for field in fields(Shape)} <= set(re.findall(r"`(\w+)`", text))
+    assert "`typical`" in text
+
+
+def test_the_columns_of_traces_that_are_read_are_listed() -> None:
+    text = (DOCS / "reference/simulate.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(\w+)`", text))
+    for module in ("trace", "pods", "drf"):
+        source = (ROOT / f"admission/simulate/{module}.py").read_text(encoding="utf-8")
+        read = set(re.findall(r"row(?:\.\w+\(|\[)\"(\w+)\"", source))
+        assert read
+        assert read <= told, module
+
+
+def test_all_decisions_are_listed_with_their_titles() -> None:
+    index = (DOCS / "decisions/README.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| \[\d+\]\(([^)]+)\) \| (.+) \|$", index, re.MULTILINE))
+    titles = {
+        page.name: re.sub(r"^# \d+\. ", "", page.read_text(encoding="utf-8").partition("\n")[0])
+        for page in (DOCS / "decisions").glob("[0-9]*.md")
+    }
+    assert listed == titles
+
+
+def test_a_decision_is_one_page() -> None:
+    for page in (DOCS / "decisions").glob("[0-9]*.md"):
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= 60, page.name
+
+
+def test_the_index_opens_with_the_ring() -> None:
+    assert (DOCS / "README.md").read_text(encoding="utf-8").index("decide(snapshot") < 1500
+
+
+def test_the_readme_names_the_two_commands_first() -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    commands = [line.partition("#")[0].strip() for line in blocks[0].splitlines()]
+    assert commands == ["make demo", "make test"]
+
+
+def test_console_sessions_are_read_as_commands_with_what_they_print(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("text\n```console\n$ one\nprinted\n\nmore\n$ two\n```\n```sh\n$ not this\n```\n")
+    assert list(exchanges(page)) == [Exchange("one", ("printed", "", "more")), Exchange("two", ())]
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "holds"),
+    [
+        ("a   b", "a b\n", True),
+        ("a b", "a c", False),
+        ("a …s", "a 12s", True),
+        ("a …s", "a 12m", False),
+        ("a", "a\nb", False),
+        ("a\nb", "a", False),
+        ("a\n…\nz", "a\nb\nc\nz", True),
+        ("a\n…\nz", "a\nb\nc", False),
+        ("…\nx\ny", "x\nn\nx\ny", True),
+        ("…", "", True),
+        ("", "", True),
+    ],
+)
+def test_what_a_session_prints_is_compared(expected: str, printed: str, holds: bool) -> None:
+    assert Exchange("command", tuple(expected.split("\n")) if expected else ()).matches(printed) is holds

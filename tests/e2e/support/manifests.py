@@ -1,0 +1,118 @@
+"""What users create in a yard: Jobs of both kinds, PodGroups, pods."""
+
+from typing import Any
+
+from tests.e2e.support.api_paths import Document
+from tests.e2e.support.sandbox import GPU, YARD, Yard
+
+
+def container(gpus: int | str = 1, **resources: str) -> Document:
+    """One container that asks for GPUs; ``cpu="2"`` and the like for more."""
+    limits = {**({GPU: str(gpus)} if gpus else {}), **resources}
+    return {"name": "main", "image": "train", "resources": {"limits": limits}}
+
+
+def pod_spec(yard: str, gpus: int | str = 1, **resources: str) -> Document:
+    """What pods of a yard look like."""
+    return {
+        "nodeSelector": {YARD: yard},
+        "containers": [container(gpus, **resources)],
+        "restartPolicy": "Never",
+    }
+
+
+def template(
+    yard: str, gpus: int | str = 1, annotations: Document | None = None, **resources: str
+) -> Document:
+    """A pod template of a yard."""
+    return {
+        "metadata": {"annotations": annotations or {}},
+        "spec": pod_spec(yard, gpus, **resources),
+    }
+
+
+def volcano_job(
+    yard: Yard,
+    name: str,
+    replicas: int,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A Volcano Job with one task, ``worker``; other fields of its spec as given."""
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "minAvailable": replicas,
+            "queue": yard.queues[0],
+            "tasks": [
+                {"name": "worker", "replicas": replicas, "template": template(yard.name, gpus, annotations)}
+            ],
+            **spec,
+        },
+    }
+
+
+def batch_job(
+    yard: Yard,
+    name: str,
+    pods: int,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A batch/v1 Job in the yard's first queue."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {"muster.dev/queue-name": yard.queues[0]}},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "backoffLimit": 6,
+            "template": template(yard.name, gpus, annotations),
+            **spec,
+        },
+    }
+
+
+def pod(
+    yard: Yard,
+    name: str,
+    gpus: int | str = 1,
+    *,
+    annotations: Document | None = None,
+    labels: Document | None = None,
+    **spec: Any,
+) -> Document:
+    """A pod of its own, or with ``group`` among its annotations a member of a PodGroup."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
+        "spec": {**pod_spec(yard.name, gpus), **spec},
+    }
+
+
+def bare_pod(yard: Yard, name: str, gpus: int | str = 1, **more: Any) -> Document:
+    """A pod that enters the yard's first queue by its label."""
+    return pod(yard, name, gpus, labels={"muster.dev/queue-name": yard.queues[0]}, **more)
+
+
+def grouped(yard: Yard, group: str, name: str, gpus: int | str = 1, **more: Any) -> Document:
+    """A pod of a PodGroup."""
+    return pod(yard, name, gpus, annotations={"scheduling.k8s.io/group-name": group}, **more)
+
+
+def pod_group(yard: Yard, name: str, minimum: int, **spec: Any) -> Document:
+    """A PodGroup in the yard's first queue."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": minimum, "queue": yard.queues[0], **spec},
+    }

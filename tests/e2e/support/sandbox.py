@@ -1,0 +1,286 @@
+"""A test's own part of the shared cluster: namespace, nodes, queues, and questions about them.
+
+Nodes carry the yard's label and every pod of the yard selects it, so that tests do not feel one another.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from deploy.local.client import Client
+from deploy.local.history import PodHistory
+from deploy.local.nodes import HOST, RACK, NodeShape, node
+from deploy.local.stack import Stack
+from queues.errors import ApiError
+from tests.e2e.support.api_paths import Document, condition, kind_of, path
+from tests.e2e.support.ledger_queries import Books
+from tests.e2e.support.pod_history_laws import breaches
+from tests.node_affinity import pinned_to
+from tests.waiting import until
+
+#: Label of nodes: the yard they belong to.
+YARD = "yard"
+
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(slots=True)
+class Yard:
+    """One test's part of the cluster."""
+
+    name: str
+    stack: Stack
+    api: Client
+    books: Books
+    history: PodHistory
+    nodes: list[str] = field(default_factory=list)
+    gone_nodes: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+    #: The API server was restarted: nobody can tell everything that happened.
+    without_history: bool = False
+
+    def open(self) -> None:
+        self.api.create(
+            path("Namespace", ""),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}},
+        )
+
+    def close(self) -> None:
+        """Take everything back; the books must say that nothing is held."""
+        for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod"):
+            self.api.request(
+                "DELETE",
+                path(kind, self.name),
+                {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
+            )
+        self.wait(lambda: not self.pods(), f"the last pods of {self.name} to go")
+        self.wait_free()
+        for name in reversed(self.queues):
+            self.api.delete(path("Queue", "", name))
+        for name in set(self.nodes) - set(self.gone_nodes):
+            self.api.delete(path("Node", "", name))
+        self.api.delete(path("Namespace", "", self.name))
+        broken = [] if self.without_history else breaches(self.history.of(self.name))
+        assert not broken, broken
+
+    # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
+
+    def add_nodes(self, count: int, *, gpus: int = 8, nodes_per_rack: int = 2, **labels: str) -> list[str]:
+        """More nodes; racks have names of the yard's own.
+
+        The API server taints every node that is new, and the node controller lifts that from one after the other.
+        All are without it when this returns: else the first decision sees some and not others.
+        """
+        shape = NodeShape(
+            gpus=gpus,
+            nodes_per_rack=nodes_per_rack,
+            racks_per_block=2,
+            labels=((YARD, self.name), *labels.items()),
+        )
+        first = len(self.nodes)
+        added = [node(index, shape, self.name) for index in range(first, first + count)]
+        for document in added:
+            self.api.create(path("Node", ""), document)
+        names = [document["metadata"]["name"] for document in added]
+        self.nodes += names
+        self.wait(lambda: not any(map(self._is_new, names)), f"{names} to be taken in by Kubernetes")
+        return names
+
+    def _is_new(self, name: str) -> bool:
+        taints = self.api.get(path("Node", "", name))["spec"].get("taints", ())
+        return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+
+    def add_queue(self, suffix: str = "", **spec: Any) -> str:
+        """A queue named after the yard, and ready: Muster has taken it in."""
+        name = f"{self.name}-{suffix}" if suffix else self.name
+        self.api.create(
+            path("Queue", ""),
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": spec,
+            },
+        )
+        self.queues.append(name)
+        return name
+
+    def add(self, *documents: Document) -> list[Document]:
+        """Create objects in the yard."""
+        return [self.api.create(path(kind_of(each), self.name), each) for each in documents]
+
+    def get(self, kind: str, name: str) -> Document:
+        found: Document = self.api.get(path(kind, self.name, name))
+        return found
+
+    def phase(self, kind: str, name: str) -> str:
+        """What an object's status says; empty: nothing yet."""
+        status = self.get(kind, name).get("status", {})
+        return str(status.get("state", status).get("phase", ""))
+
+    def wait_phase(self, kind: str, name: str, phase: str) -> None:
+        self.wait(lambda: self.phase(kind, name) == phase, f"{kind} {name} to be {phase}")
+
+    def told(self, kind: str, name: str) -> str:
+        """Everything that an object's status says, as text."""
+        return json.dumps(self.get(kind, name).get("status", {}))
+
+    def job_is(self, name: str, type_: str) -> bool:
+        """Whether a batch/v1 Job has a condition."""
+        return condition(self.get("batch/v1 Job", name), type_).get("status") == "True"
+
+    def find(self, kind: str, name: str) -> Document | None:
+        """An object, None if there is none."""
+        try:
+            return self.get(kind, name)
+        except ApiError as error:
+            if error.facts["status"] == 404:
+                return None
+            raise
+
+    def merge(self, kind: str, name: str, change: Document) -> Document:
+        changed: Document = self.api.merge(path(kind, self.name, name), change)
+        return changed
+
+    def delete(self, kind: str, name: str, *, now: bool = False) -> None:
+        """Delete an object and what belongs to it."""
+        options: Document = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+        }
+        if now:
+            options["gracePeriodSeconds"] = 0
+        self.api.request("DELETE", path(kind, self.name, name), options)
+
+    # ── what happens ────────────────────────────────────────────────────────────────────────────────────────
+
+    def pods(self, prefix: str = "") -> list[Document]:
+        """Pods whose name begins so, by name."""
+        items: list[Document] = self.api.get(path("Pod", self.name))["items"]
+        mine = [pod for pod in items if pod["metadata"]["name"].startswith(prefix)]
+        return sorted(mine, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def running(self, prefix: str = "") -> list[Document]:
+        """Pods that run now and are not on their way out."""
+        return [
+            pod
+            for pod in self.pods(prefix)
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def wait_running(self, prefix: str, count: int, *, seconds: float = 30.0) -> list[Document]:
+        """Until exactly so many pods run; they are returned."""
+        self.wait(
+            lambda: len(self.running(prefix)) == count, f"{count} pods {prefix}* to run", seconds=seconds
+        )
+        return self.running(prefix)
+
+    def nodes_of(self, prefix: str = "") -> dict[str, str]:
+        """Pod → node, of pods that are bound now."""
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in self.pods(prefix)
+            if pod["spec"].get("nodeName")
+        }
+
+    def seats_of(self, name: str) -> set[str]:
+        """Nodes that a pod is pinned to."""
+        return pinned_to(self.get("Pod", name)["spec"])
+
+    def remove_node(self, name: str) -> None:
+        """The node's object goes, as when a machine is taken out of the cluster."""
+        self.api.delete(path("Node", "", name))
+        self.gone_nodes.append(name)
+
+    def somebody(self, user: str) -> Path:
+        """A kubeconfig of a user who may do what members of a team may: ``edit`` in this namespace."""
+        rbac = "rbac.authorization.k8s.io"
+        self.api.create(
+            f"/apis/{rbac}/v1/namespaces/{self.name}/rolebindings",
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": user},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "edit"},
+                "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+            },
+        )
+        return self.stack.cluster.kubeconfig_for(user)
+
+    def as_user(self, user: str) -> Client:
+        """A client of such a user."""
+        return Client(self.somebody(user))
+
+    def racks(self, nodes: Iterable[str]) -> set[str]:
+        """Racks of these nodes."""
+        return {str(self.api.get(path("Node", "", name))["metadata"]["labels"][RACK]) for name in set(nodes)}
+
+    def wait(self, holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+        """``until``, with the yard's state in the message."""
+
+        def holds_or_ended() -> bool:
+            ended = [replica.name for replica in self.stack.replicas if not replica.process.running]
+            assert not ended, f"{what}: {ended[0]} has ended"
+            return holds()
+
+        try:
+            until(holds_or_ended, what, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.state()}") from None
+
+    def state(self) -> str:
+        """The yard in words, for messages."""
+        lines = [
+            f"{pod['metadata']['name']} {pod['status'].get('phase')} on {pod['spec'].get('nodeName')}"
+            for pod in self.pods()
+        ]
+        reasons = [f"{name}: {code}: {message}" for name, code, message in self.books.reasons(self.name)]
+        log = (
+            self.stack.replicas[0].log.read_text(errors="replace").splitlines()[-15:]
+            if self.stack.replicas
+            else []
+        )
+        return "\n".join([*lines, *reasons, *log])
+
+    # ── what the books say ──────────────────────────────────────────────────────────────────────────────────
+
+    def held(self) -> dict[str, int]:
+        """Everything that the yard's queues and nodes hold in the ledger; empty: exactly nothing."""
+        return self.books.held(self.queues, self.nodes)
+
+    def wait_free(self, *, seconds: float = 30.0) -> None:
+        """Until the books say that nothing is held."""
+        self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back", seconds=seconds)
+
+    def reason(self, name: str) -> tuple[str, str]:
+        """(code, message) of what waits; ("", "") if it does not."""
+        for workload, code, message in self.books.reasons(self.name):
+            if workload == name:
+                return code, message
+        return "", ""
+
+    def wait_reason(self, name: str, code: str, *, seconds: float = 30.0) -> str:
+        """Until a workload waits for this reason; its message."""
+        self.wait(lambda: self.reason(name)[0] == code, f"{name} to wait because of {code}", seconds=seconds)
+        return self.reason(name)[1]
+
+    def explain(self, name: str) -> str:
+        """What ``kubectl muster explain`` tells."""
+        return self.stack.kubectl_muster("explain", name, "-n", self.name).stdout
+
+
+_numbers = count(1)
+
+
+def name_from(test: str) -> str:
+    """A yard's name from a test's: short enough for labels, telling, and never used twice."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())
+    return f"{words[:30].strip('-')}-{next(_numbers)}"
+
+
+__all__ = ["GPU", "HOST", "RACK", "YARD", "Yard"]

@@ -1,0 +1,249 @@
+"""A cluster small enough to be random: objects as JSON, and the few things that real components do with them.
+
+Nothing happens by itself: a test lets the job controllers, the scheduler, a kubelet (``toy_components``) or the
+watch take one step, in any order.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from admission.reconcile.release import Order, Verb
+from queues.api import names
+from queues.errors import Conflict, NotFound, Refused
+from tests.fakes.fake_objects import (
+    ENDED,
+    GPU,
+    NAMESPACE,
+    Document,
+    gpus_of,
+    is_up,
+    merged,
+    pod_spec,
+    time_text,
+)
+from tests.fakes.fake_watch import KINDS, ToyWatch
+
+
+@dataclass(slots=True)
+class ToyCluster:
+    """All objects, by kind and key (uid, or name where there are no namespaces), and what the watch still owes."""
+
+    #: Seconds since the epoch.
+    now: int = 1_800_000_000
+    objects: dict[str, dict[str, Document]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    watch: ToyWatch = field(default_factory=ToyWatch)
+    #: Terminal pods that their batch Job has counted.
+    counted: set[str] = field(default_factory=set)
+    #: Names of pods that users made without an owner and still want.
+    wanted: set[str] = field(default_factory=set)
+    #: Names of those that a user deleted, and that no leader had begun to take back.
+    unwanted: set[str] = field(default_factory=set)
+    versions: int = 0
+    _uids: int = 0
+
+    # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def uid(self) -> str:
+        self._uids += 1
+        return f"00000000-0000-0000-0000-{self._uids:012d}"
+
+    def put(self, kind: str, key: str, document: Document) -> Document:
+        """Create or replace an object."""
+        self.versions += 1
+        meta = document.setdefault("metadata", {})
+        meta["resourceVersion"] = str(self.versions)
+        self.objects[kind][key] = document
+        self.watch.owe(kind, key, document)
+        return document
+
+    def change(self, kind: str, key: str, patch: Document) -> Document:
+        """Merge patch, RFC 7386."""
+        before = self.objects[kind][key]
+        after = merged(before, patch)
+        if kind in ("vcjobs", "queues") and after.get("spec") != before.get("spec"):
+            after["metadata"]["generation"] = after["metadata"].get("generation", 1) + 1
+        return self.put(kind, key, after) if after != before else before
+
+    def remove(self, kind: str, key: str) -> None:
+        del self.objects[kind][key]
+        self.watch.owe(kind, key, None)
+
+    def add(self, kind: str, name: str, spec: Document, **metadata: Any) -> str:
+        """A new object that has a namespace; its uid."""
+        uid = self.uid()
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": uid,
+            "generation": 1,
+            "creationTimestamp": time_text(self.now),
+            **metadata,
+        }
+        status = {"phase": "Pending"} if kind == "pods" else {}
+        self.put(kind, uid, {"metadata": metadata, "spec": spec, "status": status})
+        return uid
+
+    # ── what administrators and users do ────────────────────────────────────────────────────────────────────
+
+    def add_node(self, name: str, gpus: int) -> None:
+        self.put(
+            "nodes",
+            name,
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": {"kubernetes.io/hostname": name, "rack": f"r{name[-1]}"},
+                },
+                "spec": {},
+                "status": {
+                    "allocatable": {GPU: str(gpus), "pods": "20"},
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            },
+        )
+
+    def add_queue(self, name: str, capability: int | None = None, *, paused: bool = False) -> None:
+        spec: Document = {} if capability is None else {"capability": {GPU: capability}}
+        # Half a minute, so that old postings fall out of sight, and everybody's past counts.
+        spec["policy"] = {"usageHalfLife": "30s", **({"paused": True} if paused else {})}
+        document = {
+            "apiVersion": names.SCHEDULING_VOLCANO,
+            "kind": "Queue",
+            "metadata": {"name": name, "uid": f"queue-{name}", "generation": self.versions + 1},
+            "spec": spec,
+        }
+        self.put("queues", name, document)
+
+    def add_volcano_job(self, name: str, queue: str, replicas: int, minimum: int, gpus: int) -> str:
+        task = {"name": "worker", "replicas": replicas, "template": {"spec": pod_spec(gpus)}}
+        spec = {"queue": queue, "minAvailable": minimum, "tasks": [task]}
+        uid = self.add("vcjobs", name, spec, annotations={names.USER: "ann"})
+        document = self.objects["vcjobs"][uid]
+        document |= {"apiVersion": names.BATCH_VOLCANO, "kind": "Job"}
+        return uid
+
+    def add_job(
+        self, name: str, queue: str, parallelism: int, completions: int, *, indexed: bool, gpus: int
+    ) -> str:
+        """A batch Job as the admission policies let it in: suspended, its pods in the queue."""
+        labels = {names.QUEUE_LABEL: queue}
+        return self.add(
+            "jobs",
+            name,
+            {
+                "parallelism": parallelism,
+                "completions": completions,
+                "completionMode": "Indexed" if indexed else "NonIndexed",
+                "suspend": True,
+                "template": {"metadata": {"labels": labels}, "spec": pod_spec(gpus)},
+            },
+            labels=labels,
+        )
+
+    def add_group(self, name: str, queue: str, minimum: int) -> str:
+        return self.add("groups", name, {"minMember": minimum, "queue": queue})
+
+    def add_member(self, name: str, group: str, gpus: int) -> str:
+        """A pod that names a PodGroup, gated by policy."""
+        labels = {names.RELEASED: "false"}
+        self.wanted.add(name)
+        return self.add_pod(name, pod_spec(gpus), labels, {names.GROUP_ANNOTATION: group}, gated=True)
+
+    def add_bare_pod(self, name: str, queue: str, gpus: int) -> str:
+        labels = {names.RELEASED: "false", names.QUEUE_LABEL: queue}
+        self.wanted.add(name)
+        return self.add_pod(name, pod_spec(gpus), labels, {}, gated=True)
+
+    def add_foreign_pod(self, name: str, node: str, gpus: int) -> str:
+        """Somebody else's pod, bound without asking."""
+        return self.add_pod(name, {**pod_spec(gpus), "nodeName": node}, {}, {}, gated=False)
+
+    def add_pod(
+        self,
+        name: str,
+        spec: Document,
+        labels: Document,
+        annotations: Document,
+        *,
+        gated: bool,
+        owners: Iterable[Document] = (),
+    ) -> str:
+        """A pod of the cluster's own making; its uid."""
+        if gated:
+            spec = {**spec, "schedulingGates": [{"name": names.GATE}]}
+        return self.add(
+            "pods", name, spec, labels=labels, annotations=annotations, ownerReferences=list(owners)
+        )
+
+    def create_pod(self, raw: bytes) -> str:
+        """POST of a pod. Raises Conflict when the name is taken."""
+        document = json.loads(raw)
+        name = document["metadata"]["name"]
+        if self.pod_named(name) is not None:
+            raise Conflict(method="POST", path=name, status=409, reason="exists", code="AlreadyExists")
+        uid = self.uid()
+        document["metadata"] |= {"uid": uid, "namespace": NAMESPACE, "creationTimestamp": time_text(self.now)}
+        self.put("pods", uid, {**document, "status": {"phase": "Pending"}})
+        return uid
+
+    def pod_named(self, name: str) -> Document | None:
+        return next((pod for pod in self.objects["pods"].values() if pod["metadata"]["name"] == name), None)
+
+    def delete_pod(self, uid: str, *, grace: int | None = None) -> None:
+        """A bound pod ends later, when its kubelet says so; others are gone at once."""
+        pod = self.objects["pods"].get(uid)
+        if pod is None:
+            raise NotFound(method="DELETE", path=uid, status=404, reason="gone")
+        if pod["spec"].get("nodeName", "") not in {"", *self.objects["nodes"]}:
+            # It died with its node, whoever buries it: nobody makes it again.
+            self.wanted.discard(pod["metadata"]["name"])
+        if grace == 0 or "nodeName" not in pod["spec"] or pod["status"]["phase"] in ENDED:
+            self.remove("pods", uid)
+        else:
+            self.change("pods", uid, {"metadata": {"deletionTimestamp": time_text(self.now)}})
+
+    # ── what Muster orders ──────────────────────────────────────────────────────────────────────────────────
+
+    def carry_out(self, order: Order) -> None:
+        """As the API server would. Raises Conflict, NotFound, Refused."""
+        kind = "jobs" if order.verb is Verb.PATCH_JOB else "pods"
+        document = self.objects[kind].get(order.uid)
+        if document is None:
+            raise NotFound(method=order.verb, path=order.name, status=404, reason="gone")
+        if order.verb is Verb.DELETE_POD:
+            self.delete_pod(order.uid, grace=order.grace)
+            return
+        after = merged(document, dict(order.body or {}))
+        if kind == "pods" and "schedulingGates" not in document["spec"] and after["spec"] != document["spec"]:
+            raise Refused(
+                method="PATCH", path=order.name, status=422, reason="the pod is not gated", field=""
+            )
+        if kind == "jobs" and after["spec"]["template"] != document["spec"]["template"]:
+            idle = document["spec"]["suspend"] and not document["status"].get("active")
+            if not idle:
+                raise Refused(
+                    method="PATCH", path=order.name, status=422, reason="template is immutable", field=""
+                )
+        self.change(kind, order.uid, dict(order.body or {}))
+
+    # ── what runs ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def gpus_on(self, node: str) -> int:
+        """What pods that have not ended take there."""
+        return sum(
+            gpus_of(pod["spec"])
+            for pod in self.objects["pods"].values()
+            if pod["spec"].get("nodeName") == node and pod["status"]["phase"] not in ENDED
+        )
+
+    def end_pod(self, uid: str, phase: str) -> None:
+        """A running pod ends by itself, on a node that lives."""
+        pod = self.objects["pods"][uid]
+        node = self.objects["nodes"].get(pod["spec"].get("nodeName", ""))
+        if node is not None and is_up(node) and pod["status"]["phase"] == "Running":
+            self.change("pods", uid, {"status": {"phase": phase}})
+
+    def running(self) -> list[str]:
+        return [uid for uid, pod in self.objects["pods"].items() if pod["status"]["phase"] == "Running"]

@@ -1,0 +1,125 @@
+"""What the other components of a cluster do, in the toy: each call is one look at everything."""
+
+import copy
+
+from queues.api import names
+from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_objects import ENDED, GPU, Document, gpus_of, index_of, is_up, owner_of, time_text
+from tests.node_affinity import pinned_to
+
+
+def control_jobs(cluster: ToyCluster) -> None:
+    """The job controller and the garbage collector look once at everything."""
+    for pod in list(cluster.objects["pods"].values()):
+        owner = owner_of(pod)
+        gone = owner is not None and not any(owner in cluster.objects[kind] for kind in ("jobs", "vcjobs"))
+        if gone and "deletionTimestamp" not in pod["metadata"]:
+            cluster.delete_pod(pod["metadata"]["uid"])
+        elif pod["spec"].get("nodeName", "") not in {"", *cluster.objects["nodes"]}:
+            cluster.delete_pod(pod["metadata"]["uid"], grace=0)
+    for uid in list(cluster.objects["jobs"]):
+        _control_job(cluster, uid)
+
+
+def _control_job(cluster: ToyCluster, uid: str) -> None:
+    job = cluster.objects["jobs"][uid]
+    spec, status = job["spec"], copy.deepcopy(job["status"])
+    if any(condition["type"] == "Complete" for condition in status.get("conditions", ())):
+        return
+    pods = [pod for pod in cluster.objects["pods"].values() if owner_of(pod) == uid]
+    done = set(status.get("done", ()))
+    for pod in pods:
+        if pod["status"]["phase"] in ENDED and pod["metadata"]["uid"] not in cluster.counted:
+            cluster.counted.add(pod["metadata"]["uid"])
+            if pod["status"]["phase"] == "Succeeded":
+                index = index_of(pod)
+                if index not in done or spec["completionMode"] != "Indexed":
+                    status["succeeded"] = status.get("succeeded", 0) + 1
+                done.add(index)
+    active = [
+        pod
+        for pod in pods
+        if pod["status"]["phase"] not in ENDED and "deletionTimestamp" not in pod["metadata"]
+    ]
+    left = spec["completions"] - status.get("succeeded", 0)
+    if left <= 0:
+        status["conditions"] = [{"type": "Complete", "status": "True"}]
+    excess = len(active) if spec["suspend"] or left <= 0 else len(active) - min(spec["parallelism"], left)
+    for pod in active[len(active) - excess :] if excess > 0 else ():
+        cluster.delete_pod(pod["metadata"]["uid"])
+        active.remove(pod)
+    busy = {index_of(pod) for pod in active} | done
+    for number in range(max(0, -excess) if not spec["suspend"] and left > 0 else 0):
+        index = next(index for index in range(spec["completions"]) if index not in busy)
+        indexed = spec["completionMode"] == "Indexed"
+        busy |= {index} if indexed else set()
+        active.append(_job_pod(cluster, uid, job, index if indexed else None, number))
+    status |= {"active": len(active), "done": sorted(done, key=str)}
+    if spec["completionMode"] == "Indexed":
+        status["completedIndexes"] = ",".join(str(index) for index in sorted(done))
+    cluster.put("jobs", uid, {**job, "status": status}) if status != job["status"] else None
+
+
+def _job_pod(cluster: ToyCluster, uid: str, job: Document, index: int | None, number: int) -> Document:
+    template = job["spec"]["template"]
+    meta = template.get("metadata") or {}
+    labels, annotations = dict(meta.get("labels") or {}), dict(meta.get("annotations") or {})
+    if index is not None:
+        annotations[names.COMPLETION_INDEX] = str(index)
+    gated = labels.get(names.RELEASED) != "true"
+    labels.setdefault(names.RELEASED, "false")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": uid, "controller": True, "name": "job"}
+    pod = cluster.add_pod(
+        f"{job['metadata']['name']}-{cluster.versions}-{number}",
+        copy.deepcopy(template["spec"]),
+        labels,
+        annotations,
+        gated=gated,
+        owners=[owner],
+    )
+    return cluster.objects["pods"][pod]
+
+
+def schedule(cluster: ToyCluster) -> None:
+    """The scheduler tries every pod that waits for it."""
+    for uid, pod in list(cluster.objects["pods"].items()):
+        spec = pod["spec"]
+        if "nodeName" in spec or "schedulingGates" in spec or pod["status"]["phase"] in ENDED:
+            continue
+        place = next((name for name in _allowed(cluster, spec) if _fits(cluster, name, spec)), None)
+        if place is not None:
+            cluster.change("pods", uid, {"spec": {"nodeName": place}, "status": {"conditions": None}})
+        elif not pod["status"].get("conditions"):
+            refusal = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "lastTransitionTime": time_text(cluster.now),
+            }
+            cluster.change("pods", uid, {"status": {"conditions": [refusal]}})
+
+
+def _allowed(cluster: ToyCluster, spec: Document) -> list[str]:
+    pins = pinned_to(spec)
+    return [
+        name
+        for name, node in sorted(cluster.objects["nodes"].items())
+        if (not pins or name in pins) and is_up(node) and not node["spec"].get("unschedulable")
+    ]
+
+
+def _fits(cluster: ToyCluster, node: str, spec: Document) -> bool:
+    allocatable = int(cluster.objects["nodes"][node]["status"]["allocatable"][GPU])
+    return cluster.gpus_on(node) + gpus_of(spec) <= allocatable
+
+
+def run_pods(cluster: ToyCluster) -> None:
+    """Kubelets of nodes that live: start what is bound, let go what is to go."""
+    for uid, pod in list(cluster.objects["pods"].items()):
+        node = cluster.objects["nodes"].get(pod["spec"].get("nodeName", ""))
+        if node is None or not is_up(node):
+            continue
+        if "deletionTimestamp" in pod["metadata"]:
+            cluster.remove("pods", uid)
+        elif pod["status"]["phase"] == "Pending":
+            cluster.change("pods", uid, {"status": {"phase": "Running"}})

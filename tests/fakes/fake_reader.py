@@ -1,0 +1,405 @@
+"""A small cluster as the read API tells it, and a server that tells it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from admission.settings import Address
+from admission.web import bodies
+from admission.web.app import app, serving
+from admission.web.reader import NotLeading, UnknownName
+from queues.errors import DatabaseUnavailable
+
+NOW = "2026-11-21T10:00:00Z"
+
+GPU = "nvidia.com/gpu"
+
+
+def account(
+    used: str,
+    deserved: str | None,
+    capability: str | None,
+    *,
+    flavor: str = "",
+    resource: str = GPU,
+    guarantee: str = "0",
+    counted: str | None = None,
+    past_use: str | None = None,
+    share_with_past: float | None = None,
+) -> bodies.Account:
+    share = round(int(used) / int(deserved), 4) if deserved and resource == GPU else None
+    return bodies.Account(
+        flavor=flavor,
+        resource=resource,
+        used=used,
+        counted=counted or used,
+        guarantee=guarantee,
+        deserved=deserved,
+        capability=capability,
+        share=share,
+        past_use=past_use,
+        share_with_past=share_with_past,
+    )
+
+
+def queue(
+    name: str,
+    parent: str | None,
+    *accounts: bodies.Account,
+    state: str = "open",
+    message: str = "",
+    pending: int = 0,
+    admitted: int = 0,
+    by: str = "",
+    half_life: int | None = None,
+) -> bodies.Queue:
+    shares = [line.share for line in accounts if line.share is not None]
+    return bodies.Queue(
+        name=name,
+        parent=parent,
+        state=state,
+        message=message,
+        changed_by=by,
+        share=max(shares, default=None),
+        pending=pending,
+        admitted=admitted,
+        accounts=accounts,
+        usage_half_life_seconds=half_life,
+        share_with_past=max(
+            (line.share_with_past for line in accounts if line.share_with_past is not None), default=None
+        ),
+    )
+
+
+ROOT = queue(
+    "root",
+    None,
+    account("48", "64", "64", counted="60"),
+    account("96", None, None, resource="cpu"),
+    pending=3,
+    admitted=4,
+)
+
+TEAM_A = queue(
+    "team-a",
+    "root",
+    account("32", "24", "32"),
+    account("64", None, "128", resource="cpu"),
+    pending=2,
+    admitted=3,
+    by="ada@example.com",
+)
+
+TRAIN = queue(
+    "train",
+    "team-a",
+    account("24", "16", "32"),
+    account("8", "8", "16", flavor="h100", guarantee="4"),
+    pending=2,
+    admitted=2,
+)
+
+DEV = queue(
+    "dev",
+    "team-a",
+    account("8", "8", None),
+    state="closed",
+    message="takes and admits nothing new",
+    admitted=1,
+)
+
+TEAM_B = queue("team-b", "root", account("16", "40", "64"), pending=1, admitted=1)
+
+LOST = queue(
+    "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"
+)
+
+QUEUES = (ROOT, TEAM_A, DEV, TRAIN, TEAM_B, LOST)
+
+
+#: The same with a past that counts in two queues, one of which was not read yet.
+FADING = (
+    ROOT,
+    queue(
+        "team-a",
+        "root",
+        account("32", "24", "32", past_use="21873m", share_with_past=1.1224),
+        account("64", None, "128", resource="cpu", past_use="1240"),
+        account("12Gi", None, None, resource="memory", past_use="12345678901"),
+        half_life=604_800,
+        admitted=3,
+    ),
+    queue("train", "team-a", account("0", "16", "32"), half_life=129_600),
+    TEAM_B,
+)
+
+
+def waiting(
+    name: str,
+    position: int | None,
+    *,
+    queue: str = "train",
+    namespace: str = "ml",
+    kind: str = "vcjob",
+    created: str = "2026-11-21T09:48:00Z",
+    pods: int = 4,
+    minimum: int = 4,
+    gpus: str = "32",
+    priority: int = 0,
+    reason: bodies.Reason | None = None,
+) -> bodies.Waiting:
+    return bodies.Waiting(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        uid=f"{name}-uid",
+        queue=queue,
+        position=position,
+        priority=priority,
+        created=created,
+        pods=pods,
+        minimum=minimum,
+        asks={"cpu": "64", "memory": "512Gi", GPU: gpus, "pods": str(pods)},
+        reason=reason,
+    )
+
+
+LIMIT = bodies.Reason(
+    code="QueueLimit",
+    message="queue team-a may use 32 nvidia.com/gpu and uses 32; 8 more are asked, 8 too many",
+    facts={"by": "team-a", "resource": GPU, "asked": "8", "used": "32", "limit": "32"},
+    since="2026-11-21T09:50:00Z",
+)
+
+NO_FIT = bodies.Reason(
+    code="NoFit",
+    message="no rack has 4 nodes with 8 free nvidia.com/gpu; the best one has 3",
+    facts={},
+    since="2026-11-21T09:59:15Z",
+)
+
+PENDING = (
+    waiting("tune-3", 1, gpus="8", pods=1, minimum=1, kind="job", reason=LIMIT),
+    waiting("llama-pretrain", 2, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),
+    waiting(
+        "sweep", 1, queue="team-b", namespace="lab", kind="podgroup", created="2026-11-17T10:00:00Z", gpus="4"
+    ),
+)
+
+STORY = bodies.Explanation(
+    now=NOW,
+    kind="job",
+    namespace="ml",
+    name="tune-3",
+    uid="tune-3-uid",
+    queue="train",
+    state="pending",
+    priority=0,
+    created="2026-11-21T09:48:00Z",
+    pods=1,
+    minimum=1,
+    asks={"cpu": "64", GPU: "8", "pods": "1"},
+    position=2,
+    queue_length=2,
+    position_by="arrival",
+    reason=LIMIT,
+    not_before="2026-11-21T10:00:30Z",
+    rollbacks=2,
+    ahead=(waiting("llama-pretrain", 1, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),),
+    path=(TRAIN, TEAM_A, ROOT),
+    admissions=(),
+    history=(
+        bodies.Event(
+            at="2026-11-21T09:48:01Z",
+            what="admit",
+            code="gang",
+            message="",
+            admission=7,
+            beneficiary=None,
+            numbers={"seats": 8},
+        ),
+        bodies.Event(
+            at="2026-11-21T09:50:00Z",
+            what="evict",
+            code="Refused",
+            message="the scheduler refuses pod tune-3-0: 1 Insufficient cpu",
+            admission=7,
+            beneficiary=None,
+            numbers={},
+        ),
+        bodies.Event(
+            at="2026-11-21T09:52:00Z",
+            what="evict",
+            code="Cleared",
+            message="its place is cleared for vcjob/ml/bert, which waited too long",
+            admission=8,
+            beneficiary="vcjob/bert-uid",
+            numbers={"used": 8},
+        ),
+    ),
+)
+
+RUNNING = bodies.Explanation(
+    now=NOW,
+    kind="vcjob",
+    namespace="ml",
+    name="bert",
+    uid="bert-uid",
+    queue="dev",
+    state="admitted",
+    priority=10,
+    created="2026-11-21T08:00:00Z",
+    pods=5,
+    minimum=4,
+    asks={GPU: "33", "pods": "5"},
+    position=None,
+    queue_length=None,
+    position_by="",
+    reason=None,
+    not_before=None,
+    rollbacks=0,
+    ahead=(),
+    path=(DEV, TEAM_A, ROOT),
+    admissions=(
+        bodies.Admission(
+            id=12,
+            queue="dev",
+            state="open",
+            opened="2026-11-21T08:00:01Z",
+            adopted=False,
+            eviction=None,
+            seats=(
+                bodies.Seats(
+                    pod_set="master",
+                    node="node-00003",
+                    flavor="",
+                    ordinals="0",
+                    count=1,
+                    takes={GPU: "1", "pods": "1"},
+                ),
+                bodies.Seats(
+                    pod_set="worker",
+                    node="node-00001",
+                    flavor="h100",
+                    ordinals="0-2",
+                    count=3,
+                    takes={GPU: "24", "pods": "3"},
+                ),
+                bodies.Seats(
+                    pod_set="worker",
+                    node="node-00002",
+                    flavor="h100",
+                    ordinals="3",
+                    count=1,
+                    takes={GPU: "8", "pods": "1"},
+                ),
+            ),
+            ended=2,
+        ),
+        bodies.Admission(
+            id=9,
+            queue="dev",
+            state="closed",
+            opened="2026-11-21T07:00:00Z",
+            adopted=False,
+            eviction=bodies.Reason(code="Cleared", message="its place was wanted", facts={}, since=NOW),
+            seats=(),
+            ended=4,
+        ),
+    ),
+    history=(),
+)
+
+
+OUTLOOK = bodies.Outlook(
+    now=NOW,
+    kind="job",
+    namespace="ml",
+    name="tune-3",
+    uid="tune-3-uid",
+    position=2,
+    queue_length=2,
+    ahead=("vcjob/llama-uid",),
+    behind="1 before it in queue train, right before it vcjob/ml/llama-pretrain",
+    changes=(
+        bodies.Change(
+            kind="end",
+            message="rack r12 when job/ml/bert ends, at most 40 min",
+            facts={"admissions": [7], "domain": "rack r12", "seconds": 2400},
+        ),
+        bodies.Change(
+            kind="capability",
+            message=f"8 {GPU} more capability in team-a",
+            facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
+        ),
+    ),
+)
+
+
+class FakeReader:
+    """The cluster above; ``down`` makes Postgres unreachable."""
+
+    def __init__(self) -> None:
+        self.down = False
+        self.tree: tuple[bodies.Queue, ...] = QUEUES
+
+    async def queues(self) -> bodies.QueueList:
+        self._up()
+        return bodies.QueueList(now=NOW, items=self.tree)
+
+    async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
+        self._up()
+        if queue is not None and queue not in {known.name for known in QUEUES}:
+            raise UnknownName(what="queue", name=queue, near=("train",))
+        in_queue = [one for one in PENDING if queue in (None, one.queue)]
+        here = [one for one in in_queue if namespace in (None, one.namespace)]
+        return bodies.PendingList(
+            now=NOW, total=len(here), total_everywhere=len(in_queue), items=tuple(here[:limit])
+        )
+
+    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[bodies.Explanation, ...]:
+        self._up()
+        found = tuple(
+            one
+            for one in (STORY, RUNNING)
+            if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
+        )
+        if not found:
+            raise UnknownName(
+                what=kind or "workload", name=name, place=f" in namespace {namespace}", near=("tune-3",)
+            )
+        return found
+
+    def _up(self) -> None:
+        if self.down:
+            raise DatabaseUnavailable(reason="connection refused")
+
+
+@asynccontextmanager
+async def served(reader: FakeReader) -> AsyncIterator[str]:
+    """The server's URL; readiness follows the reader, and snapshots are refused twice, then given."""
+    refusals = iter([True, True])
+
+    async def snapshot() -> bytes:
+        if next(refusals, False):
+            raise NotLeading(identity="b", leader="a")
+        return b"\x93NUMPY-like bytes"
+
+    async def outlook(namespace: str, name: str, kind: str | None) -> tuple[bodies.Outlook, ...]:
+        return tuple(
+            one
+            for one in (OUTLOOK,)
+            if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
+        )
+
+    async def postgres() -> str | None:
+        return "Postgres cannot be reached" if reader.down else None
+
+    application = app(
+        reader=reader,
+        metrics=lambda: b"muster_leader 1.0\n",
+        ready={"postgres": postgres},
+        snapshot=snapshot,
+        outlook=outlook,
+    )
+    async with serving(application, Address("127.0.0.1", 0)) as port:
+        yield f"http://127.0.0.1:{port}"

@@ -1,0 +1,151 @@
+"""Installing into a real control plane."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.kube.client.client import Client
+from admission.kube.install import install as module
+from admission.kube.install.crds import DefinitionsOfOthers
+from admission.kube.install.install import Installation, ServerTooOld
+from admission.kube.install.queues import UnknownQueue, set_paused
+from admission.kube.install.uninstall import Removal
+from admission.kube.objects import QUEUES
+from deploy.local.cluster import LocalCluster
+from queues.api.crd import crds
+from queues.api.kinds import path_of
+from queues.errors import Refused
+from tests.kube.support.cluster_objects import pod
+from tests.kube.support.installation import PODS, QUEUED, REGISTRATION, a_queue, installed, of_muster, removed
+
+
+async def test_installing_twice_changes_nothing(bare: Client) -> None:
+    lines = await installed(bare)
+    assert [line for line in lines if not line.endswith(" created")] == ["namespace/muster-system unchanged"]
+    before = await of_muster(bare)
+    assert {path.split("/")[3 if path.startswith("/api/") else 4] for path in before} >= {
+        "customresourcedefinitions",
+        "clusterroles",
+        "secrets",
+        "mutatingadmissionpolicies",
+        "validatingadmissionpolicies",
+        "mutatingwebhookconfigurations",
+    }
+    lines = await installed(bare)
+    assert [line for line in lines if not line.endswith(" unchanged")] == []
+    assert await of_muster(bare) == before
+
+
+async def test_what_somebody_changed_is_put_right_by_installing_again(admin: Client) -> None:
+    await installed(admin)
+    path = f"{REGISTRATION}/validatingadmissionpolicies/muster-guard-pods"
+    await admin.patch(path, {"spec": {"failurePolicy": "Ignore"}})
+    assert "validatingadmissionpolicy/muster-guard-pods configured" in await installed(admin)
+    assert msgspec.json.decode(await admin.get(path))["spec"]["failurePolicy"] == "Fail"
+
+
+async def test_queues_that_administrators_changed_stay_as_they_are(admin: Client) -> None:
+    await installed(admin)
+    await admin.patch(QUEUES.path(name="default"), {"spec": {"weight": 7}})
+    await installed(admin)
+    assert (await _queue(admin, "default"))["spec"]["weight"] == 7
+
+
+async def test_things_wait_as_soon_as_install_returns(admin: Client) -> None:
+    await installed(admin)
+    made = msgspec.json.decode(await admin.create(PODS, pod("a", labels=QUEUED)))
+    assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+
+
+async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: Client) -> None:
+    queues = next(one for one in crds() if one["spec"]["names"]["kind"] == "Queue")
+    queues["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+    queues["metadata"]["annotations"] = {"meta.helm.sh/release-name": "volcano"}
+    await bare.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", queues)
+    with pytest.raises(DefinitionsOfOthers) as refused:
+        await installed(bare)
+    assert "queues.scheduling.volcano.sh belong to somebody else (Helm release volcano)" in str(refused.value)
+    assert "--adopt-crds" in str(refused.value)
+    assert not await of_muster(bare), "nothing is applied before the refusal"
+
+    await installed(bare, Installation(webhook_url="https://127.0.0.1:9", adopt_crds=True))
+    await installed(bare)
+    lines = await removed(bare, Removal(delete_crds=True))
+    assert "customresourcedefinition/queues.scheduling.volcano.sh kept: it was there before Muster" in lines
+    await bare.delete(path_of(queues))
+
+
+async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(bare: Client) -> None:
+    lines = await installed(bare, Installation())
+    assert any(line.startswith("No webhook: there is neither") for line in lines)
+    assert not [path for path in await of_muster(bare) if "webhookconfigurations" in path]
+
+
+async def test_the_api_server_is_told_to_believe_the_certificates_that_are_shared(admin: Client) -> None:
+    await installed(admin)
+    secret = msgspec.json.decode(await admin.get("/api/v1/namespaces/muster-system/secrets/muster-webhook"))
+    path = f"{REGISTRATION}/validatingwebhookconfigurations/muster"
+    for webhook in msgspec.json.decode(await admin.get(path))["webhooks"]:
+        assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+        assert base64.b64decode(webhook["clientConfig"]["caBundle"]).startswith(b"-----BEGIN CERTIFICATE")
+
+
+async def test_an_old_api_server_is_refused_with_its_version(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "OLDEST_MINOR", 99)
+    with pytest.raises(ServerTooOld, match=r"The API server is v1\.36\.\d+; expected Kubernetes"):
+        await installed(admin)
+
+
+async def test_a_queue_is_paused_and_resumed(admin: Client) -> None:
+    await installed(admin)
+    await set_paused(admin, "root", paused=True)
+    assert (await _queue(admin, "root"))["spec"]["policy"]["paused"] is True
+    await set_paused(admin, "root", paused=False)
+    assert (await _queue(admin, "root"))["spec"]["policy"]["paused"] is False
+    with pytest.raises(UnknownQueue, match="There is no queue nowhere"):
+        await set_paused(admin, "nowhere", paused=True)
+
+
+async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_cluster: LocalCluster) -> None:
+    await installed(admin)
+    await admin.create(QUEUES.path(), a_queue("team-a"))
+    kubeconfig = install_cluster.kubeconfig_for("carol", ("system:masters",))
+    async with await Client.connect(kubeconfig) as carol:
+        # Metadata is not the spec, and nobody signs for others.
+        await carol.patch(
+            QUEUES.path(name="team-a"), {"metadata": {"annotations": {"muster.dev/changed-by": "dave"}}}
+        )
+        assert await _changed_by(admin) == "admin"
+        await carol.patch(QUEUES.path(name="team-a"), {"spec": {"weight": 2}})
+    assert await _changed_by(admin) == "carol"
+
+
+async def _changed_by(admin: Client) -> Any:
+    return (await _queue(admin, "team-a"))["metadata"]["annotations"]["muster.dev/changed-by"]
+
+
+async def test_the_requester_of_a_gang_is_noted_and_stays(
+    admin: Client, install_cluster: LocalCluster
+) -> None:
+    await installed(admin)
+    groups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {},
+    }
+    kubeconfig = install_cluster.kubeconfig_for("carol", ("system:masters",))
+    async with await Client.connect(kubeconfig) as carol:
+        made = msgspec.json.decode(await carol.create(groups, group))
+        assert made["metadata"]["annotations"]["muster.dev/user"] == "carol"
+        with pytest.raises(Refused, match='expected "carol", which only Muster writes'):
+            await carol.patch(f"{groups}/g", {"metadata": {"annotations": {"muster.dev/user": "dave"}}})
+
+
+async def _queue(admin: Client, name: str) -> Any:
+    return msgspec.json.decode(await admin.get(QUEUES.path(name=name)))

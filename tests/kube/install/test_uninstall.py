@@ -1,0 +1,163 @@
+"""Taking everything back from a real control plane, and what becomes of those who wait."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from admission.kube.client.client import Client
+from admission.kube.install.drain import Waiting
+from admission.kube.install.install import Installation
+from admission.kube.install.uninstall import Removal, uninstall
+from admission.kube.objects import QUEUES
+from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
+from tests.kube.support.installation import (
+    HOME,
+    JOBS,
+    PODS,
+    QUEUED,
+    a_queue,
+    gone,
+    installed,
+    of_muster,
+    removed,
+)
+
+#: How long Kubernetes takes to empty a namespace is its own affair.
+_SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
+
+
+async def test_uninstalling_leaves_nothing(bare: Client) -> None:
+    await installed(bare)
+    lines = await removed(bare)
+    assert await of_muster(bare) == {}
+    assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
+    assert "namespace/muster-system kept: it was there before Muster" in lines
+
+
+async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(bare: Client) -> None:
+    await bare.delete(HOME)
+    await becomes(lambda: gone(bare, HOME), within=300)
+    await installed(bare)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
+    await bare.create(f"{HOME}/secrets", secret)
+    assert "namespace/muster-system kept: there is secrets/theirs in it" in await removed(bare)
+    await bare.delete(f"{HOME}/secrets/theirs")
+    assert {"namespace/muster-system deleted", _SLOWLY} & {*await removed(bare)}
+    await becomes(lambda: gone(bare, HOME), within=300)
+
+
+async def test_uninstalling_frees_what_waits(admin: Client) -> None:
+    await installed(admin)
+    other = [{"name": "example.com/other"}]
+    await admin.create(PODS, pod("a", labels=QUEUED))
+    await admin.create(PODS, pod("b", labels=QUEUED, schedulingGates=other))
+    await admin.create(JOBS, batch_job("c", labels=QUEUED))
+    lines = await removed(admin)
+    # The Job's own pod may have been gated by a policy that was about to go.
+    assert {"freed 2 pods and 1 Jobs that waited", "freed 3 pods and 1 Jobs that waited"} & {*lines}
+    assert "schedulingGates" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]
+    assert msgspec.json.decode(await admin.get(f"{PODS}/b"))["spec"]["schedulingGates"] == other
+    assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is False
+
+
+async def test_what_is_made_to_wait_again_and_again_is_freed_once(admin: Client) -> None:
+    """A Muster that nobody stopped suspends a Job again as long as it can."""
+    await removed(admin)
+    await admin.create(JOBS, batch_job("c", labels=QUEUED))
+    await admin.patch(f"{JOBS}/c", {"spec": {"suspend": True}})
+    lines: list[str] = []
+    going = asyncio.create_task(uninstall(admin, Removal(), lines.append))
+    for _ in range(3):
+        await becomes(lambda: _goes_on(admin, going), within=60)
+        await admin.patch(f"{JOBS}/c", {"spec": {"suspend": True}})
+    await going
+
+    assert [line for line in lines if line.startswith("freed ") and line.endswith("and 1 Jobs that waited")]
+
+
+async def _goes_on(admin: Client, going: "asyncio.Task[None]") -> bool:
+    return going.done() or not msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"]
+
+
+async def test_uninstalling_waits_until_pods_without_an_owner_are_there_again(admin: Client) -> None:
+    """Muster has deleted such a pod, and makes it again as soon as its grace period is over."""
+    lines: list[str] = []
+    old = await _on_its_way_out(admin)
+    going = asyncio.create_task(uninstall(admin, Removal(), lines.append))
+    await becomes(lambda: _told(lines, "waiting for 1 pods without an owner"), within=60)
+    assert not [line for line in lines if "freed" in line]
+
+    await admin.patch(f"{PODS}/alone", {"metadata": {"finalizers": None}})
+    again = pod("alone", labels=QUEUED, annotations={"muster.dev/recreated-from": old})
+    again["metadata"]["labels"]["muster.dev/released"] = "false"
+    again["spec"]["schedulingGates"] = [{"name": "muster.dev/admission"}]
+    await admin.create(PODS, again)
+    await going
+
+    assert [line for line in lines if "not there again" in line] == []
+    assert "schedulingGates" not in msgspec.json.decode(await admin.get(f"{PODS}/alone"))["spec"]
+
+
+async def test_uninstalling_names_pods_that_are_not_made_again(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admission.kube.install.drain._GRACE", 0.1)
+    monkeypatch.setattr("admission.kube.install.drain._ECHO", 0.1)
+    await _on_its_way_out(admin)
+
+    lines = await removed(admin)
+
+    assert [line for line in lines if "pod default/alone was deleted and is not there again" in line]
+
+
+async def _on_its_way_out(admin: Client) -> str:
+    """The uid of a pod that had a seat, belongs to nobody and is being deleted. No guard is there to refuse it."""
+    await removed(admin)
+    alone = pod("alone", annotations={"muster.dev/admission-id": "7"})
+    alone["metadata"]["labels"] = {"muster.dev/released": "true"}
+    alone["metadata"]["finalizers"] = ["example.com/held"]
+    made = msgspec.json.decode(await admin.create(PODS, alone))
+    await admin.delete(f"{PODS}/alone")
+    return str(made["metadata"]["uid"])
+
+
+async def _told(lines: list[str], text: str) -> bool:
+    return any(text in line for line in lines)
+
+
+async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
+    await installed(admin)
+    await admin.create(PODS, pod("a", labels=QUEUED))
+    await admin.create(JOBS, batch_job("c", labels=QUEUED))
+    lines = await removed(admin, Removal(waiting=Waiting.LEAVE))
+    assert any("goes on waiting" in line for line in lines)
+    assert msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]["schedulingGates"]
+    assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is True
+    # Nobody guards them any more.
+    await admin.patch(f"{PODS}/a", {"spec": {"schedulingGates": None}})
+
+
+async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(admin: Client) -> None:
+    await installed(admin)
+    held = pod(
+        "a", labels={"muster.dev/released": "false"}, schedulingGates=[{"name": "muster.dev/admission"}]
+    )
+    held["metadata"]["finalizers"] = ["muster.dev/outcome"]
+    await admin.create(PODS, held)
+    await removed(admin, Removal(waiting=Waiting.LEAVE))
+    assert "finalizers" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["metadata"]
+
+
+async def test_users_objects_survive_unless_their_deletion_is_asked_for(bare: Client) -> None:
+    await installed(bare, Installation())
+    await bare.create(QUEUES.path(), a_queue("team-a"))
+    lines = await removed(bare)
+    assert (
+        "customresourcedefinition/queues.scheduling.volcano.sh kept: it has 1 objects (--delete-crds deletes them too)"
+        in lines
+    )
+    assert "customresourcedefinition/podgroups.scheduling.volcano.sh deleted" in lines
+    assert await exists(bare, QUEUES.path(name="team-a"))
+    await removed(bare, Removal(delete_crds=True))
+    assert not await exists(bare, QUEUES.path(name="team-a"))

@@ -1,0 +1,194 @@
+"""Muster's rights, one by one: with all of them each purpose is served, without its own it is not."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from admission.kube import objects
+from admission.kube.client.client import Client
+from admission.kube.install.install import Installation, install
+from admission.kube.install.rbac import AT_HOME, CONTROLLER, Rule, rbac
+from admission.kube.objects import Resource
+from deploy.local.cluster import LocalCluster
+from queues.api.kinds import path_of
+from queues.api.names import BATCH_VOLCANO
+from queues.errors import Conflict, NotFound, Refused
+from tests.kube.support.cluster_objects import becomes
+
+INSTALLATION = Installation(identity="rights")
+
+HOME = INSTALLATION.namespace
+
+Ask = Callable[[Client], Awaitable[object]]
+
+
+def _sees(resource: Resource) -> list[Ask]:
+    async def lists(client: Client) -> object:
+        return await client.get(resource.path(), limit=1)
+
+    async def watches(client: Client) -> object:
+        async for _ in client.watch(resource.path(), silence=5, timeoutSeconds=1):
+            break
+        return None
+
+    return [lists, watches]
+
+
+def _at(path: str) -> Ask:
+    return lambda client: client.get(path)
+
+
+def _creates(path: str) -> Ask:
+    # Empty: whoever may not is told so before the object is looked at.
+    return lambda client: client.create(path, {"metadata": {"name": "rights"}}, dry_run=True)
+
+
+def _patches(path: str) -> Ask:
+    return lambda client: client.patch(path, {"metadata": {"labels": {"muster.dev/rights": "x"}}})
+
+
+def _deletes(path: str) -> Ask:
+    return lambda client: client.delete(path)
+
+
+async def _owns(client: Client) -> object:
+    """The API server looks at the owner's kind, not whether there is one."""
+    owner = {"apiVersion": BATCH_VOLCANO, "kind": "Job", "name": "none", "uid": "1", "controller": True}
+    metadata = {"name": "rights", "ownerReferences": [{**owner, "blockOwnerDeletion": True}]}
+    return await client.create("/api/v1/namespaces/default/configmaps", {"metadata": metadata}, dry_run=True)
+
+
+def _in(resource: Resource, name: str = "none", subresource: str = "") -> str:
+    namespace = "default" if resource.namespaced else None
+    return resource.path(namespace, name, subresource)
+
+
+def _companion(api: str, plural: str, *, follows: bool = False) -> list[Ask]:
+    collection = f"{api}/namespaces/default/{plural}"
+    asks = [_creates(collection), _at(f"{collection}/none")]
+    return [*asks, _patches(f"{collection}/none")] if follows else asks
+
+
+WEBHOOKS = [
+    f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/muster"
+    for half in ("mutating", "validating")
+]
+
+SECRETS = f"/api/v1/namespaces/{HOME}/secrets"
+
+#: What Muster asks the API server for, by purpose.
+PURPOSES: dict[str, list[Ask]] = {
+    "see-nodes": _sees(objects.NODES),
+    "see-namespaces": _sees(objects.NAMESPACES),
+    "see-pods": _sees(objects.PODS),
+    "see-priorities": _sees(objects.PRIORITY_CLASSES),
+    "twin-priorities": [
+        _creates(objects.PRIORITY_CLASSES.path()),
+        _deletes(objects.PRIORITY_CLASSES.path(name="none")),
+    ],
+    "see-jobs": _sees(objects.JOBS),
+    "see-volcano-jobs": _sees(objects.VOLCANO_JOBS),
+    "see-groups": _sees(objects.POD_GROUPS),
+    "see-queues": _sees(objects.QUEUES),
+    "see-flavors": _sees(objects.FLAVORS),
+    "see-topologies": _sees(objects.TOPOLOGIES),
+    "see-hypernodes": _sees(objects.HYPERNODES),
+    "see-budgets": _sees(objects.BUDGETS),
+    "create-pods": [_creates(objects.PODS.path("default"))],
+    "patch-pods": [_patches(_in(objects.PODS))],
+    "delete-pods": [_deletes(_in(objects.PODS))],
+    "read-a-pod": [_at(_in(objects.PODS))],
+    "tell-pods": [_patches(_in(objects.PODS, subresource="status"))],
+    "patch-jobs": [_patches(_in(objects.JOBS))],
+    "tell-jobs": [_patches(_in(objects.JOBS, subresource="status"))],
+    "read-a-job": [_at(_in(objects.JOBS))],
+    "tell-volcano-jobs": [_patches(_in(objects.VOLCANO_JOBS, subresource="status"))],
+    "read-a-volcano-job": [_at(_in(objects.VOLCANO_JOBS))],
+    "own-for-volcano-jobs": [_owns],
+    "create-groups": [_creates(objects.POD_GROUPS.path("default"))],
+    "tell-groups": [_patches(_in(objects.POD_GROUPS, subresource="status"))],
+    "read-a-group": [_at(_in(objects.POD_GROUPS))],
+    "tell-queues": [_patches(_in(objects.QUEUES, subresource="status"))],
+    "read-a-queue": [_at(_in(objects.QUEUES))],
+    "create-services": _companion("/api/v1", "services"),
+    "create-config-maps": _companion("/api/v1", "configmaps", follows=True),
+    "create-secrets": _companion("/api/v1", "secrets"),
+    "create-claims": _companion("/api/v1", "persistentvolumeclaims"),
+    "create-network-policies": _companion("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "tell-events": [_creates(objects.EVENTS.path("default"))],
+    "publish-certificates": [ask for path in WEBHOOKS for ask in (_at(path), _patches(path))],
+    "make-certificates": [_creates(SECRETS)],
+    # Reading it is included in "create-secrets", which has to tell whose a Secret is.
+    "keep-certificates": [
+        lambda client: client.replace(f"{SECRETS}/muster-webhook", {"metadata": {"name": "muster-webhook"}}),
+    ],
+}
+
+#: The same right from the other role as well: creating secrets anywhere includes home.
+INCLUDED = {"make-certificates"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    admin: Client
+    muster: Client
+
+
+@pytest_asyncio.fixture(scope="module")
+async def trial(door_cluster: LocalCluster) -> AsyncIterator[Trial]:
+    async with (
+        await Client.connect(door_cluster.kubeconfig) as admin,
+        await Client.connect(door_cluster.kubeconfig_for("rights")) as muster,
+    ):
+        await install(admin, INSTALLATION, lambda line: None)
+        await becomes(lambda: _granted(muster, "see-nodes"))
+        yield Trial(admin, muster)
+        await install(admin, Installation(), lambda line: None)
+
+
+async def _granted(client: Client, purpose: str) -> bool:
+    return all([await _allowed(client, ask) for ask in PURPOSES[purpose]])
+
+
+async def _allowed(client: Client, ask: Ask) -> bool:
+    try:
+        await ask(client)
+    except (NotFound, Conflict):
+        return True
+    except Refused as error:
+        return error.facts["status"] != 403
+    return True
+
+
+def test_every_right_is_tried() -> None:
+    assert {rule.purpose for rule in (*CONTROLLER, *AT_HOME)} == {*PURPOSES}
+
+
+@pytest.mark.parametrize("purpose", sorted(PURPOSES))
+async def test_a_purpose_is_served_with_its_right_and_not_without(trial: Trial, purpose: str) -> None:
+    # Who checks owners learns of new kinds up to half a minute late.
+    await becomes(lambda: _granted(trial.muster, purpose), within=60)
+    if purpose in INCLUDED:
+        return
+    rules = AT_HOME if any(rule.purpose == purpose for rule in AT_HOME) else CONTROLLER
+    await _set_rules(trial.admin, rules, without=purpose)
+    try:
+        for ask in PURPOSES[purpose]:
+            await becomes(lambda ask=ask: _refused(trial.muster, ask), within=60)
+    finally:
+        await _set_rules(trial.admin, rules)
+        await becomes(lambda: _granted(trial.muster, purpose), within=60)
+
+
+async def _refused(client: Client, ask: Ask) -> bool:
+    return not await _allowed(client, ask)
+
+
+async def _set_rules(admin: Client, rules: tuple[Rule, ...], *, without: str = "") -> None:
+    kind = "Role" if rules is AT_HOME else "ClusterRole"
+    role = next(one for one in rbac(HOME, INSTALLATION.identity) if one["kind"] == kind)
+    kept: list[Any] = [rule.document() for rule in rules if rule.purpose != without]
+    await admin.patch(path_of(role), {"rules": kept})

@@ -1,0 +1,133 @@
+"""Volcano Jobs as tests post them, their seats, and what Muster is to do for them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import msgspec
+
+from admission.facts import PodFact, PodPhase
+from admission.kube.client.client import Client
+from admission.kube.decode.nodes_and_pods import pod_fact
+from admission.kube.objects import Pod
+from admission.kube.writers.finalizers import Dismissal
+from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import JobWork, work_for
+from queues.admissions import Admission, Seat
+from queues.errors import Conflict, NotFound
+from queues.resources import Resources
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.volcano_jobs import document
+
+Document = dict[str, Any]
+
+
+def gang_of_four() -> Document:
+    """A Job with hosts and keys."""
+    return {**document(), "metadata": {"name": "pytorch-distributed"}}
+
+
+def plain(name: str = "plain", **spec: Any) -> Document:
+    """A Job without plugins."""
+    return {**document(**{"plugins": {}, **spec}), "metadata": {"name": name}}
+
+
+async def submitted(api: Client, namespace: str, document: Document) -> JobSpec:
+    path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
+
+    async def create() -> bytes:
+        # Right after its definition is made, a kind may not be served yet.
+        return await api.create(path, document)
+
+    return read_job(await eventually(create))
+
+
+def admitted(spec: JobSpec, nodes: list[str], number: int = 7) -> Admission:
+    seats = [(task.name, index) for task in spec.tasks for index in range(task.replicas)]
+    return Admission(
+        id=AdmissionId(number),
+        workload=WorkloadKey(WorkloadKind.VOLCANO_JOB, spec.uid),
+        namespace=spec.namespace,
+        name=spec.name,
+        queue=QueueName("default"),
+        priority=0,
+        seats=tuple(
+            Seat(
+                pod_set=task,
+                ordinal=index,
+                node=NodeName(nodes[position % len(nodes)]),
+                takes=Resources({"pods": 1}),
+            )
+            for position, (task, index) in enumerate(seats)
+        ),
+        opened_at=0,
+    )
+
+
+def work(
+    spec: JobSpec,
+    *admissions: Admission,
+    pods: tuple[PodFact, ...] = (),
+    phase: Phase = Phase.PENDING,
+    **more: Any,
+) -> JobWork:
+    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, spec.uid)
+    view = JobView(spec=spec, pods=pods, admissions=admissions)
+    return work_for(key, JobState(uid=spec.uid, phase=phase), view, 100, rules=PodRules(), **more)
+
+
+def fact(pod: Document, admission: int | None = None) -> PodFact:
+    task, index = pod["metadata"]["annotations"]["muster.dev/seat"].split("/")
+    return PodFact(
+        uid=pod["metadata"]["uid"],
+        namespace=pod["metadata"]["namespace"],
+        name=pod["metadata"]["name"],
+        phase=PodPhase(pod["status"]["phase"]),
+        takes=Resources({"pods": 1}),
+        task=task,
+        index=int(index),
+        admission=AdmissionId(admission or int(pod["metadata"]["annotations"]["muster.dev/admission-id"])),
+    )
+
+
+async def listed(api: Client, namespace: str, what: str = "pods", group: str = "api/v1") -> list[Document]:
+    found: list[Document] = json.loads(await api.get(f"/{group}/namespaces/{namespace}/{what}"))["items"]
+    return found
+
+
+async def named(api: Client, namespace: str, what: str, name: str, group: str = "api/v1") -> Document:
+    found: Document = json.loads(await api.get(f"/{group}/namespaces/{namespace}/{what}/{name}"))
+    return found
+
+
+async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
+    """The first answer that is true."""
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                found = await look()
+            except (NotFound, Conflict):
+                found = None
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def let_go(api: Client, namespace: str) -> NoReturn:
+    """As Muster does it: pods that are deleted are not kept."""
+    dismissal = Dismissal(api, lambda: None)
+    try:
+        while True:
+            pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
+            dismissal.look_at([each for each in map(pod_fact, pods.items) if each.kept and each.deleting])
+            await asyncio.sleep(0.05)
+    finally:
+        await dismissal.stop()
+
+
+class _Pods(msgspec.Struct):
+    items: list[Pod]

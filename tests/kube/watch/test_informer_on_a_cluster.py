@@ -1,0 +1,143 @@
+"""The client and the informers on a real API server."""
+
+import asyncio
+import resource
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from admission.facts import PodFact
+from admission.kube.client.client import Client
+from admission.kube.decode.nodes_and_pods import pod_fact
+from admission.kube.objects import JOBS, PODS, Pod
+from admission.kube.watch.informer import Informer, Timing
+from admission.kube.watch.store import Kind, Shift
+from deploy.local.cluster import LocalCluster
+from queues.errors import Conflict, Refused
+from tests.kube.support.cluster_objects import becomes, exists, pod
+from tests.waiting import eventually
+
+GATE = [{"name": "example.org/never"}]
+
+
+@asynccontextmanager
+async def namespace(cluster: LocalCluster, name: str) -> AsyncIterator[Client]:
+    """A client, and an empty namespace in which pods may be made."""
+    async with await Client.connect(cluster.kubeconfig) as client:
+        document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await client.create("/api/v1/namespaces", document)
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        await becomes(lambda: exists(client, account))
+        yield client
+        await client.delete(f"/api/v1/namespaces/{name}")
+
+
+@asynccontextmanager
+async def watched(client: Client, name: str, timing: Timing) -> AsyncIterator[Informer[Pod, PodFact]]:
+    kind: Kind[Pod, PodFact] = Kind(
+        name="pods", resource=PODS, struct=Pod, translate=lambda found, raw: pod_fact(found), namespace=name
+    )
+    shifts: list[Shift[PodFact]] = []
+    informer: Informer[Pod, PodFact] = Informer(client, kind, shifts.extend, timing)
+    task = asyncio.create_task(informer.run())
+    try:
+        await informer.synced.wait()
+        yield informer
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_restart_of_the_api_server_loses_no_change(local_cluster: LocalCluster) -> None:
+    async with namespace(local_cluster, "informer-restart") as client:
+        pods = PODS.path("informer-restart")
+        timing = Timing(page=2, first_pause=0.05, longest_pause=0.5)
+        async with watched(client, "informer-restart", timing) as informer:
+            for name in "abc":
+                await client.create(pods, pod(name, schedulingGates=GATE))
+            await eventually(lambda: len(informer.collection.kept) == 3, "three pods")
+            await asyncio.to_thread(local_cluster.restart_api_server)
+            await client.delete(f"{pods}/a", grace=0)
+            await client.create(pods, pod("d", schedulingGates=GATE))
+            await eventually(
+                lambda: {name for _, name in informer.collection.kept} == {"b", "c", "d"},
+                "the pods after the restart",
+            )
+            assert informer.problem is None
+
+
+async def test_refusals_of_a_real_server_have_their_meaning(local_cluster: LocalCluster) -> None:
+    async with namespace(local_cluster, "informer-errors") as client:
+        pods = PODS.path("informer-errors")
+        await client.create(pods, pod("a", schedulingGates=GATE))
+        with pytest.raises(Conflict, match="already exists") as again:
+            await client.create(pods, pod("a", schedulingGates=GATE))
+        assert again.value.facts["code"] == "AlreadyExists"
+        with pytest.raises(Conflict, match="UID in the precondition"):
+            await client.delete(f"{pods}/a", uid="of-another-one")
+        with pytest.raises(Refused, match="Invalid value"):
+            await client.create(pods, pod("Upper Case"))
+        test = [{"op": "test", "path": "/spec/schedulingGates/0/name", "value": "other"}]
+        with pytest.raises(Refused):
+            await client.patch(f"{pods}/a", test, kind="json")
+
+
+async def test_an_object_of_a_megabyte_is_written_and_watched(local_cluster: LocalCluster) -> None:
+    async with namespace(local_cluster, "informer-big") as client:
+        job: dict[str, Any] = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "big"},
+            "spec": {
+                "suspend": True,
+                "template": {
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "containers": [{"name": "c", "image": "example.com/c", "args": ["x" * 1_000_000]}],
+                    }
+                },
+            },
+        }
+        sizes: dict[str, int] = {}
+
+        def measured(found: Any, raw: Any) -> int:
+            sizes[found.metadata.name] = len(raw)
+            return len(raw)
+
+        kind: Kind[Any, Any] = Kind(
+            name="jobs", resource=JOBS, struct=Pod, translate=measured, namespace="informer-big"
+        )
+        informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None)
+        task = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        await client.create(JOBS.path("informer-big"), job)
+        await eventually(lambda: sizes.get("big", 0) > 1_000_000, "the big Job")
+        assert informer.collection.unreadable == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_pods_are_created_in_parallel(local_cluster: LocalCluster) -> None:
+    async with namespace(local_cluster, "informer-speed") as client:
+        pods, many = PODS.path("informer-speed"), 200
+        async with watched(client, "informer-speed", Timing()) as informer:
+            free = asyncio.Semaphore(32)
+
+            async def create(number: int) -> None:
+                async with free:
+                    await client.create(pods, pod(f"p-{number}", schedulingGates=GATE))
+
+            cpu, started = _cpu(), time.monotonic()
+            await asyncio.gather(*(create(number) for number in range(many)))
+            took, used = time.monotonic() - started, _cpu() - cpu
+            await eventually(lambda: len(informer.collection.kept) == many, "all pods")
+            print(f"{many / took:.0f} pods/s, {used / many * 1000:.2f} ms of our CPU per pod")
+            assert used / many < 0.01
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

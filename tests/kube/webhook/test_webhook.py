@@ -1,0 +1,350 @@
+"""The webhook, asked by a real API server; and what it answers to nonsense."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+import pytest_asyncio
+
+from admission.kube.client.client import Client
+from admission.kube.install.install import Installation, install
+from admission.kube.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
+from admission.kube.webhook.certificates import Lifetimes
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.keyring import Keeper, utc_now
+from admission.kube.webhook.server import Door
+from deploy.local.cluster import LocalCluster
+from deploy.local.processes import free_port
+from queues.errors import Refused
+from tests.kube.support.cluster_objects import becomes
+
+NAMESPACE = "muster-system"
+
+JOBS = VOLCANO_JOBS.path("default")
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+
+
+class Running:
+    """A door that is open, and a user in front of it."""
+
+    def __init__(self, user: Client, door: Door, port: int) -> None:
+        self.user, self.door, self.port = user, door, port
+
+    async def created(self, path: str, document: dict[str, Any]) -> Any:
+        return msgspec.json.decode(await self.user.create(path, document))
+
+
+@pytest_asyncio.fixture(scope="session")
+async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
+    port = free_port()
+    url = f"https://127.0.0.1:{port}"
+    async with await Client.connect(door_cluster.kubeconfig) as admin:
+        await install(admin, Installation(webhook_url=url), lambda line: None)
+        callee = Callee(namespace=NAMESPACE, url=url)
+        door = Door(admin, callee=callee, host="127.0.0.1", port=port)
+        task = asyncio.create_task(door.run())
+        await door.open.wait()
+        await becomes(lambda: _knows(door, "default"))
+        await admin.create(QUEUES.path(), a_queue("team"))
+        await admin.create(QUEUES.path(), a_queue("team-a", parent="team"))
+        kubeconfig = door_cluster.kubeconfig_for("alice", ("system:masters",))
+        async with await Client.connect(kubeconfig) as alice:
+            yield Running(alice, door, port)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _knows(door: Door, queue: str) -> bool:
+    return queue in (door.watched.known("default").queues or {})
+
+
+def a_queue(name: str, *, parent: str | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {**({"parent": parent} if parent else {}), **spec},
+    }
+
+
+def a_job(
+    name: str, *, queue: str | None = None, minimum: int | None = None, replicas: int = 2
+) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "main", "image": "example.com/main"}]}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            **({"queue": queue} if queue else {}),
+            **({"minAvailable": minimum} if minimum else {}),
+            "tasks": [{"replicas": replicas, "template": template}],
+        },
+    }
+
+
+async def test_a_job_gets_volcanos_defaults(running: Running) -> None:
+    made = await running.created(JOBS, a_job("defaults"))
+    spec = made["spec"]
+    assert (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"]) == (
+        "default",
+        "volcano",
+        3,
+        2,
+    )
+    assert spec["tasks"][0]["name"] == "default0"
+    assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
+
+
+async def test_a_namespace_says_where_its_jobs_wait(running: Running) -> None:
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "team-a", "annotations": {"scheduling.volcano.sh/queue-name": "team-a"}},
+    }
+    await running.user.create("/api/v1/namespaces", namespace)
+    await becomes(lambda: _defaults_to(running.door, "team-a"))
+    assert (await running.created(VOLCANO_JOBS.path("team-a"), a_job("a")))["spec"]["queue"] == "team-a"
+
+
+async def _defaults_to(door: Door, queue: str) -> bool:
+    return door.watched.known("team-a").namespace_queue == queue
+
+
+@pytest.mark.parametrize(
+    ("job", "sentence"),
+    [
+        (
+            a_job("a", queue="nowhere"),
+            'unable to find job queue: queues.scheduling.volcano.sh "nowhere" not found',
+        ),
+        (a_job("a", queue="root"), "can not submit job to root queue"),
+        (a_job("a", queue="team"), "can only submit job to leaf queue, queue `team` has 1 child queues"),
+        (a_job("a", minimum=3), "job 'minAvailable' should not be greater than total replicas in tasks"),
+    ],
+)
+async def test_a_job_that_can_never_run_is_refused_in_volcanos_words(
+    running: Running, job: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        await running.user.create(JOBS, job)
+    assert sentence in str(refused.value)
+
+
+async def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(running: Running) -> None:
+    def hypernode(name: str, pattern: str) -> dict[str, Any]:
+        member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+        return {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": name},
+            "spec": {"tier": 1, "members": [member]},
+        }
+
+    with pytest.raises(Refused) as refused:
+        await running.user.create(HYPERNODES.path(), hypernode("s0", "node-("))
+    assert "regexMatch.pattern" in str(refused.value)
+    await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[[:digit:]]+"))
+
+
+async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running) -> None:
+    for number in range(5):
+        await running.user.create(QUEUES.path(), a_queue(f"young-{number}"))
+        await running.user.create(JOBS, a_job(f"young-{number}", queue=f"young-{number}"))
+
+
+async def test_a_group_for_an_unknown_queue_is_refused(running: Running) -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 2, "queue": "nowhere"},
+    }
+    with pytest.raises(Refused, match="unable to find queue"):
+        await running.user.create(GROUPS, group)
+
+
+async def test_a_queue_cannot_become_its_own_ancestor(running: Running) -> None:
+    await becomes(lambda: _knows(running.door, "team-a"))
+    with pytest.raises(Refused) as refused:
+        await running.user.patch(QUEUES.path(name="team"), {"spec": {"parent": "team-a"}})
+    assert "team-a" in str(refused.value)
+
+
+async def test_a_queue_that_others_need_cannot_be_deleted(running: Running) -> None:
+    for name, sentence in (
+        ("default", "`default` queue can not be deleted"),
+        ("team", "it has 1 child queues: team-a"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await running.user.delete(QUEUES.path(name=name))
+        assert sentence in str(refused.value)
+
+
+async def test_only_volcanos_mutable_fields_of_a_job_can_change(running: Running) -> None:
+    await running.user.create(JOBS, a_job("update"))
+    await running.user.patch(f"{JOBS}/update", {"metadata": {"labels": {"colour": "blue"}}})
+    await running.user.patch(f"{JOBS}/update", {"spec": {"minAvailable": 1}})
+    with pytest.raises(Refused, match="job updates may not change fields other than"):
+        await running.user.patch(f"{JOBS}/update", {"spec": {"queue": "team-a"}})
+
+
+# -- what is no review ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "found an empty body"),
+        (b"{", "found '{'"),
+        (b"[]", "found '[]'"),
+        (b'{"apiVersion":"v1","kind":"Pod","request":{"uid":"1","operation":"CREATE"}}', "found Pod of v1"),
+        (
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+            "missing required field `request`",
+        ),
+        (
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",'
+            b'"request":{"uid":"1","operation":"CREATE","object":7}}',
+            "an object that is no mapping: '7'",
+        ),
+        (b"\xff\xfe", "Expected an AdmissionReview"),
+    ],
+)
+@pytest.mark.parametrize("path", ["mutate", "validate"])
+async def test_nonsense_is_answered_with_a_sentence(
+    running: Running, path: str, body: bytes, sentence: str
+) -> None:
+    status, text = await _posted(running, path, body)
+    assert status == 400
+    assert sentence in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        7,
+        [],
+        {"tasks": 7},
+        {"tasks": [7]},
+        {"tasks": [{"replicas": "x", "template": []}]},
+        {"queue": {}},
+    ],
+)
+async def test_a_job_of_the_wrong_form_is_refused_and_never_breaks_anything(
+    running: Running, spec: Any
+) -> None:
+    """Whatever the schema lets through, or an API server without it."""
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {"uid": "1", "operation": "CREATE", "namespace": "default", "object": job},
+    }
+    for path, allowed in (("mutate", True), ("validate", False)):
+        status, text = await _posted(running, path, msgspec.json.encode(review))
+        assert status == 200, text
+        answer = msgspec.json.decode(text)["response"]
+        assert answer["uid"] == "1"
+        assert answer["allowed"] is allowed
+
+
+async def test_other_kinds_are_none_of_its_business(running: Running) -> None:
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "operation": "CREATE",
+            "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
+        },
+    }
+    for path in ("mutate", "validate"):
+        _, text = await _posted(running, path, msgspec.json.encode(review))
+        assert msgspec.json.decode(text)["response"] == {"uid": "1", "allowed": True}
+
+
+async def _posted(running: Running, path: str, body: bytes) -> tuple[int, str]:
+    keyring = await running.door.keeper.agree()
+    context = ssl.create_default_context(cadata=keyring.bundle.decode())
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"https://127.0.0.1:{running.port}/{path}", data=body, ssl=context) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+# -- certificates and absence ---------------------------------------------------------------------------------
+
+
+async def test_the_certificate_changes_while_serving_and_the_api_server_goes_on_believing(
+    running: Running,
+) -> None:
+    before = await running.door.keeper.keep()
+    # Whoever believes that certificates live for moments only finds both an old authority and an old certificate.
+    short = Lifetimes(
+        authority=timedelta(seconds=1),
+        serving=timedelta(days=1),
+        settling=timedelta(),
+        skew=timedelta(minutes=5),
+    )
+    impatient = Keeper(
+        running.user,
+        namespace=NAMESPACE,
+        names=running.door.keeper.names | {"other.example"},
+        lifetimes=short,
+        clock=lambda: utc_now() + timedelta(days=300),
+    )
+    after = await impatient.agree()
+    assert len(after.authorities) == len(before.authorities) + 1
+    assert after.serving.certificate != before.serving.certificate
+    await running.door.keeper.keep()
+    status, _ = await _posted(running, "validate", b"")
+    assert status == 400
+    with pytest.raises(Refused, match="not found"):
+        await running.user.create(JOBS, a_job("a", queue="nowhere"))
+
+
+async def test_replicas_that_start_together_agree_on_one_keyring(running: Running) -> None:
+    await running.user.create(
+        "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}}
+    )
+    keepers = [Keeper(running.user, namespace="many", names=[f"replica-{number}"]) for number in range(4)]
+    await asyncio.gather(*(keeper.agree() for keeper in keepers))
+    keyrings = [await keeper.agree() for keeper in keepers]
+    assert len({keyring.bundle for keyring in keyrings}) == 1
+    assert keyrings[0].names() == {f"replica-{number}" for number in range(4)}
+
+
+async def test_a_damaged_secret_is_replaced(running: Running) -> None:
+    secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook"
+    await running.user.patch(secret, {"data": {"tls.key": None}})
+    keyring = await running.door.keeper.keep()
+    assert keyring.names() >= {"127.0.0.1"}
+    with pytest.raises(Refused, match="not found"):
+        await running.user.create(JOBS, a_job("a", queue="nowhere"))
+
+
+async def test_while_no_replica_answers_work_is_accepted_and_waits(running: Running) -> None:
+    """Last in this file: it leaves the API server with a webhook that nobody answers."""
+    url = f"https://127.0.0.1:{free_port()}"
+    await install(running.user, Installation(webhook_url=url), lambda line: None)
+    await becomes(lambda: _accepted(running))
+    made = await running.created(JOBS, a_job("alone", queue="nowhere"))
+    assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
+
+
+async def _accepted(running: Running) -> bool:
+    try:
+        await running.user.create(JOBS, a_job("probe", queue="nowhere"), dry_run=True)
+    except Refused:
+        return False
+    return True

@@ -1,0 +1,274 @@
+"""Pods without an owner that go back: stored, deleted, made again; nobody twice, and nobody who is not wanted."""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from admission.kube.client.client import Client
+from admission.kube.writers import work_queue
+from admission.kube.writers.recreate import Recreate
+from admission.workloads.inputs import Patience
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
+from queues.admissions import Recreation
+from queues.api import names
+from queues.api.node_affinity import pinned
+from queues.errors import ApiUnavailable, Fenced, Refused
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from tests.builders.facts import admission, evicting
+from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_components import run_pods
+from tests.fakes.fake_objects import NAMESPACE
+from tests.fakes.fake_pod_api import ToyApi
+from tests.waiting import eventually
+
+NAMES = ("a", "b")
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
+
+
+def allowed() -> None:
+    return None
+
+
+class Stage:
+    """A group of two bound pods whose admission is being taken back, the leader that does it, and its Postgres."""
+
+    def __init__(self) -> None:
+        self.cluster = ToyCluster()
+        self.api = ToyApi(self.cluster)
+        self.stored: dict[str, Recreation] = {}
+        for node in ("n1", "n2"):
+            self.cluster.add_node(node, 4)
+        self.group = WorkloadKey(WorkloadKind.POD_GROUP, self.cluster.add_group("gang", "team", 2))
+        self.old = [self.cluster.add_member(name, "gang", 1) for name in NAMES]
+        for ordinal, uid in enumerate(self.old):
+            directives = {names.ADMISSION_ID: "1", names.SEAT: f"m/{ordinal}"}
+            spec = {"schedulingGates": None, "affinity": pinned(None, [f"n{ordinal + 1}"])}
+            metadata = {"labels": {names.RELEASED: "true"}, "annotations": directives}
+            self.cluster.change("pods", uid, {"metadata": metadata, "spec": spec})
+        self.lead()
+
+    def lead(self, guard: Callable[[], None] = allowed) -> None:
+        """A new leader, that knows what Postgres has."""
+        taken = evicting(admission(self.group, "n1 n2", pod_set="m"))
+        rows = LedgerRows(
+            admissions=[taken], arrivals={self.group: 1}, recreations=tuple(self.stored.values())
+        )
+        self.world = World(rows, Patience())
+        self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
+        self.recreate = Recreate(cast(Client, self.api), self.world, guard, again=self.world.look_again)
+
+    def turn(self) -> None:
+        """See, store, order."""
+        world = self.world
+        world.observe(self.cluster.watch.deliver())
+        world.refresh(self.cluster.now)
+        entries = dict(world.recreations.unsaved)
+        for uid, entry in entries.items():
+            self.stored.pop(uid, None)
+            if entry is not None:
+                self.stored[uid] = entry
+        for key in world.recreations.saved(entries):
+            world.look_again(key)
+        world.refresh(self.cluster.now)
+        touched, world.touched = world.touched, set()
+        self.recreate.look_at(touched)
+
+    async def turns(self, holds: Callable[[], bool], what: str) -> None:
+        """Turns, kubelets and writes until it is so and nothing is under way."""
+
+        def settled() -> bool:
+            self.turn()
+            run_pods(self.cluster)
+            return holds() and not self.recreate.is_busy()
+
+        await eventually(settled, what, seconds=5)
+
+    async def quiet(self) -> None:
+        await eventually(lambda: not self.recreate.is_busy(), "all steps")
+
+    def pod(self, name: str) -> dict[str, Any] | None:
+        return self.cluster.pod_named(name)
+
+    def again(self, name: str) -> bool:
+        """It was made again, and waits."""
+        pod = self.pod(name)
+        return pod is not None and pod["metadata"]["uid"] not in self.old and "schedulingGates" in pod["spec"]
+
+    def all_again(self) -> bool:
+        return all(self.again(name) for name in NAMES) and not self.stored
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(stage: Stage) -> None:
+    stage.turn()
+    await stage.quiet()
+    assert set(stage.api.requests) == {"GET"}, "nothing is deleted before it is stored"
+    await stage.turns(stage.all_again, "both pods to be there again")
+    assert (stage.api.requests.count("DELETE"), stage.api.requests.count("POST")) == (2, 2)
+    again = stage.pod("a")
+    assert again is not None
+    assert again["metadata"]["annotations"] == {
+        names.GROUP_ANNOTATION: "gang",
+        names.RECREATED_FROM: stage.old[0],
+    }
+    assert "affinity" not in again["spec"]
+    await stage.recreate.stop()
+
+
+@pytest.mark.parametrize("deaths", [(), ("kept",), ("deleted",), ("made",), ("kept", "deleted", "made")])
+async def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
+    stage: Stage, deaths: tuple[str, ...]
+) -> None:
+    reached: dict[str, Callable[[], bool]] = {
+        "kept": lambda: len(stage.stored) == 2,
+        "deleted": lambda: all(stage.pod(name) is None for name in NAMES),
+        "made": lambda: all(stage.pod(name) is not None and stage.again(name) for name in NAMES),
+    }
+    for death in deaths:
+        while not reached[death]():
+            stage.turn()
+            await stage.quiet()
+        await stage.recreate.stop()
+        stage.lead()
+    await stage.turns(stage.all_again, "both pods to be there again")
+    assert stage.api.requests.count("POST") == 2
+    assert len(stage.cluster.objects["pods"]) == 2
+    await stage.recreate.stop()
+
+
+async def test_whom_a_user_deletes_himself_is_not_made_again(stage: Stage) -> None:
+    stage.turn()
+    await stage.quiet()
+    stage.cluster.delete_pod(stage.old[0])
+    await stage.turns(lambda: stage.again("b") and not stage.stored, "the other pod to be there again")
+    assert stage.pod("a") is None
+    await stage.recreate.stop()
+
+
+async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(stage: Stage) -> None:
+    def change() -> None:
+        stage.cluster.change("pods", stage.old[0], {"metadata": {"labels": {"late": "yes"}}})
+
+    stage.api.meanwhile = change
+    await stage.turns(stage.all_again, "both pods to be there again")
+    again = stage.pod("a")
+    assert again is not None
+    assert again["metadata"]["labels"]["late"] == "yes"
+    assert stage.api.requests.count("DELETE") == 3
+    await stage.recreate.stop()
+
+
+async def test_deletion_whose_answer_was_lost_is_taken_for_done(stage: Stage) -> None:
+    stage.api.lost["DELETE"] = ApiUnavailable(method="DELETE", path="a", status=0, reason="cut")
+    await stage.turns(stage.all_again, "both pods to be there again")
+    await stage.recreate.stop()
+
+
+async def test_creation_whose_answer_was_lost_is_found_done(stage: Stage) -> None:
+    stage.api.lost["POST"] = ApiUnavailable(method="POST", path="a", status=0, reason="cut")
+    await stage.turns(stage.all_again, "both pods to be there again")
+    assert len(stage.cluster.objects["pods"]) == 2
+    await stage.recreate.stop()
+
+
+async def test_who_took_the_name_meanwhile_keeps_it(stage: Stage) -> None:
+    while stage.pod("a") is not None:
+        stage.turn()
+        await stage.quiet()
+    theirs = stage.cluster.add_bare_pod("a", "team", 1)
+    await stage.turns(lambda: stage.again("b") and not stage.stored, "the other pod to be there again")
+    kept = stage.pod("a")
+    assert kept is not None
+    assert kept["metadata"]["uid"] == theirs
+    await stage.recreate.stop()
+
+
+async def test_what_is_refused_is_told_and_tried_again(stage: Stage) -> None:
+    stage.api.failures["POST"] = Refused(method="POST", path="a", status=403, reason="exceeded quota")
+    told: list[str] = []
+
+    def done() -> bool:
+        told.extend(reason.message for reason in stage.recreate.problems.values())
+        return stage.all_again()
+
+    await stage.turns(done, "both pods to be there again")
+    assert set(told) == {"exceeded quota"}
+    assert stage.recreate.problems == {}
+    await stage.recreate.stop()
+
+
+async def test_nobody_is_made_again_in_a_namespace_that_goes(stage: Stage) -> None:
+    why = f"pods is forbidden: unable to create new content in namespace {NAMESPACE} because it is being terminated"
+    stage.api.failures["POST"] = Refused(method="POST", path="a", status=403, reason=why)
+    await stage.turns(lambda: not stage.stored and not stage.world.pods.keys() & set(stage.old), "no intent")
+    assert [pod["metadata"]["name"] for pod in stage.cluster.objects["pods"].values()] == ["b"]
+    await stage.recreate.stop()
+
+
+async def test_members_of_a_group_that_is_gone_are_not_made_again(stage: Stage) -> None:
+    while stage.pod("a") is not None:
+        stage.turn()
+        await stage.quiet()
+    stage.cluster.remove("groups", stage.group.uid)
+    await stage.turns(lambda: not stage.stored, "no intent")
+    assert stage.cluster.objects["pods"] == {}
+    await stage.recreate.stop()
+
+
+async def test_nothing_is_written_once_the_lease_is_lost(stage: Stage) -> None:
+    def lost() -> None:
+        raise Fenced(term=1, holder="me", reason="lease")
+
+    stage.lead(lost)
+    for _ in range(3):
+        stage.turn()
+        await stage.quiet()
+    assert set(stage.api.requests) == {"GET"}
+    await stage.recreate.stop()
+
+
+async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
+    cluster = ToyCluster()
+    old = WorkloadKey(WorkloadKind.POD, "old")
+    intent = Recreation(
+        pod_uid="old",
+        workload=old,
+        namespace=NAMESPACE,
+        name="p",
+        queue=admission(old, "n1").queue,
+        manifest="{}",
+    )
+    world = World(LedgerRows(arrivals={old: 7}, backoffs={old: (90, 2)}, recreations=(intent,)), Patience())
+    manifest = {
+        "metadata": {
+            "name": "p",
+            "labels": {names.QUEUE_LABEL: "team"},
+            "annotations": {names.RECREATED_FROM: "old"},
+        },
+        "spec": {"containers": [], "schedulingGates": [{"name": names.GATE}]},
+    }
+    new = WorkloadKey(WorkloadKind.POD, cluster.create_pod(json.dumps(manifest).encode()))
+    world.begin((), (), cluster.watch.list_anew(cluster.objects))
+    world.refresh(0)
+    assert world.recreations.unsaved == {"old": None}
+    assert world.recreations.heirs == {new: old}
+    world.number({new: 7})
+    world.recreations.saved({"old": None})
+    world.look_again(old)
+    world.refresh(0)
+    assert world.backoffs[new] == (90, 2)
+    assert world.portraits[new].workload.not_before == 90
+    assert old in world.unsaved.departed
+    assert world.portraits[new].workload.arrival == 7
+    assert AdmissionId(1) not in world.admissions

@@ -1,0 +1,239 @@
+"""Orders carried out: each once, what failed again after a pause, and nothing once the lease is lost."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from admission.facts import WorkloadFact
+from admission.kube.client.client import Client
+from admission.kube.writers import release as release_module
+from admission.kube.writers import work_queue
+from admission.kube.writers.release import Release
+from admission.reconcile.release import Order, Promised, orders_for
+from admission.workloads.pod_shapes import shape_name
+from admission.workloads.state import Portrait
+from admission.world.nodes import Stock
+from admission.world.world import World
+from queues.errors import Fenced
+from queues.workload import AdmissionId, WorkloadKey
+from tests.builders.facts import (
+    GROUP,
+    JOB,
+    admission,
+    evicting,
+    gated,
+    gone,
+    group,
+    job,
+    node,
+    released,
+    seen,
+    world,
+)
+from tests.fakes.fake_api_server import FakeApiServer, answers, breaks_before_answering, hangs
+from tests.waiting import eventually
+
+MEMBER = shape_name(gated("any"))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 0.01)
+
+
+def gang(*names: str) -> World:
+    """A group of gated pods, admitted."""
+    members = [gated(name, group="gang") for name in names]
+    seats = " ".join(["n1"] * len(names))
+    return world([node("n1"), group(len(names)), *members], [admission(GROUP, seats, pod_set=MEMBER)])
+
+
+def allowed() -> None:
+    return None
+
+
+async def quiet(release: Release) -> None:
+    await eventually(lambda: not release.is_busy(), "all orders")
+
+
+async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client: Client) -> None:
+    release = Release(client, gang("a", "b", "c"), allowed)
+    for _ in range(3):
+        release.look_at([GROUP])
+    await quiet(release)
+    release.look_at([GROUP])
+    await quiet(release)
+    assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["a", "b", "c"]
+    seats = {request.body["metadata"]["annotations"]["muster.dev/seat"] for request in server.seen("PATCH")}
+    assert len(seats) == 3
+    await release.stop()
+
+
+async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_seats(
+    server: FakeApiServer, client: Client
+) -> None:
+    known = gang("b", "c")
+    release = Release(client, known, allowed)
+    release.look_at([GROUP])
+    await quiet(release)
+    known.observe([seen(gated("a", group="gang"))])
+    known.refresh(0)
+    release.look_at([GROUP])
+    await quiet(release)
+    assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["b", "c"]
+    await release.stop()
+
+
+async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
+    server: FakeApiServer, client: Client
+) -> None:
+    server.once("PATCH", answers(503, "overloaded"))
+    release = Release(client, gang("a"), allowed)
+    release.look_at([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 2, "a second try")
+    await release.stop()
+
+
+async def test_an_answer_that_was_lost_means_the_same_write_again(
+    server: FakeApiServer, client: Client
+) -> None:
+    server.once("PATCH", breaks_before_answering)
+    release = Release(client, gang("a", "b"), allowed)
+    release.look_at([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) == 3, "a third write")
+    told = [(request.path, str(request.body)) for request in server.seen("PATCH")]
+    assert len(set(told)) == 2
+    await release.stop()
+
+
+async def test_many_failures_of_one_workload_are_one_look_later(
+    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PAUSE", 60.0)
+    server.once("PATCH", answers(500, "broken"), times=3)
+    release = Release(client, gang("a", "b", "c"), allowed)
+    release.look_at([GROUP])
+    await quiet(release)
+    release.look_at([GROUP])
+    assert not release.is_busy(), "the pause lasts"
+    assert len(release._alarms) == 1
+    await release.stop()
+
+
+async def test_what_the_server_refuses_is_told_until_it_does_not(
+    server: FakeApiServer, client: Client
+) -> None:
+    told: list[WorkloadKey] = []
+    server.once("PATCH", answers(422, "spec: Forbidden"))
+    release = Release(client, gang("a"), allowed, again=told.append)
+    release.look_at([GROUP])
+    await eventually(lambda: told == [GROUP, GROUP], "the problem and its end")
+    assert release.problems == {}
+    await release.stop()
+
+
+async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, client: Client) -> None:
+    def guard() -> None:
+        raise Fenced(term=1, holder="me", reason="its lease ran out unrenewed")
+
+    release = Release(client, gang("a"), guard)
+    release.look_at([GROUP])
+    await quiet(release)
+    assert server.seen("PATCH") == []
+    assert len(release._alarms) == 0
+    await release.stop()
+
+
+async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, client: Client) -> None:
+    server.once("PATCH", hangs)
+    server.once("PATCH", answers(503, "overloaded"), times=100)
+    release = Release(client, gang("a", "b"), allowed)
+    release.look_at([GROUP])
+    await eventually(lambda: len(server.seen("PATCH")) >= 2, "two writes")
+    await release.stop()
+    assert not release.is_busy()
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("patch pod")]
+    assert len(release._alarms) == 0
+
+
+async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
+    server: FakeApiServer, client: Client
+) -> None:
+    member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
+    known = world([node("n1"), group(1), member], [evicting(admission(GROUP, "n1", pod_set=MEMBER))])
+    release = Release(client, known, allowed)
+    release.look_at([GROUP])
+    await quiet(release)
+    (request,) = server.seen("DELETE")
+    assert request.body["preconditions"] == {"uid": "uid-a"}
+    await release.stop()
+
+
+async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
+    known = world([node("n1"), job(1, suspended=True)], [admission(JOB, "n1")])
+    release = Release(client, known, allowed)
+    release.look_at([JOB])
+    await quiet(release)
+    (request,) = server.seen("PATCH")
+    assert request.body["spec"]["suspend"] is False
+    assert request.body["metadata"]["uid"] == JOB.uid
+    await release.stop()
+
+
+async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
+    server: FakeApiServer, client: Client
+) -> None:
+    waits = job(1, suspended=True)
+    known = world([node("n1"), waits], [admission(JOB, "n1")])
+    release = Release(client, known, allowed)
+
+    async def look(fact: WorkloadFact) -> int:
+        known.observe([seen(fact)])
+        known.refresh(0)
+        release.look_at([JOB])
+        await quiet(release)
+        return len(server.seen("PATCH"))
+
+    assert await look(waits) == 1
+    assert await look(waits) == 1, "the watch has not shown it yet"
+    assert await look(replace(waits, suspended=False, directed=AdmissionId(1))) == 1
+    assert await look(waits) == 2
+    await release.stop()
+
+
+async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, client: Client) -> None:
+    known = gang("a")
+    server.once("PATCH", answers(422, "no"), times=100)
+    release = Release(client, known, allowed)
+    release.look_at([GROUP])
+    await eventually(lambda: GROUP in release.problems, "the problem")
+    known.observe([gone(gated("a")), gone(group(1))])
+    known.put_admissions([])
+    known.portraits.clear()
+    release.look_at([GROUP])
+    assert release.problems == {}
+    await release.stop()
+
+
+async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
+    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(
+        portrait: Portrait, fact: WorkloadFact | None, stock: Stock, promised: Mapping[str, Promised]
+    ) -> list[Order]:
+        if portrait.key == JOB:
+            raise ZeroDivisionError
+        return orders_for(portrait, fact, stock, promised)
+
+    monkeypatch.setattr(release_module, "orders_for", breaks)
+    known = world(
+        [node("n1"), job(1, suspended=True), group(1), gated("a", group="gang")],
+        [admission(JOB, "n1"), admission(GROUP, "n1", number=2, pod_set=MEMBER)],
+    )
+    release = Release(client, known, allowed)
+    release.look_at([JOB, GROUP])
+    await quiet(release)
+    assert len(server.seen("PATCH")) == 1
+    await release.stop()

@@ -1,0 +1,256 @@
+"""Statuses, conditions and events on a real API server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.engine.plan import Reason
+from admission.kube.client.client import Client
+from admission.kube.writers.events import Events
+from admission.kube.writers.status import COALESCE, Status
+from admission.kube.writers.work_queue import BUSY_LOOK
+from admission.reconcile.status import (
+    JobStatusFacts,
+    Note,
+    WorkloadStatus,
+    admitted_condition,
+    job_status,
+    pod_group_status,
+)
+from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.view import JobView
+from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group
+from queues.errors import Fenced
+from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
+
+LIMIT = Reason(code="QueueLimit", message="needs 32, queue has 12")
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
+
+
+@asynccontextmanager
+async def running(writer: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(writer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def seen(api: Client, path: str, look: Callable[[Any], Any]) -> Any:
+    async def found() -> Any:
+        return look(json.loads(await api.get(path)).get("status") or {})
+
+    return await eventually(found)
+
+
+async def _true(found: bool) -> bool:
+    return found
+
+
+async def new_group(api: Client, namespace: str) -> ObjectRef:
+    made = json.loads(
+        await api.create(
+            GROUPS.format(namespace),
+            {
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {"name": "g"},
+                "spec": {"minMember": 4},
+            },
+        )
+    )
+    return pod_group(namespace, "g", made["metadata"]["uid"])
+
+
+def writes(api: Client) -> int:
+    return sum(count for (verb, _, _), count in api.counts.items() if verb == "PATCH")
+
+
+async def test_statuses_and_events_wait_while_pods_are_let_go(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    busy = True
+    status = Status(api, lambda: None, busy=lambda: busy)
+    events = Events(api, lambda: None, status.counts, instance="t", busy=lambda: busy)
+    async with running(status), running(events):
+        status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False))])
+        events.tell(Note(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
+        await asyncio.sleep(COALESCE + 4 * BUSY_LOOK)
+        assert (status.counts.written, status.counts.events) == (0, 0)
+        busy = False
+        await eventually(lambda: _true(status.counts.written == 1 and status.counts.events == 1))
+
+
+async def test_a_group_without_pods_is_pending_and_says_so(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    status = Status(api, lambda: None)
+
+    async with running(status):
+        status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False, seen=""))])
+        told = await seen(api, ref.path, lambda status: status)
+
+    assert told["phase"] == "Pending"
+    (condition,) = told["conditions"]
+    assert (condition["type"], condition["message"]) == ("Unschedulable", "0 of 4 pods exist")
+
+
+async def test_changes_that_come_together_are_one_write_and_the_same_again_is_none(
+    api: Client, namespace: str
+) -> None:
+    ref = await new_group(api, namespace)
+    status = Status(api, lambda: None)
+    before = writes(api)
+
+    def group(count: int) -> WorkloadStatus:
+        return WorkloadStatus(ref=ref, minimum=4, admitted=True, running=count, bound=count, seen="")
+
+    async with running(status):
+        for count in range(5):
+            status.submit([pod_group_status(group(count))])
+        await seen(api, ref.path, lambda status: status.get("running") == 4)
+        assert writes(api) - before == 1
+
+        status.submit([pod_group_status(replace(group(4), seen="Running"))])
+        assert status.counts.unchanged == 1
+        assert writes(api) - before == 1
+
+
+async def test_the_next_leader_reads_first_and_writes_only_what_differs(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    workload = WorkloadStatus(ref=ref, minimum=4, admitted=False, reason=LIMIT, seen="")
+    first, second = Status(api, lambda: None), Status(api, lambda: None)
+    async with running(first):
+        first.submit([pod_group_status(workload)])
+        before = await seen(api, ref.path, lambda status: status)
+
+    count = writes(api)
+    async with running(second):
+        second.submit([pod_group_status(replace(workload, seen=None))])
+        second.submit([pod_group_status(replace(workload, seen=None, failed=1))])
+        after = await seen(api, ref.path, lambda status: status if status.get("failed") else None)
+
+    assert writes(api) - count == 1
+    assert after["conditions"] == before["conditions"]
+
+
+async def test_a_volcano_job_shows_phase_counts_and_what_is_not_supported(
+    api: Client, namespace: str
+) -> None:
+    spec = await submitted(api, namespace, plain(policies=[{"event": "PodFailed", "action": "RestartJob"}]))
+    view = JobView(spec=spec)
+    state = advance(JobState(uid=spec.uid), view, 60)
+    facts = JobStatusFacts(
+        spec=spec, state=state, counts=view.counts(state), reason=LIMIT, unsupported=spec.unsupported, seen=""
+    )
+    status = Status(api, lambda: None)
+
+    async with running(status):
+        wanted = job_status(facts)
+        status.submit([wanted])
+        told = await seen(api, wanted.ref.path, lambda status: status)
+
+    assert {key: wanted.fields[key] for key in told} == told
+    assert told.keys() == wanted.fields.keys()
+
+
+async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_others_say(
+    api: Client, namespace: str
+) -> None:
+    container = {"name": "c", "image": "i"}
+    job = json.loads(
+        await api.create(
+            f"/apis/batch/v1/namespaces/{namespace}/jobs",
+            {
+                "metadata": {"name": "j"},
+                "spec": {
+                    "suspend": True,
+                    "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
+                },
+            },
+        )
+    )
+    pod = json.loads(
+        await api.create(
+            f"/api/v1/namespaces/{namespace}/pods",
+            {
+                "metadata": {"name": "p"},
+                "spec": {"containers": [container], "schedulingGates": [{"name": "muster.dev/admission"}]},
+            },
+        )
+    )
+    refs = (
+        batch_job(namespace, "j", job["metadata"]["uid"]),
+        bare_pod(namespace, "p", pod["metadata"]["uid"]),
+    )
+    others = {"Job": "Suspended", "Pod": "PodScheduled"}
+    status = Status(api, lambda: None)
+
+    async with running(status):
+        waiting = [WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT) for ref in refs]
+        status.submit(admitted_condition(one) for one in waiting)
+        for ref in refs:
+
+            def both(status: Any, other: str = others[ref.kind]) -> Any:
+                found = {one["type"]: one for one in status.get("conditions", [])}
+                return found if {"muster.dev/Admitted", other} <= found.keys() else None
+
+            found = await seen(api, ref.path, both)
+            assert found["muster.dev/Admitted"]["status"] == "False"
+            assert found["muster.dev/Admitted"]["message"] == LIMIT.message
+
+
+async def test_what_cannot_be_written_does_not_stop_the_others(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    status = Status(api, lambda: None)
+    gone = replace(ref, name="gone", uid="gone")
+    other = replace(ref, uid="another-object-of-this-name")
+
+    async with running(status):
+        status.submit(
+            pod_group_status(WorkloadStatus(ref=one, minimum=4, admitted=False, seen=""))
+            for one in (gone, other, ref)
+        )
+        assert await seen(api, ref.path, lambda status: status.get("phase")) == "Pending"
+
+
+async def test_a_leader_whose_lease_is_over_tells_nothing(api: Client, namespace: str) -> None:
+    def over() -> None:
+        raise Fenced(term=1, holder="me", reason="its lease ran out")
+
+    ref = await new_group(api, namespace)
+    status = Status(api, over)
+    status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False, seen=""))])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(status.run(), 10)
+
+    assert caught.group_contains(Fenced)
+    assert "status" not in json.loads(await api.get(ref.path))
+
+
+async def test_an_event_is_told_once_until_something_else_happens(api: Client, namespace: str) -> None:
+    ref = await new_group(api, namespace)
+    status = Status(api, lambda: None)
+    events = Events(api, lambda: None, status.counts, instance="me")
+
+    def note(reason: str) -> Note:
+        return Note(ref=ref, reason=reason, message=f"because {reason}", action="Admit")
+
+    async with running(events):
+        for reason in ("QueueLimit", "QueueLimit", "Admitted", "QueueLimit"):
+            events.tell(note(reason))
+
+        async def all_told() -> Any:
+            found = await listed(api, namespace, "events", "apis/events.k8s.io/v1")
+            told = sorted(one["reason"] for one in found if one["regarding"]["uid"] == ref.uid)
+            return told if len(told) >= 2 and status.counts.events >= 2 else None
+
+        assert await eventually(all_told) == ["Admitted", "QueueLimit"]

@@ -1,0 +1,102 @@
+"""What stands in the way of a Volcano Job's pods is a reason, and stops no other Job."""
+
+from admission.kube.client.client import Client
+from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobs
+from queues.errors import Fenced
+from tests.kube.support.posted_volcano_jobs import (
+    admitted,
+    eventually,
+    gang_of_four,
+    listed,
+    named,
+    plain,
+    submitted,
+    work,
+)
+
+
+async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
+    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+) -> None:
+    squatter = {
+        "metadata": {"name": "plain-worker-2"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": nodes[0]},
+    }
+    await api.create(f"/api/v1/namespaces/{namespace}/pods", squatter)
+    spec = await submitted(api, namespace, plain())
+
+    (report,) = await jobs.reconcile([work(spec, admitted(spec, nodes))])
+
+    assert report.created == 3
+    assert report.problem is not None
+    assert (report.problem.code, "plain-worker-2" in report.problem.message) == ("NameTaken", True)
+    assert jobs.problems[report.workload] == report.problem
+
+
+async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
+    api: Client, namespace: str, nodes: list[str]
+) -> None:
+    await api.create(
+        f"/api/v1/namespaces/{namespace}/resourcequotas",
+        {"metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}},
+    )
+
+    async def counted() -> bool:
+        return bool((await named(api, namespace, "resourcequotas", "two"))["status"].get("hard"))
+
+    await eventually(counted)
+    spec = await submitted(api, namespace, plain())
+    todo = work(spec, admitted(spec, nodes))
+    reports: list[JobReport] = []
+    jobs = VolcanoJobs(api, lambda: None, report=reports.append, again=lambda _: jobs.look_at([todo]))
+
+    (first,) = await jobs.reconcile([todo])
+    assert first.created == 2
+    assert first.problem is not None
+    assert first.problem.code == "PodRefused"
+    assert "exceeded quota" in first.problem.message
+
+    await api.delete(f"/api/v1/namespaces/{namespace}/resourcequotas/two")
+
+    async def whole() -> bool:
+        return len(await listed(api, namespace)) == 4 and not jobs.problems
+
+    await eventually(whole)
+    await jobs.stop()
+
+
+async def test_an_invalid_template_is_a_reason_and_stops_no_other_job(
+    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+) -> None:
+    template = {"spec": {"containers": [{"name": "Not A Name", "image": "i"}]}}
+    bad = await submitted(
+        api, namespace, plain("bad", tasks=[{"name": "w", "replicas": 500, "template": template}])
+    )
+    good = await submitted(api, namespace, plain("good"))
+    refused_before = api.counts["POST", "pods", 422]
+
+    bad_report, good_report = await jobs.reconcile(
+        [work(bad, admitted(bad, nodes)), work(good, admitted(good, nodes))]
+    )
+
+    assert bad_report.problem is not None
+    assert "Not A Name" in bad_report.problem.message
+    assert (good_report.created, good_report.problem) == (4, None)
+    assert api.counts["POST", "pods", 422] - refused_before <= 64
+
+
+async def test_a_leader_whose_lease_is_over_writes_nothing(
+    api: Client, namespace: str, nodes: list[str]
+) -> None:
+    def over() -> None:
+        raise Fenced(term=1, holder="me", reason="its lease ran out")
+
+    spec = await submitted(api, namespace, gang_of_four())
+    deposed = VolcanoJobs(api, over)
+
+    (report,) = await deposed.reconcile([work(spec, admitted(spec, nodes), has_group=False)])
+    await deposed.stop()
+
+    assert report.created == 0
+    assert await listed(api, namespace) == []
+    assert await listed(api, namespace, "secrets") == []

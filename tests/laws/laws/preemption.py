@@ -1,0 +1,346 @@
+"""Small worlds that are full, and the laws of who may be taken back in them, told by the plain rules."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from admission.engine import decide as engine
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.plan import Plan
+from admission.engine.preemption.rules import Rule
+from admission.engine.snapshot import Budget, Snapshot
+from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.resources import GPU, Resources, total
+from queues.workload import (
+    NO_FLAVOR,
+    AdmissionId,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+from tests.laws.worlds.plan_effects import apply, drained
+
+NOW = 100_000
+
+GPUS = 4
+
+
+@st.composite
+def full_worlds(draw: st.DrawFn) -> Snapshot:
+    """Two racks of small nodes, mostly taken, and a few who want in."""
+    names = [NodeName(f"n{number}") for number in range(draw(st.integers(1, 4)))]
+    leaves = {
+        QueueName(f"q{number}"): draw(_queues(f"q{number}")) for number in range(draw(st.integers(1, 3)))
+    }
+    queues = draw(_cohorts(leaves)) if draw(st.booleans()) else leaves
+    free = dict.fromkeys(names, GPUS)
+    holders: dict[WorkloadKey, Workload] = {}
+    admissions: dict[AdmissionId, Admission] = {}
+    for number in range(draw(st.integers(2, 14))):
+        workload = draw(_workloads(number, sorted(leaves), most=2))
+        room = [name for name in names for _ in range(free[name] // _gpus(workload))]
+        if len(room) < workload.minimum:
+            continue
+        on = draw(st.permutations(room))[: workload.minimum]
+        for name in on:
+            free[name] -= _gpus(workload)
+        holders[workload.key] = workload
+        admissions[AdmissionId(number + 1)] = Admission(
+            id=AdmissionId(number + 1),
+            workload=workload.key,
+            namespace="team",
+            name=workload.name,
+            queue=workload.queue,
+            priority=workload.priority,
+            seats=tuple(
+                Seat(pod_set="main", ordinal=place, node=name, takes=workload.pod_sets[0].takes)
+                for place, name in enumerate(on)
+            ),
+            opened_at=NOW - draw(st.integers(0, 5000)),
+            generation="1",
+            started=True,
+        )
+    pending = [draw(_workloads(100 + number, sorted(leaves))) for number in range(draw(st.integers(1, 3)))]
+    return Snapshot(
+        now=NOW,
+        queues=queues,
+        nodes=table(names, admissions),
+        pending={each.key: each for each in pending},
+        admissions=admissions,
+        holders=holders,
+        budgets=draw(_budgets(sorted(holders), holders)),
+    )
+
+
+@st.composite
+def _cohorts(draw: st.DrawFn, leaves: Mapping[QueueName, Queue]) -> dict[QueueName, Queue]:
+    """These queues below one or two others."""
+    above = [draw(_queues(name)) for name in ("a", "b")]
+    below = [replace(leaf, parent=draw(st.sampled_from(above)).name) for leaf in leaves.values()]
+    return {queue.name: queue for queue in (*above, *below)}
+
+
+@st.composite
+def _queues(draw: st.DrawFn, name: str) -> Queue:
+    deserved = draw(st.sampled_from([None, 0, 2, 4, 8]))
+    return Queue(
+        name=QueueName(name),
+        limits=Limits(deserved={} if deserved is None else {GPU: deserved * 1000}),
+        reclaimable=draw(st.sampled_from([True] * 5 + [False])),
+        policy=QueuePolicy(
+            within_queue=draw(st.sampled_from([None, None, "never", "lower-or-newer-equal"])),
+            reclaim=draw(st.sampled_from([None] * 4 + ["never", "lower-priority"])),
+            min_run_time=draw(st.sampled_from([None] * 4 + [1000])),
+        ),
+    )
+
+
+@st.composite
+def _workloads(draw: st.DrawFn, number: int, queues: list[QueueName], most: int = 3) -> Workload:
+    pods, gpus = draw(st.integers(1, most)), draw(st.integers(1, GPUS))
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+        namespace="team",
+        name=f"w{number}",
+        queue=draw(st.sampled_from(queues)),
+        priority=draw(st.sampled_from([0, 0, 5, 9])),
+        arrival=number,
+        created=NOW - draw(st.sampled_from([10, 10_000])),
+        minimum=pods,
+        generation="1",
+        pod_sets=(
+            PodSet(
+                name="main",
+                count=pods,
+                takes=Resources({GPU: gpus * 1000, "pods": 1}),
+                required_topology=draw(st.sampled_from([None, None, "rack"])),
+            ),
+        ),
+        preemptable=draw(st.sampled_from([True] * 7 + [False])),
+        evictions=draw(st.sampled_from([0] * 7 + [3])),
+        checkpoint_interval=draw(st.sampled_from([None, 600])),
+    )
+
+
+@st.composite
+def _budgets(
+    draw: st.DrawFn, keys: list[WorkloadKey], holders: dict[WorkloadKey, Workload]
+) -> tuple[Budget, ...]:
+    if not keys or draw(st.integers(0, 3)):
+        return ()
+    under = draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
+    pods = {key: holders[key].minimum for key in under}
+    return (Budget(namespace="team", name="budget", allowed=draw(st.integers(0, 2)), pods=pods),)
+
+
+def _gpus(workload: Workload) -> int:
+    return workload.pod_sets[0].takes[GPU] // 1000
+
+
+def table(names: list[NodeName], admissions: dict[AdmissionId, Admission]) -> NodeTable:
+    """Nodes of four GPUs, two to a rack, with what these admissions use of them."""
+    used: dict[NodeName, list[Resources]] = {}
+    for admission in admissions.values():
+        for seat in admission.seats:
+            used.setdefault(seat.node, []).append(seat.takes)
+    nodes = [
+        Node(
+            name=name,
+            allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
+            labels={"rack": f"r{number // 2}", HOST: name},
+            used=total(used.get(name, ())),
+        )
+        for number, name in enumerate(names)
+    ]
+    return NodeTable.build(nodes, [("rack", HOST)])
+
+
+def plan_of(snapshot: Snapshot) -> Plan:
+    """The plan without any memo."""
+    return engine.decide(snapshot, Memo())[0]
+
+
+def books(snapshot: Snapshot) -> Usage:
+    """What queues use, everything that leaves included."""
+    usage = Usage(QueueTree.build(snapshot.queues, snapshot.nodes.capacity()))
+    for admission in snapshot.admissions.values():
+        usage.add(admission.queue, accounts(seats_by_flavor(admission.holding())))
+    return usage
+
+
+def no_victim_without_a_beneficiary(snapshot: Snapshot) -> None:
+    """Whoever goes by a rule goes for somebody who waits and has a claim that names him, and nobody goes twice."""
+    plan = plan_of(snapshot)
+    claims = {claim.workload: claim for claim in plan.claims}
+    for number, times in Counter(evict.admission for evict in plan.evicts).items():
+        assert times == 1, number
+    for evict in plan.evicts:
+        assert evict.beneficiary is not None
+        assert evict.beneficiary in plan.reasons
+        assert evict.beneficiary in claims
+        assert evict.admission in claims[evict.beneficiary].victims
+    for claim in plan.claims:
+        assert claim.victims
+
+
+def nobody_protected_goes(snapshot: Snapshot) -> None:
+    """Not preemptable, evicted too often, too young, in a queue that may not be reclaimed from."""
+    plan = plan_of(snapshot)
+    tree = books(snapshot).tree
+    for evict in plan.evicts:
+        admission = snapshot.admissions[evict.admission]
+        workload, policy = snapshot.holders[admission.workload], tree.policy(admission.queue)
+        assert admission.state is AdmissionState.OPEN
+        assert workload.preemptable
+        assert workload.evictions < (policy.max_evictions or 0)
+        assert admission.opened_at + (policy.min_run_time or 0) <= snapshot.now
+        if evict.code == Rule.RECLAIMED:
+            assert tree.queues[admission.queue].reclaimable
+
+
+def priority_protects(snapshot: Snapshot) -> None:
+    """Who is more urgent goes only for what the queue of the beneficiary owns, or one above it on its side."""
+    plan, usage = plan_of(snapshot), books(snapshot)
+    for evict in plan.evicts:
+        gone = snapshot.admissions[evict.admission]
+        usage.remove(gone.queue, accounts(seats_by_flavor(gone.holding())))
+    comes = [(admit.queue, admit.seats) for admit in plan.admits]
+    comes += [(claim.queue, claim.seats) for claim in plan.claims]
+    for queue, seats in comes:
+        usage.add(queue, accounts(seats_by_flavor(seats)))
+    for evict in plan.evicts:
+        assert evict.beneficiary is not None
+        mine = snapshot.pending[evict.beneficiary]
+        victim = snapshot.admissions[evict.admission]
+        if victim.queue == mine.queue or evict.code != Rule.RECLAIMED:
+            assert victim.priority <= mine.priority
+        else:
+            assert _within_a_share(usage, mine.queue, victim.queue)
+
+
+def budgets_hold(snapshot: Snapshot) -> None:
+    """No more pods go than a PodDisruptionBudget allows."""
+    plan = plan_of(snapshot)
+    for budget in snapshot.budgets:
+        leaving = sum(
+            len(snapshot.admissions[evict.admission].seats)
+            for evict in plan.evicts
+            if snapshot.admissions[evict.admission].workload in budget.pods
+        )
+        assert leaving <= budget.allowed
+
+
+def victim_sets_are_minimal(snapshot: Snapshot) -> None:
+    """Without any one of its victims a sole beneficiary does not fit, or does not own the place of the others.
+
+    Without all of them it fits.
+    """
+    plan = plan_of(snapshot)
+    if len(plan.claims) != 1 or plan.admits:
+        return
+    (claim,) = plan.claims
+    alone = replace(snapshot, pending={claim.workload: snapshot.pending[claim.workload]})
+    for stays in (None, *claim.victims):
+        without = {
+            number: replace(each, state=AdmissionState.EVICTING)
+            if number in claim.victims and number != stays
+            else each
+            for number, each in snapshot.admissions.items()
+        }
+        later = replace(drained(replace(alone, admissions=without)), holders={})
+        admitted = bool(plan_of(later).admits)
+        if stays is None:
+            assert admitted
+        elif admitted:
+            assert snapshot.admissions[stays].queue == claim.queue, stays
+            assert not _owns(later, claim, [snapshot.admissions[each].queue for each in claim.victims]), stays
+
+
+def _owns(snapshot: Snapshot, claim: Claim, others: Iterable[QueueName]) -> bool:
+    """Whether what the claim is for is owned on its side of the ancestor with each of these queues."""
+    usage = books(snapshot)
+    usage.add(claim.queue, accounts(seats_by_flavor(claim.seats)))
+    return all(_within_a_share(usage, claim.queue, other) for other in others if other != claim.queue)
+
+
+def _within_a_share(usage: Usage, mine: QueueName, other: QueueName) -> bool:
+    """Whether a queue, or one above it below the ancestor that it has in common with the other, is in its share."""
+    account, paths = Account(NO_FLAVOR, GPU), usage.tree.paths
+    side = [name for name in paths[mine] if name not in paths[other]]
+    return any(usage.used(name, account) <= usage.tree.deserved(name, account) for name in side)
+
+
+def beneficiaries_come_in(snapshot: Snapshot) -> None:
+    """When the victims are gone every beneficiary is admitted, whoever else has come meanwhile."""
+    plan = plan_of(snapshot)
+    later = drained(apply(snapshot, plan))
+    small = Workload(
+        key=WorkloadKey(WorkloadKind.JOB, "late"),
+        namespace="team",
+        name="late",
+        queue=max(snapshot.queues),
+        priority=5,
+        arrival=0,
+        minimum=1,
+        pod_sets=(PodSet(name="main", count=1, takes=Resources({GPU: 1000, "pods": 1})),),
+    )
+    later = replace(later, now=snapshot.now + 5, pending={**later.pending, small.key: small})
+    admitted = {admit.workload for admit in plan_of(later).admits}
+    assert {claim.workload for claim in plan.claims} <= admitted
+
+
+def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:
+    """With nothing arriving and nothing ending, everybody's place is found and nobody is moved any more."""
+    evictions: Counter[WorkloadKey] = Counter()
+    for turn in range(turns):
+        plan = plan_of(snapshot)
+        if not plan.changes_ledger():
+            return
+        for evict in plan.evicts:
+            evictions[snapshot.admissions[evict.admission].workload] += 1
+        assert max(evictions.values(), default=0) <= 3
+        snapshot = replace(drained(apply(snapshot, plan)), now=snapshot.now + turn)
+    raise AssertionError(f"still moving: {evictions}")
+
+
+def no_ping_pong(snapshot: Snapshot, turns: int = 60) -> None:
+    """Nobody goes for somebody who went for him, as long as nothing arrives or ends."""
+    gone_for: set[tuple[WorkloadKey, WorkloadKey | None]] = set()
+    for turn in range(turns):
+        plan = plan_of(snapshot)
+        if not plan.changes_ledger():
+            return
+        for evict in plan.evicts:
+            victim = snapshot.admissions[evict.admission].workload
+            assert (evict.beneficiary, victim) not in gone_for, f"{victim} and {evict.beneficiary} in turns"
+            gone_for.add((victim, evict.beneficiary))
+        snapshot = replace(drained(apply(snapshot, plan)), now=snapshot.now + turn)
+
+
+def independent_of_order(snapshot: Snapshot, chance: Random) -> None:
+    """The same world in another order loses the same victims."""
+
+    def shuffled(items: Any) -> Any:
+        return dict(chance.sample(list(items.items()), len(items)))
+
+    twin = replace(
+        snapshot,
+        queues=shuffled(snapshot.queues),
+        pending=shuffled(snapshot.pending),
+        admissions=shuffled(snapshot.admissions),
+        holders=shuffled(snapshot.holders),
+    )
+    assert plan_of(twin) == plan_of(snapshot)

@@ -1,0 +1,133 @@
+"""What holds of the ring between any two steps: the world is what is stored and seen, the books add up."""
+
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+from admission.engine.decide import Memo, decide
+from admission.engine.plan import Plan
+from admission.workloads.seats import is_live
+from admission.world.world import World
+from queues.sql.read.world import load_world
+from tests.laws.worlds.ring import Ring
+
+
+async def equals_reloaded(ring: Ring) -> None:
+    """The world equals one loaded afresh from the same database and the same facts."""
+    if ring.works:
+        return  # while pods are being made, a missing pod means nothing yet: only this process knows
+    fresh = await ring.loaded(ring.cluster.watch.everything_known())
+    now = ring.cluster.now
+    kept = ring.world
+    kept.refresh(now)
+    # Only hints, and not stored.
+    fresh.left_at = dict(kept.left_at)
+    fresh.refusals = deepcopy(kept.refusals)
+    fresh.refresh(now)
+    news = kept.news
+    mine, theirs = seen(kept, now), seen(fresh, now)
+    for part, value in theirs.items():
+        assert mine[part] == value, (
+            f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
+        )
+    plan, anew = _plan(ring, kept, ring.cycle._memo), _plan(ring, fresh, Memo())
+    assert plan == anew
+    assert news or now >= ring.cycle.next_look or not plan.changes_ledger(), (
+        "there is news, and no turn for it"
+    )
+    kept.news = news
+
+
+def _plan(ring: Ring, world: World, memo: Memo) -> Plan:
+    return decide(world.freeze(ring.cluster.now), memo)[0]
+
+
+async def balances_equal_seats(ring: Ring) -> None:
+    """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
+    async with ring.database.snapshot() as tx:
+        rows = await load_world(tx)
+        nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
+        on_nodes = {(node, resource): used for node, resource, used in nodes}
+        posted = await tx.execute(
+            text("SELECT debit, credit, resource, sum(amount) FROM muster_postings GROUP BY 1, 2, 3")
+        )
+        journal: dict[tuple[str, str], int] = {}
+        for debit, credit, resource, amount in posted:
+            journal[debit, resource] = journal.get((debit, resource), 0) + int(amount)
+            journal[credit, resource] = journal.get((credit, resource), 0) - int(amount)
+    own: dict[tuple[str, str], int] = {}
+    placed: dict[tuple[str, str], int] = {}
+    for admission in rows.admissions:
+        for seat in admission.holding():
+            for resource, units in seat.takes.items():
+                own[admission.queue, resource] = own.get((admission.queue, resource), 0) + units
+                placed[seat.node, resource] = placed.get((seat.node, resource), 0) + units
+    stored = {
+        (queue, account.resource): balance.own
+        for queue, accounts in rows.balances.items()
+        for account, balance in accounts.items()
+        if account.flavor == "" and balance.own
+    }
+    assert {place: units for place, units in own.items() if units} == stored
+    assert {place: units for place, units in placed.items() if units} == on_nodes
+    queues = {
+        (account.removeprefix("queue/"), resource): units
+        for (account, resource), units in journal.items()
+        if account != "pool" and units
+    }
+    assert queues == stored
+    assert ring.world.admissions == {admission.id: admission for admission in rows.admissions}
+
+
+def seen(world: World, now: int) -> dict[str, Any]:
+    """Everything of a world that a decision, an order or a status may depend on."""
+    nodes = {*world.stock.nodes, *(seat.node for a in world.admissions.values() for seat in a.holding())}
+    table = world.stock.table()
+    return {
+        "ledger_seq": world.ledger_seq,
+        "pods": world.pods,
+        "facts": world.facts,
+        "queues": world.queues,
+        "admissions": world.admissions,
+        "arrivals": world.arrivals,
+        "outcomes": {key: value for key, value in world.outcomes.items() if value},
+        "backoffs": world.backoffs,
+        "setbacks": world.setbacks,
+        "displacements": world.displacements,
+        "claims": world.claims,
+        "holders": dict(world.showing.holders.freeze()),
+        "budgets": world.budgets.all(),
+        "jobs": world.jobs,
+        "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
+        "strays": {
+            uid
+            for uid, pod in world.pods.items()
+            if is_live(pod)
+            and pod.admission
+            and world.holdings.closed.get(pod.admission) == world.members.owner_of(uid)
+        },
+        "recreations": world.recreations.stored,
+        "portraits": world.portraits,
+        "pending": dict(world.showing.pending.freeze()),
+        "ended": world.showing.ended,
+        "evictable": world.showing.evictable,
+        "started": set(world.showing.started),
+        "unbooked": world.showing.unbooked,
+        "room": {node: world.stock.room(node) for node in nodes},
+        "limit": {node: world.stock.limit(node) for node in nodes},
+        "table": {node: table[node] for node in world.stock.nodes},
+        "past_use": dict(world.retrospect.freeze(now).rows),
+    }
+
+
+def _differ(mine: Any, theirs: Any) -> str:
+    if is_dataclass(mine) and type(mine) is type(theirs):
+        names = [each.name for each in fields(mine)]
+        differ = [name for name in names if getattr(mine, name) != getattr(theirs, name)]
+        return "\n".join(f"{name}: {_differ(getattr(mine, name), getattr(theirs, name))}" for name in differ)
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return f"{mine!r}\n≠ {theirs!r}"
+    keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+    return "\n".join(f"{key}: {_differ(mine.get(key), theirs.get(key))}" for key in keys)

@@ -1,0 +1,287 @@
+"""A gang among small work that never stops coming: how long it waits at most.
+
+A gang that fits its quota waits a bounded time, unless protected work holds its place (design §6). Three rules see
+to that: a place is cleared for it when it has waited for ``clearAfter``, it keeps a place in the near future that
+only those may use who are gone by then, and where neither can be it keeps the place of those who passed it. Each
+law takes the other rules away. Virtual time, random ends.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from hypothesis import strategies as st
+
+from admission.engine import decide as engine
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.pending import waiting_time
+from admission.engine.plan import Reason
+from admission.engine.reasons import Code
+from admission.engine.snapshot import Snapshot
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.resources import GPU, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.worlds.plan_effects import apply, drained
+
+NOW = 1_000_000
+
+#: Seconds from turn to turn.
+TURN = 60
+
+#: The same where waits are counted in weeks.
+LONG_TURN = 7200
+
+#: Places are cleared, and there is no end to how often somebody may have to go.
+CLEARING = QueuePolicy(clear_after=1800, max_evictions=10**6)
+
+#: Nobody has to go within a day, and small goes before large (``queues.order.policies``).
+PEACE = QueuePolicy(clear_after=86_400, reclaim="never", within_queue="never")
+
+#: Nobody ever has to go.
+VAIN = QueuePolicy(clear_after=10**9, reclaim="never", within_queue="never")
+
+#: GPUs of a node.
+GPUS = 4
+
+OWN, OTHER = QueueName("own"), QueueName("other")
+
+#: In turns.
+RUN_TIMES = (5, 15, 60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """A cluster, a gang that fits it and its quota, and what the crowd around it is like."""
+
+    cluster: Snapshot
+    gang: Workload
+    #: Queues that small work comes to.
+    queues: tuple[QueueName, ...]
+    #: Small work cannot be taken back.
+    protected: bool
+    #: Turns until the pods of victims are gone.
+    drain: int
+    seed: int
+    #: Seconds from turn to turn.
+    turn: int = TURN
+
+
+@st.composite
+def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
+    """Two to four nodes in racks of two, one or two queues; a gang may ask for all of its quota.
+
+    Nobody but the gang's queue deserves anything, so nobody has a better right than the gang.
+    """
+    nodes = draw(st.integers(2, 4))
+    gpus = draw(st.integers(1, GPUS))
+    rack = draw(st.booleans())
+    most = (2 if rack else nodes) * (GPUS // gpus)
+    # Larger than any of the crowd, and not a single pod: no place is cleared for others.
+    gang = _workload("gang", OWN, gpus, pods=draw(st.integers(max(2, -(-3 // gpus)), most)))
+    (pods,) = gang.pod_sets
+    gang = replace(gang, pod_sets=(replace(pods, required_topology="rack" if rack else None),))
+    asks, every = gang.asks()[GPU], nodes * GPUS * 1000
+    limit = draw(st.sampled_from([every, asks, min(every, asks + 2000)]))
+    own = Limits(deserved={GPU: limit}, capability={GPU: limit} if limit < every else {})
+    queues = [
+        Queue(name=OWN, limits=own, policy=policy),
+        Queue(name=OTHER, limits=Limits(deserved={GPU: 0}), policy=policy),
+    ]
+    cluster = Snapshot(
+        now=NOW,
+        queues={each.name: each for each in queues},
+        nodes=NodeTable.build(
+            [
+                Node(
+                    name=NodeName(f"n{number}"),
+                    allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
+                    labels={HOST: f"n{number}", "rack": f"r{number // 2}"},
+                )
+                for number in range(nodes)
+            ],
+            [("rack", HOST)],
+        ),
+        pending={},
+        admissions={},
+    )
+    return Crowd(
+        cluster=cluster,
+        gang=gang,
+        queues=draw(st.sampled_from([(OWN,), (OTHER,), (OWN, OTHER)])),
+        protected=draw(st.booleans()) and policy.reclaim == "never",
+        drain=draw(st.integers(1, 3)),
+        seed=draw(st.integers(0, 1000)),
+        turn=LONG_TURN if policy is VAIN else TURN,
+    )
+
+
+def _workload(name: str, queue: QueueName, gpus: int, pods: int = 1) -> Workload:
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, name),
+        namespace="team",
+        name=name,
+        queue=queue,
+        arrival=1,
+        created=NOW,
+        minimum=pods,
+        generation="1",
+        pod_sets=(PodSet(name="main", count=pods, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """The cluster of a crowd, turn after turn."""
+
+    crowd: Crowd
+    #: Whether small work says how long it runs at most, and keeps to it.
+    declares: bool
+    snapshot: Snapshot = field(init=False)
+    chance: Random = field(init=False)
+    memo: Memo = field(default_factory=Memo)
+    turns: int = 0
+    numbers: int = 0
+    #: Nobody was let in by the last turn, or told that room is made for him, or waited for room made for him before.
+    was_quiet: bool = False
+    #: Why everybody waits since then.
+    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    #: When admissions end.
+    ends: dict[AdmissionId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.snapshot = self.crowd.cluster
+        self.chance = Random(self.crowd.seed)
+
+    def turn(self, *more: Workload) -> None:
+        """Time passes, work ends and arrives, and one decision is carried out."""
+        self.turns += 1
+        before, now = self.snapshot, self.snapshot.now + self.crowd.turn
+        if self.turns % self.crowd.drain == 0:
+            before = drained(before)
+        over = {
+            number: frozenset(range(len(admission.seats)))
+            for number, admission in before.admissions.items()
+            if self.ends[number] <= now
+        }
+        arrived = [*more, *self._arrivals(now)]
+        pending = {**before.pending, **{each.key: each for each in arrived}}
+        before = replace(before, now=now, ended=over, pending=pending)
+        plan, self.memo = engine.decide(before, self.memo)
+        self.reasons = plan.reasons
+        self.was_quiet = not (plan.admits or plan.claims or before.claims)
+        after = apply(before, plan, last=max(self.ends, default=1000))
+        holders = {key: each for key, each in after.holders.items() if key not in after.pending}
+        holders |= {admit.workload: pending[admit.workload] for admit in plan.admits}
+        here = {each.workload for each in after.admissions.values()}
+        self.snapshot = replace(after, holders={key: each for key, each in holders.items() if key in here})
+        for number in after.admissions.keys() - self.ends.keys():
+            run_time = holders[after.admissions[number].workload].run_time or self._run_time()
+            early = self.chance.choice([0, 0, run_time // 2])
+            self.ends[number] = now + run_time - early
+
+    def _arrivals(self, now: int) -> list[Workload]:
+        """So much small work that a full cluster of it always waits, in every queue."""
+        arrived = []
+        for queue in self.crowd.queues:
+            waiting = sum(each.queue == queue for each in self.snapshot.pending.values())
+            for _ in range(len(self.snapshot.nodes) * GPUS - waiting):
+                self.numbers += 1
+                small = _workload(f"small{self.numbers}", queue, self.chance.choice([1, 1, 2]))
+                run_time = self._run_time() if self.declares else None
+                arrived.append(
+                    replace(
+                        small,
+                        arrival=self.numbers,
+                        created=now,
+                        run_time=run_time,
+                        preemptable=not self.crowd.protected,
+                    )
+                )
+        return arrived
+
+    def _run_time(self) -> int:
+        return self.chance.choice(RUN_TIMES) * self.crowd.turn
+
+    def comes(self, gang: Workload) -> Workload:
+        """The gang as it comes with the next turn. Who waits gives up, or it would be behind him."""
+        self.snapshot = replace(self.snapshot, pending={})
+        self.numbers += 1
+        return replace(gang, created=self.snapshot.now + self.crowd.turn, arrival=self.numbers)
+
+    def last_end(self) -> int:
+        """When the last of those who run now is gone, by what they declared."""
+        holders = self.snapshot.holders
+        return max(
+            (
+                each.opened_at + (holders[each.workload].run_time or 0)
+                for each in self.snapshot.admissions.values()
+                if each.workload in holders
+            ),
+            default=self.snapshot.now,
+        )
+
+    def is_in(self, gang: Workload) -> bool:
+        """Whether the gang runs."""
+        return any(each.workload == gang.key for each in self.snapshot.admissions.values())
+
+
+def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:
+    """Nobody declares how long he runs: the gang has a place when it has waited for ``clearAfter``.
+
+    Where it is room that it lacks, then the first turn in which nobody else is let in, or has a place promised, tells
+    the victims to go: who is let in by the same turn is not among them, and may be in the way. Where it is quota that
+    only its own queue uses, nobody else is let in from then on, and the first turn that begins without enough of it
+    does. When they are gone the gang goes in with the next turn.
+    """
+    life = Life(crowd, declares=False)
+    for _ in range(3):
+        life.turn()
+    gang = life.comes(crowd.gang)
+    life.turn(gang)
+    lacked_quota = False
+    while gang.key not in life.snapshot.claims and not life.is_in(gang):
+        is_due = life.snapshot.now >= gang.created + (CLEARING.clear_after or 0)
+        lacks_quota = crowd.queues == (OWN,) and life.reasons[gang.key].code == Code.QUEUE_LIMIT
+        is_told = life.was_quiet or (lacks_quota and lacked_quota)
+        assert not (is_due and is_told), f"nobody goes for it at {life.snapshot.now}"
+        lacked_quota = lacks_quota
+        life.turn()
+    for _ in range(crowd.drain):
+        if not life.is_in(gang):
+            life.turn()
+    assert life.is_in(gang), "nobody is left of those who had to go, and it is not in"
+
+
+def waits_at_most_for_those_who_run_when_it_comes(crowd: Crowd) -> None:
+    """Everybody declares how long he runs, nobody can be cleared: the gang is in when those are gone who ran before.
+
+    To that second comes the turn that sees the last of them gone. Those who came later may only pass if they are
+    gone by then. Whoever is more urgent, or owed more than the gang's queue, would pass too; here nobody is.
+    """
+    life = Life(crowd, declares=True)
+    for _ in range(3):
+        life.turn()
+    gang = life.comes(replace(crowd.gang, run_time=600))
+    latest = max(life.last_end(), gang.created) + crowd.turn
+    life.turn(gang)
+    while life.snapshot.now < latest and not life.is_in(gang):
+        life.turn()
+    assert life.is_in(gang)
+
+
+def waits_at_most_for_those_who_run_after_two_weeks(crowd: Crowd) -> None:
+    """Nobody declares how long he runs, and nobody ever has to go: the gang waits for two weeks at most, as it were.
+
+    After them, for those who run at that moment. Nobody runs for as long as that.
+    """
+    life = Life(crowd, declares=False)
+    for _ in range(3):
+        life.turn()
+    gang = life.comes(crowd.gang)
+    latest = gang.created + 2 * waiting_time.LONG + (max(RUN_TIMES) + 2) * crowd.turn
+    life.turn(gang)
+    while life.snapshot.now < latest and not life.is_in(gang):
+        life.turn()
+    assert life.is_in(gang)

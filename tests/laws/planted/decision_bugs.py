@@ -1,0 +1,131 @@
+"""Planted bugs: each breaks one thing in the engine, and the law it names has to notice."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from admission.engine import memo, settlement, trial
+from admission.engine.nodes.table import Layout
+from admission.engine.pending import classes, pending
+from admission.engine.placement import gangs, need, pod_set
+from admission.engine.plan import Admit
+from queues.order import policies
+from queues.quota import tree, usage
+from tests.laws.laws import decision
+from tests.laws.planted.bug import Bug
+
+_chance = random.Random(7)
+
+
+def _ignore_required(ask: Any) -> Any:
+    return _place(replace(ask, required=False))
+
+
+def _only_the_head(self: Any, reason: Any) -> Any:
+    return classes.Verdict(self.queue, reason, tuple(self.alike.rest()[:1]))
+
+
+def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
+    seats = []
+    for name, some in ordinals.items():
+        for ordinal in some:
+            answer = _together(workload, lacks, {name: (ordinal,)}, tried)
+            seats += answer if isinstance(answer, list) else []
+    return seats or _together(workload, lacks, ordinals, tried)
+
+
+def _blind_need(workload: Any, seats: Any) -> Any:
+    return _need(workload, ())
+
+
+def _take_nodes_for_free(
+    self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
+) -> None:
+    self.usage.add(queue, accounts)
+    self.steps.append(trial.Step(columns, 0, queue, accounts))
+
+
+def _take_quota_for_free(
+    self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
+) -> None:
+    taken = self.request(takes)[:, None] * counts
+    self.free[:, columns] -= taken
+    self.changed(columns)
+    self.steps.append(trial.Step(columns, taken, queue, {}))
+
+
+def _rank_by_chance(tree: Any, candidate: Any) -> Any:
+    return policies.Rank(False, _chance.getrandbits(30), 0, 0, candidate.workload.key)
+
+
+def _stale_answer(self: Any, snapshot: Any) -> Any:
+    return self.plan
+
+
+def _old_books(self: Any, numbers: Any, snapshot: Any) -> None:
+    if self.snapshot is None:
+        _post(self, numbers, snapshot)
+
+
+def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
+    answer = _admit(workload, lacks, tried)
+    return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
+
+
+_place, _together, _open = pod_set.place, gangs.all_or_none, trial.Trial.open
+
+_need, _admit = need.need, gangs.admit
+
+MUTATIONS = (
+    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit),
+    Bug("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
+        if self.tree.capability(queue, account) is None
+        or self.counted(queue, account) + units <= self.tree.capability(queue, account)
+        else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
+        decision.no_queue_above_a_limit),
+    Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, decision.no_queue_above_a_limit),
+    Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, decision.no_node_above_what_it_has),
+    Bug("free is what nodes have", trial.Trial, "open", classmethod(
+        lambda cls, table, books: replace(_open(table, books), free=table.allocatable.copy())),
+        decision.no_node_above_what_it_has),
+    Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, decision.gangs_whole_or_nothing),
+    Bug("a gang starts one short", gangs, "admit", _admit_unchecked, decision.gangs_whole_or_nothing),
+    Bug("seats held are given again", need, "need", _blind_need, decision.gangs_whole_or_nothing),
+    Bug("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
+        decision.in_the_plan_or_one_reason),
+    Bug("required topology is a wish", pod_set, "place", _ignore_required, decision.required_topology_kept),
+    Bug("seated pods do not bind the others", pod_set, "_with_parts",
+        lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
+        decision.required_topology_kept),
+    Bug("parts are anywhere", pod_set, "_seated",
+        lambda where, want: _with_parts(where, want, ()), decision.parts_kept),
+    Bug("parts are not whole", need, "_whole_parts",
+        lambda pods, missing, count: min(count, len(missing)), decision.parts_kept),
+    Bug("the level around all is forgotten", gangs, "_within",
+        lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
+        decision.sets_together),
+    Bug("ports are shared", pod_set.Where, "room",
+        lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), decision.ports_alone),
+    Bug("selectors and taints are ignored", Layout, "allowed",
+        lambda self, nodes: self.usable, decision.only_allowed_nodes),
+    Bug("dead nodes take pods", Layout, "allowed",
+        lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), decision.only_allowed_nodes),
+    Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, decision.stopped_queues_admit_nothing),
+    Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, decision.stopped_queues_admit_nothing),
+    Bug("backoff is ignored", pending, "obstacle",
+        lambda workload, now: _obstacle(workload, now + 3600), decision.stopped_queues_admit_nothing),
+    Bug("ties go by chance", pending, "rank", _rank_by_chance, decision.independent_of_order),
+    Bug("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
+        decision.refusals_leave_no_trace),
+    Bug("an ended seat is freed again and again", settlement, "frees",
+        lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+                                 for number in snapshot.admissions), decision.reaches_a_fixed_point),
+    Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
+    Bug("the memo keeps old books", memo.Desk, "_post", _old_books, decision.memo_decides_nothing),
+)  # fmt: skip
+
+_with_parts = pod_set._with_parts
+
+_obstacle = pending.obstacle
+
+_post = memo.Desk._post

@@ -1,0 +1,69 @@
+"""The arrays of possible victims against the rule that is asked unit by unit: nobody is left out who may go."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from admission.engine.preemption.candidate_arrays import Chosen, Roll
+from admission.engine.preemption.rules import Below, Rights
+from admission.engine.snapshot import Snapshot
+from tests.laws.laws.preemption import full_worlds, plan_of
+from tests.laws.planted.bug import Bug, is_broken_in
+
+_allowed = Roll.allowed
+
+Told = list[tuple[str, str]]
+
+
+def left_out(snapshot: Snapshot) -> Told:
+    """Who was left out in a turn though the rule lets him go, and for whom."""
+    wrong: Told = []
+
+    def checked(self: Roll, rights: Rights, *, below: Below, larger: bool, at_once: bool = False) -> Chosen:
+        chosen = _allowed(self, rights, below=below, larger=larger, at_once=at_once)
+        before, rights.below = rights.below, below
+        for place, unit in enumerate(self.units):
+            too_large = unit.pods > 1 and unit.size > rights.size and unit.queue != rights.workload.queue
+            helps = any(unit.amount(account) for account in rights.asked)
+            if chosen[place] or self.gone[place] or not helps or (too_large and not larger):
+                continue
+            if rights.rule(unit) is not None:
+                wrong.append((unit.workload.name, rights.workload.name))
+        rights.below = before
+        return chosen
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Roll, "allowed", checked)
+        plan_of(snapshot)
+    return wrong
+
+
+def nobody_is_left_out(snapshot: Snapshot) -> None:
+    """Whoever the rule lets go is among those the arrays tell."""
+    assert left_out(snapshot) == []
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(full_worlds())
+def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
+    nobody_is_left_out(snapshot)
+
+
+def _only_what_is_lent(self: Roll, rights: Rights, **how: Any) -> Chosen:
+    lent, _ = self.excess.may_lose(rights.workload.queue, tuple(rights.asked), Below.NEVER)
+    return lent[self.queue_of]
+
+
+BUGS = (
+    Bug("places are cleared of what is lent only", Roll, "_cleared", _only_what_is_lent, nobody_is_left_out),
+    Bug("nobody of the own queue goes", Roll, "_own", lambda *given: False, nobody_is_left_out),
+    Bug("nothing is owned", Roll, "_on_side",
+        lambda self, rights, queues, holds, always: queues & False, nobody_is_left_out),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken_in(full_worlds(), bug.law)

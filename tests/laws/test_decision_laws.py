@@ -1,0 +1,133 @@
+"""Laws of the engine (design §6), on random worlds. Each law is a function that a planted bug must break."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.table import NodeTable
+from admission.engine.snapshot import Snapshot
+from queues.workload import WorkloadKey
+from tests.laws.laws import decision
+from tests.laws.worlds.plan_effects import apply
+from tests.laws.worlds.snapshots import snapshots
+
+worlds = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@worlds
+@given(snapshots())
+def test_no_admission_raises_a_queue_above_a_limit(snapshot: Snapshot) -> None:
+    decision.no_queue_above_a_limit(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_no_admission_raises_a_node_above_what_it_has(snapshot: Snapshot) -> None:
+    decision.no_node_above_what_it_has(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_a_gang_is_admitted_whole_or_not_at_all(snapshot: Snapshot) -> None:
+    decision.gangs_whole_or_nothing(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_every_pending_workload_is_in_the_plan_or_has_one_reason(snapshot: Snapshot) -> None:
+    decision.in_the_plan_or_one_reason(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_pods_stay_in_one_domain_of_the_level_they_require(snapshot: Snapshot) -> None:
+    decision.required_topology_kept(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_parts_lie_in_one_domain_each_and_join_whole(snapshot: Snapshot) -> None:
+    decision.parts_kept(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_pod_sets_that_go_together_lie_in_one_domain(snapshot: Snapshot) -> None:
+    decision.sets_together(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_a_host_port_is_given_to_one_pod_of_a_node(snapshot: Snapshot) -> None:
+    decision.ports_alone(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_pods_go_only_to_nodes_that_their_filter_allows(snapshot: Snapshot) -> None:
+    decision.only_allowed_nodes(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_queues_that_are_paused_closed_broken_or_not_leaves_admit_nothing(snapshot: Snapshot) -> None:
+    decision.stopped_queues_admit_nothing(snapshot)
+
+
+@worlds
+@given(snapshots(), st.integers())
+def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
+    decision.independent_of_order(snapshot, random.Random(seed))
+
+
+@worlds
+@given(snapshots(), snapshots())
+def test_the_memo_only_saves_time(before: Snapshot, snapshot: Snapshot) -> None:
+    _, memo = decide(before, Memo())
+    assert decide(snapshot, memo)[0] == decide(snapshot, Memo())[0]
+
+
+@worlds
+@given(snapshots(), st.integers(0, 7), st.integers(0, 120))
+def test_the_memo_only_saves_time_after_a_small_change(snapshot: Snapshot, gone: int, later: int) -> None:
+    plan, memo = decide(snapshot, Memo())
+    after = apply(snapshot, plan)
+    for turn in range(3):
+        changed = replace(after, now=after.now + later * turn)
+        if turn == 2:
+            keys: list[WorkloadKey] = sorted(after.pending)
+            changed = replace(
+                changed, pending={k: after.pending[k] for k in keys[: max(0, len(keys) - gone)]}
+            )
+        with_memo, memo = decide(changed, memo)
+        assert with_memo == decide(changed, Memo())[0]
+
+
+@worlds
+@given(snapshots())
+def test_at_a_frozen_time_turns_reach_a_fixed_point(snapshot: Snapshot) -> None:
+    decision.reaches_a_fixed_point(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_nobody_who_fits_is_left_out(snapshot: Snapshot) -> None:
+    decision.nobody_who_fits_is_left_out(snapshot)
+
+
+@worlds
+@given(snapshots())
+def test_a_refusal_leaves_no_trace(snapshot: Snapshot) -> None:
+    decision.refusals_leave_no_trace(snapshot)
+
+
+def test_an_empty_world_has_an_empty_plan() -> None:
+    plan, _ = decide(Snapshot(now=0, queues={}, nodes=NodeTable.empty(), pending={}, admissions={}), Memo())
+    assert not plan.changes_ledger()
+    assert plan.reasons == {}

@@ -1,0 +1,236 @@
+"""Laws of preemption, reclaim and clearing on small full worlds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.preemption.rules import Rights, Rule
+from admission.engine.snapshot import Snapshot
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Queue, QueuePolicy
+from queues.resources import GPU, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.laws import preemption
+from tests.laws.laws.preemption import full_worlds
+from tests.laws.worlds.plan_effects import apply, drained
+
+worlds = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@worlds
+@given(full_worlds())
+def test_nobody_goes_but_for_somebody(snapshot: Snapshot) -> None:
+    preemption.no_victim_without_a_beneficiary(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_nobody_who_is_protected_goes(snapshot: Snapshot) -> None:
+    preemption.nobody_protected_goes(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_who_is_more_urgent_goes_only_for_what_others_own(snapshot: Snapshot) -> None:
+    preemption.priority_protects(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_budgets_hold(snapshot: Snapshot) -> None:
+    preemption.budgets_hold(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_nobody_goes_who_need_not(snapshot: Snapshot) -> None:
+    preemption.victim_sets_are_minimal(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_who_was_promised_a_place_gets_it(snapshot: Snapshot) -> None:
+    preemption.beneficiaries_come_in(snapshot)
+
+
+@worlds
+@given(full_worlds(), st.integers())
+def test_the_order_of_the_input_does_not_matter(snapshot: Snapshot, seed: int) -> None:
+    preemption.independent_of_order(snapshot, Random(seed))
+
+
+@worlds
+@given(full_worlds())
+def test_evicted_work_does_not_evict_back(snapshot: Snapshot) -> None:
+    preemption.comes_to_rest(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_no_ping_pong_nobody_goes_for_somebody_who_went_for_him(snapshot: Snapshot) -> None:
+    preemption.no_ping_pong(snapshot)
+
+
+def test_no_ping_pong_of_a_starved_gang_and_an_older_equal() -> None:
+    """The gang may have a place cleared; the older pod could preempt it afterwards, as newer."""
+    queue = Queue(name=QueueName("q"), policy=QueuePolicy(within_queue="lower-or-newer-equal"))
+    gang = _waits(100, queue, gpus=2, pods=2)
+    snapshot = _on_one_node([queue], [_waits(1, queue, gpus=2)], gang)
+    preemption.no_ping_pong(snapshot)
+    clears = QueuePolicy(within_queue="lower-priority")
+    snapshot = replace(snapshot, queues={queue.name: replace(queue, policy=clears)})
+    assert preemption.plan_of(snapshot).evicts  # else nothing would be said above
+
+
+def test_no_ping_pong_of_a_gang_above_its_share_and_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two queues deserve half of a node each; a gang of one wants all of it, and the other has it."""
+    one, other = Queue(name=QueueName("one")), Queue(name=QueueName("other"))
+    holders = [_waits(1, other, gpus=3), _waits(2, other, gpus=1)]
+    snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=2, pods=2))
+    preemption.no_ping_pong(snapshot)
+    monkeypatch.setattr(Rights, "keeps", lambda self, mine: True)
+    with pytest.raises(AssertionError, match="in turns"):
+        preemption.no_ping_pong(snapshot)
+
+
+def test_a_place_of_what_others_deserve_is_cleared_for_what_is_mostly_owned() -> None:
+    """A gang of three GPUs whose queue deserves two: one of three may be another's own."""
+    one, other = Queue(name=QueueName("one")), Queue(name=QueueName("other"))
+    holders = [_waits(1, other, gpus=1), _waits(2, other, gpus=1), _waits(3, one, gpus=2)]
+    snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=1, pods=3))
+    assert {evict.code for evict in preemption.plan_of(snapshot).evicts} == {Rule.CLEARED}
+    preemption.no_ping_pong(snapshot)
+
+
+def _waits(number: int, queue: Queue, gpus: int, pods: int = 1) -> Workload:
+    """One that has waited for long enough."""
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, f"w{number}"),
+        namespace="team",
+        name=f"w{number}",
+        queue=queue.name,
+        arrival=number,
+        created=preemption.NOW - 100_000,
+        minimum=pods,
+        generation="1",
+        pod_sets=(PodSet(name="main", count=pods, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
+    )
+
+
+def _on_one_node(queues: Sequence[Queue], holders: Sequence[Workload], gang: Workload) -> Snapshot:
+    """These single pods have what they ask, and the gang waits."""
+    node = NodeName("n0")
+    admissions = {
+        AdmissionId(number): Admission(
+            id=AdmissionId(number),
+            workload=holder.key,
+            namespace="team",
+            name=holder.name,
+            queue=holder.queue,
+            priority=holder.priority,
+            seats=(Seat(pod_set="main", ordinal=0, node=node, takes=holder.pod_sets[0].takes),),
+            opened_at=preemption.NOW - 50_000,
+            generation="1",
+            started=True,
+        )
+        for number, holder in enumerate(holders, 1)
+    }
+    return Snapshot(
+        now=preemption.NOW,
+        queues={queue.name: queue for queue in queues},
+        nodes=preemption.table([node], admissions),
+        pending={gang.key: gang},
+        admissions=admissions,
+        holders={holder.key: holder for holder in holders},
+    )
+
+
+@settings(
+    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate]
+)
+@given(full_worlds(), st.integers())
+def test_no_ping_pong_in_a_thousand_turns_of_coming_and_going(snapshot: Snapshot, seed: int) -> None:
+    """Nobody goes too often, and when nothing comes and goes any more, all is at rest."""
+    chance = Random(seed)
+    snapshot = replace(snapshot, budgets=())
+    memo, evictions, number = Memo(), 0, 1000
+    for turn in range(1000):
+        plan, memo = decide(snapshot, memo)
+        evictions += len(plan.evicts)
+        snapshot = drained(apply(snapshot, plan))
+        assert all(workload.evictions <= 3 for workload in snapshot.holders.values())
+        over = {
+            id_: frozenset(range(len(admission.seats)))
+            for id_, admission in snapshot.admissions.items()
+            if turn < 900 and chance.random() < 0.05
+        }
+        pending = dict(snapshot.pending)
+        if turn < 900 and len(pending) < 6 and chance.random() < 0.5:
+            number += 1
+            like = chance.choice([*snapshot.holders.values(), *pending.values()] or [None])
+            if like is not None:
+                key = replace(like.key, uid=f"w{number}")
+                pending[key] = replace(
+                    like,
+                    key=key,
+                    name=key.uid,
+                    arrival=number,
+                    created=snapshot.now,
+                    evictions=0,
+                    waiting_since=0,
+                )
+        snapshot = replace(snapshot, now=snapshot.now + 60, pending=pending, ended=over)
+    assert not decide(snapshot, memo)[0].evicts
+
+
+def test_what_joined_a_gang_above_its_minimum_goes_alone_and_first() -> None:
+    takes = Resources({GPU: 1000, "pods": 1})
+    node = Node(name=NodeName("n"), allocatable=takes * 4, labels={HOST: "n"}, used=takes * 4)
+
+    def workload(name: str, pods: int, minimum: int, priority: int = 0) -> Workload:
+        return Workload(
+            key=WorkloadKey(WorkloadKind.JOB, name),
+            namespace="team",
+            name=name,
+            queue=QueueName("q"),
+            priority=priority,
+            arrival=1,
+            minimum=minimum,
+            pod_sets=(PodSet(name="main", count=pods, takes=takes),),
+        )
+
+    def admission(number: int, of: Workload, ordinals: range) -> Admission:
+        return Admission(
+            id=AdmissionId(number),
+            workload=of.key,
+            namespace="team",
+            name=of.name,
+            queue=of.queue,
+            priority=of.priority,
+            seats=tuple(Seat(pod_set="main", ordinal=i, node=NodeName("n"), takes=takes) for i in ordinals),
+            opened_at=0,
+        )
+
+    gang, single = workload("gang", 3, 2), workload("single", 1, 1)
+    held = [admission(1, gang, range(2)), admission(2, gang, range(2, 3)), admission(3, single, range(1))]
+    urgent = workload("urgent", 1, 1, priority=5)
+    plan, _ = decide(
+        Snapshot(
+            now=100,
+            queues={QueueName("q"): Queue(name=QueueName("q"))},
+            nodes=NodeTable.build([node]),
+            pending={urgent.key: urgent},
+            admissions={each.id: each for each in held},
+            holders={gang.key: gang, single.key: single},
+        ),
+        Memo(),
+    )
+    assert [evict.admission for evict in plan.evicts] == [2]

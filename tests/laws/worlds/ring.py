@@ -1,0 +1,291 @@
+"""Muster's whole ring over a toy cluster: the real intake, world, engine, applier, orders and ledger.
+
+What is left out is what talks: informers and HTTP. A crash forgets everything that is not in Postgres.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import text
+
+from admission import intake
+from admission.cycle import Cycle, look_back, recall
+from admission.facts import Change, PodPhase
+from admission.reconcile.release import Order, orders_for
+from admission.reconcile.volcano_jobs import Careers
+from admission.term import ledger_rows
+from admission.volcano_jobs.pods import PodMold, PodRules
+from admission.volcano_jobs.work import JobWork
+from admission.workloads.inputs import Patience
+from admission.workloads.seats import is_live
+from admission.world.world import World
+from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
+from queues.sql import leadership
+from queues.sql.database import Database
+from queues.sql.read.world import load_world
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_recreate import ToyRecreate
+
+PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
+
+#: Seconds; longer than any order that was carried out is not repeated.
+ECHO = 10
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass(slots=True)
+class Ring:
+    """A leader, and the things it remembers only in memory."""
+
+    database: Database
+    cluster: ToyCluster
+    careers: Careers = field(default_factory=lambda: Careers(PodRules()))
+    world: World = field(init=False)
+    cycle: Cycle = field(init=False)
+    recreate: ToyRecreate = field(init=False)
+    terms: int = 0
+    #: Leaders that were deposed and do not know.
+    deposed: list[Cycle] = field(default_factory=list)
+    #: Orders under way: (uid, intent) → whose, and what.
+    under_way: dict[tuple[str, str], tuple[WorkloadKey, Order]] = field(default_factory=dict)
+    works: dict[WorkloadKey, JobWork] = field(default_factory=dict)
+    #: What deposed leaders had sent, or were about to send: it may still arrive.
+    late: list[Order | JobWork] = field(default_factory=list)
+    #: Objects (uid) that such a write has touched.
+    came_late: set[str] = field(default_factory=set)
+    #: Pods of Volcano Jobs that succeeded, as far as Postgres knows: (Job's uid, name).
+    succeeded: set[tuple[str, str]] = field(default_factory=set)
+    _echo: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Workloads with an order that is not repeated yet: somebody looks again when that is over.
+    _held_back: set[WorkloadKey] = field(default_factory=set)
+    _fault: tuple[str, type[BaseException] | None] = ("", None)
+
+    @classmethod
+    async def begin(cls, database: Database, cluster: ToyCluster) -> "Ring":
+        async with database.transaction() as tx:
+            tables = await tx.scalars(
+                text(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+                )
+            )
+            await tx.execute(text(f"TRUNCATE {', '.join(tables)}"))
+            await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
+        ring = cls(database, cluster)
+        await ring.lead()
+        return ring
+
+    async def lead(self) -> None:
+        """Another term, of a process that knows nothing yet."""
+        if self.terms:
+            self.deposed.append(self.cycle)
+        self.terms += 1
+        async with self.database.transaction() as tx:
+            await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
+            term = await leadership.elect(tx, f"leader-{self.terms}", 600.0)
+        assert term is not None
+        self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
+        self.under_way, self.works, self._echo = {}, {}, {}
+        self.careers = Careers(PodRules())
+        self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
+        self.world.is_busy = lambda key: key in self.works
+        self.recreate = ToyRecreate(self.cluster, self.world)
+        self.cycle = Cycle(
+            self.database,
+            term,
+            self.world,
+            drain=list,
+            save=intake.save,
+            transitions=self.careers.transitions,
+            clock=lambda: self.cluster.now,
+            pause=self._pass,
+        )
+
+    async def loaded(self, facts: list[Change]) -> World:
+        """The world as a new leader would build it from Postgres and these facts."""
+        async with self.database.snapshot() as tx:
+            rows = await load_world(tx)
+        world = World(ledger_rows(rows), PATIENCE)
+        world.begin(rows.queues, rows.node_limits, facts)
+        await recall(self.database, world)
+        await look_back(self.database, world, self.cluster.now)
+        return world
+
+    def _pass(self, point: str) -> None:
+        where, error = self._fault
+        if point == where and error is not None:
+            self._fault = ("", None)
+            raise error if error is Killed else error(reason="a test")
+
+    async def turn(
+        self,
+        delivered: Mapping[str, int] | None = None,
+        fault: tuple[str, type[BaseException] | None] = ("", None),
+    ) -> None:
+        """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
+        self.world.observe(self.cluster.watch.deliver(None if delivered is None else dict(delivered)))
+        self.recreate.ring()
+        open_before = set(self.world.admissions)
+        self._fault = fault
+        try:
+            await self.cycle.turn()
+        except DatabaseUnavailable:
+            return
+        except (Killed, OutcomeUnknown):
+            await self.lead()
+            return
+        finally:
+            self._fault = ("", None)
+        self._none_freed_too_early(open_before - self.world.admissions.keys())
+        touched, self.world.touched = self.world.touched, set()
+        held_back, self._held_back = self._held_back, set()
+        self.look_at(touched | held_back)
+
+    def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
+        """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
+        for pod in self.world.pods.values():
+            late = pod.uid in self.came_late or (pod.owner is not None and pod.owner.uid in self.came_late)
+            late = late or self.world.holdings.covers(pod, self.world.members.owner_of(pod.uid))
+            assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
+
+    def look_at(self, keys: set[WorkloadKey]) -> None:
+        """What has to be written for these workloads is under way from now on."""
+        self.recreate.look_at(keys)
+        for key in sorted(keys):
+            portrait = self.world.portraits.get(key)
+            if portrait is None:
+                continue
+            for order in orders_for(portrait, self.world.facts.get(key), self.world.stock):
+                mark = (order.uid, order.intent)
+                if self._echo.get(mark, 0) <= self.cluster.now:
+                    self.under_way.setdefault(mark, (key, order))
+                else:
+                    self._held_back.add(key)
+        for work in self.careers.work(self.world, sorted(keys), self.cluster.now):
+            if work.creates or work.deletes:
+                self.works.setdefault(work.key, work)
+
+    def carry_out(self, most: int = 1_000_000) -> int:
+        """Do up to so many writes; how many were done."""
+        done = 0
+        for mark, (key, order) in list(self.under_way.items())[:most]:
+            del self.under_way[mark]
+            done += 1
+            try:
+                self.cluster.carry_out(order)
+                self._echo[mark] = self.cluster.now + ECHO
+            except (Conflict, NotFound, Refused):
+                self.world.touched.add(key)
+        done += self.recreate.carry_out(most - done)
+        for key, work in list(self.works.items()):
+            steps = most - done
+            done += self._do(work, steps)
+            if steps >= len(work.creates) + len(work.deletes):
+                del self.works[key]
+                self.world.look_again(key)
+            else:
+                self.works[key] = work
+        return done
+
+    def _do(self, work: JobWork, steps: int) -> int:
+        """The first steps of a Job's work. What was done already is found so."""
+        done = 0
+        for unwanted in work.deletes[:steps]:
+            done += 1
+            try:
+                self.cluster.delete_pod(unwanted.uid)
+            except NotFound:
+                continue
+        for wanted in work.creates[: max(0, steps - done)]:
+            done += 1
+            task = next(task for task in work.spec.tasks if task.name == wanted.task)
+            mold = PodMold(work.spec, task, work.stamps[wanted.admission])
+            name = work.spec.pod_name(wanted.task, wanted.index)
+            again = (work.key.uid, name) in self.succeeded and work.key.uid not in self.came_late
+            assert not again, f"{name} has succeeded and would run again"
+            try:
+                self.cluster.create_pod(mold.cast(wanted.index, wanted.node))
+            except Conflict:
+                pod = self.cluster.pod_named(name)
+                assert pod is not None
+                admission = int(pod["metadata"]["annotations"]["muster.dev/admission-id"])
+                if admission not in work.stamps and "deletionTimestamp" not in pod["metadata"]:
+                    self.cluster.delete_pod(pod["metadata"]["uid"])
+        return done
+
+    def clean_up(self, number: int) -> None:
+        """Somebody deletes a pod of a Volcano Job that has succeeded, once Postgres knows."""
+        ended = [
+            (key, pod)
+            for key, outcomes in self.world.outcomes.items()
+            for pod in self.world.members.of(key)
+            if outcomes.get(pod.seat or ("", -1)) is PodPhase.SUCCEEDED
+            and pod.uid in self.cluster.objects["pods"]
+            and pod.uid not in self.world.unsaved.outcomes
+        ]
+        if ended:
+            key, pod = ended[number % len(ended)]
+            self.succeeded.add((key.uid, pod.name))
+            self.cluster.remove("pods", pod.uid)
+
+    def delete_as_user(self, uid: str) -> None:
+        """Somebody deletes a pod. If it was about to be taken back, it may come again, or not."""
+        name = self.cluster.objects["pods"][uid]["metadata"]["name"]
+        recreations = self.world.recreations
+        going = uid in recreations.stored or uid in recreations.unsaved or uid in self.recreate.steps
+        if name in self.cluster.wanted and not going:
+            self.cluster.unwanted.add(name)
+        self.cluster.wanted.discard(name)
+        self.cluster.delete_pod(uid)
+
+    def give_up_group(self, uid: str) -> None:
+        """Members of a group that goes may be lost, if they are just being taken back."""
+        self.cluster.wanted -= {
+            pod.name for pod in self.world.members.of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
+        }
+        self.cluster.wanted -= {intent.name for intent in self.world.recreations.stored.values()}
+
+    def write_late(self, number: int) -> None:
+        """A write of a deposed leader arrives after all."""
+        if self.late:
+            late = self.late.pop(number % len(self.late))
+            if isinstance(late, JobWork):
+                self.came_late.add(late.key.uid)
+                self._do(late, 2)
+                return
+            self.came_late.add(late.uid)
+            with suppress(Conflict, NotFound, Refused):
+                self.cluster.carry_out(late)
+
+    async def crash(self) -> None:
+        """Everything in memory is lost; somebody else leads."""
+        await self.lead()
+
+    async def wake_deposed(self) -> None:
+        """An old leader goes on where it stood; it must not write."""
+        before = await self.fingerprint()
+        for cycle in self.deposed[-2:]:
+            cycle.world.news = True
+            cycle.world.unsaved.arrivals.update(dict.fromkeys(cycle.world.portraits))
+            with suppress(Fenced):
+                await cycle.turn()
+        assert before == await self.fingerprint()
+
+    async def fingerprint(self) -> tuple[Any, ...]:
+        """Changes with every write to the ledger or to what was observed."""
+        async with self.database.transaction() as tx:
+            row = (
+                await tx.execute(
+                    text(
+                        "SELECT (SELECT ledger_seq FROM leases), (SELECT count(*) FROM postings),"
+                        " (SELECT count(*) FROM decisions), (SELECT count(*) FROM workloads),"
+                        " (SELECT sum(ctid::text::point <-> point(0,0)) FROM admissions)"
+                    )
+                )
+            ).one()
+        return tuple(row)

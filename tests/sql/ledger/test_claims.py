@@ -1,0 +1,60 @@
+"""Space that is promised is kept until the promise is; evictions for others are counted."""
+
+from queues.admissions import Claim
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.observed import workloads
+from queues.sql.read.rows import Backoff
+from queues.sql.read.world import load_world
+from queues.workload import AdmissionId
+from tests.sql.ledger_harness import NOW, Away, Stage, gang, key, queue
+
+
+def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
+    wanted = gang(name, "a", "n1 n2", takes=2)
+    return Claim(
+        workload=key(name),
+        queue=wanted.queue,
+        generation="7",
+        seats=wanted.seats,
+        victims=tuple(AdmissionId(victim) for victim in victims),
+        until=until,
+    )
+
+
+async def claims(muster: Database) -> dict[str, Claim]:
+    async with muster.snapshot() as tx:
+        rows = (await load_world(tx)).claims
+    return {row.workload.uid: row for row in rows}
+
+
+async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster: Database) -> None:
+    stage = await Stage.set(muster, [queue("a")], {"n1": 9, "n2": 9}, ["j1", "j2"])
+    async with muster.transaction() as tx:
+        entry = await stage.enter(tx)
+        await ledger.claim(tx, entry, [promise("j1", 1, 2), promise("j2")])
+        await ledger.claim(tx, entry, [promise("j1", 3, until=NOW + 60)])
+    stage.seq = entry.seq
+    assert await claims(muster) == {"j1": promise("j1", 3, until=NOW + 60), "j2": promise("j2")}
+
+    async with muster.transaction() as tx:
+        entry = await stage.enter(tx)
+        await ledger.drop_claims(tx, entry, [key("j1")])
+    stage.seq = entry.seq
+    assert list(await claims(muster)) == ["j2"]
+    async with muster.transaction() as tx:
+        await workloads.depart(tx, stage.term, [key("j2")])
+    assert await claims(muster) == {}
+
+
+async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster: Database) -> None:
+    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
+    first = (await stage.admit(gang("j1", "a", "n1"))).accepted.values()
+    second = (await stage.admit(gang("j2", "a", "n1"))).accepted.values()
+    async with muster.transaction() as tx:
+        entry = await stage.enter(tx)
+        away = [Away(admission=id_, beneficiary=key("j9")) for id_ in first]
+        await ledger.evict(tx, entry, [*away, *(Away(admission=id_) for id_ in second)])
+    async with muster.snapshot() as tx:
+        world = await load_world(tx)
+    assert world.backoffs == {key("j1"): Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}

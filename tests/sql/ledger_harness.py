@@ -1,0 +1,218 @@
+"""What ledger tests start from: a term, queues, nodes and workloads, in a line each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from queues.admissions import Seat
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits
+from queues.resources import Resources
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.leadership import Term, elect
+from queues.sql.observed.rows import Arrival, NodeLimit, QueueVersion
+from queues.sql.observed.workloads import arrive, record_node_limits, record_queues
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
+
+GPU = "nvidia.com/gpu"
+
+GPUS = Account(NO_FLAVOR, GPU)
+
+NOW = 1_800_000_000
+
+
+def key(uid: str) -> WorkloadKey:
+    return WorkloadKey(WorkloadKind.JOB, uid)
+
+
+def gpus(count: int) -> Resources:
+    return Resources({GPU: count})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gang:
+    """What the engine would ask for."""
+
+    workload: WorkloadKey
+    namespace: str = "ns"
+    name: str
+    queue: QueueName
+    priority: int = 0
+    generation: str = "1"
+    seats: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    admit: Gang
+    pods: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Back:
+    admission: AdmissionId
+    seats: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Away:
+    admission: AdmissionId
+    code: str = "Preempted"
+    message: str = "for somebody else"
+    not_before: int = 0
+    beneficiary: WorkloadKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    code: str
+    message: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+def gang(
+    name: str,
+    queue: str,
+    nodes: str | Sequence[str],
+    *,
+    takes: int = 1,
+    flavor: str = NO_FLAVOR,
+    first: int = 0,
+) -> Gang:
+    """One seat per node named (``"n1 n1 n2"``), each taking so many GPUs."""
+    names = nodes.split() if isinstance(nodes, str) else nodes
+    return Gang(
+        workload=key(name),
+        name=name,
+        queue=QueueName(queue),
+        seats=tuple(
+            Seat(
+                pod_set="worker",
+                ordinal=first + index,
+                node=NodeName(node),
+                flavor=FlavorName(flavor),
+                takes=gpus(takes),
+            )
+            for index, node in enumerate(names)
+        ),
+    )
+
+
+def queue(
+    name: str,
+    parent: str | None = ROOT,
+    *,
+    guarantee: int = 0,
+    deserved: int | None = None,
+    capability: int | None = None,
+    flavor: str = NO_FLAVOR,
+    broken: str | None = None,
+) -> QueueVersion:
+    limits = Limits(
+        guarantee=gpus(guarantee),
+        deserved={} if deserved is None else {GPU: deserved},
+        capability={} if capability is None else {GPU: capability},
+    )
+    return QueueVersion(
+        name=QueueName(name),
+        uid=f"uid-{name}",
+        generation=1,
+        parent=None if parent is None else QueueName(parent),
+        limits={FlavorName(flavor): limits},
+        broken=broken,
+    )
+
+
+class Stage:
+    """A database with a term, and what a leader would do with it."""
+
+    def __init__(self, muster: Database, term: Term) -> None:
+        self.muster = muster
+        self.term = term
+        self.seq = 0
+
+    @classmethod
+    async def set(
+        cls,
+        muster: Database,
+        queues: Sequence[QueueVersion] = (),
+        nodes: Mapping[str, int] | None = None,
+        workloads: Sequence[str] = (),
+    ) -> "Stage":
+        async with muster.transaction() as tx:
+            term = await elect(tx, "leader", 600.0)
+        assert term is not None
+        stage = cls(muster, term)
+        await stage.queues(*queues)
+        await stage.nodes(**(nodes or {}))
+        await stage.arrive(*workloads)
+        return stage
+
+    async def queues(self, *changed: QueueVersion, removed: Sequence[str] = ()) -> None:
+        async with self.muster.transaction() as tx:
+            await record_queues(tx, self.term, changed, [QueueName(name) for name in removed])
+
+    async def nodes(self, removed: Sequence[str] = (), **offered: int | NodeLimit) -> None:
+        limits = {
+            NodeName(name): it if isinstance(it, NodeLimit) else NodeLimit(limits=gpus(it))
+            for name, it in offered.items()
+        }
+        async with self.muster.transaction() as tx:
+            await record_node_limits(tx, self.term, limits, [NodeName(name) for name in removed])
+
+    async def arrive(self, *names: str, queue: str = "a") -> dict[WorkloadKey, int]:
+        rows = [Arrival(key=key(name), namespace="ns", name=name, queue=QueueName(queue)) for name in names]
+        async with self.muster.transaction() as tx:
+            return await arrive(tx, self.term, rows)
+
+    async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.Entry:
+        return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)
+
+    async def admit(self, *gangs: Gang, at: int = NOW) -> ledger.Verdict:
+        async with self.muster.transaction() as tx:
+            entry = await self.enter(tx, at)
+            verdict = await ledger.admit(tx, entry, gangs)
+        self.seq = entry.seq
+        return verdict
+
+    async def adopt(self, *running: Running) -> list[AdmissionId]:
+        async with self.muster.transaction() as tx:
+            entry = await self.enter(tx)
+            ids = await ledger.adopt(tx, entry, running)
+        self.seq = entry.seq
+        return ids
+
+    async def free(self, admission: AdmissionId, *seats: int, at: int = NOW) -> ledger.Freed:
+        async with self.muster.transaction() as tx:
+            entry = await self.enter(tx, at)
+            freed = await ledger.free(tx, entry, [Back(admission=admission, seats=frozenset(seats))])
+        self.seq = entry.seq
+        return freed
+
+    async def evict(self, *rows: Away) -> frozenset[AdmissionId]:
+        async with self.muster.transaction() as tx:
+            entry = await self.enter(tx)
+            evicted = await ledger.evict(tx, entry, rows)
+        self.seq = entry.seq
+        return evicted
+
+    async def balances(self, account: Account = GPUS) -> dict[str, tuple[int, int, int]]:
+        """(own, used, counted) by queue; zeros are left out."""
+        async with self.muster.transaction() as tx:
+            rows = await tx.execute(
+                text(
+                    "SELECT queue, own, used, counted FROM queue_balances "
+                    "WHERE flavor = :flavor AND resource = :resource AND (own, used, counted) <> (0, 0, 0)"
+                ),
+                {"flavor": account.flavor, "resource": account.resource},
+            )
+            return {row.queue: (row.own, row.used, row.counted) for row in rows}
+
+    async def on_nodes(self) -> dict[str, int]:
+        """GPUs taken, by node; zeros are left out."""
+        async with self.muster.transaction() as tx:
+            rows = await tx.execute(text("SELECT node, used FROM node_balances WHERE used <> 0"))
+            return {row.node: row.used for row in rows}

@@ -1,0 +1,97 @@
+"""Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
+
+from admission.web.sql_reader import SqlReader
+from queues.admissions import Displacement
+from queues.quota.queue import ROOT
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.read import world
+from queues.workload import AdmissionId, QueueName, WorkloadKey
+from tests.sql.ledger_harness import NOW, Away, Stage, Why, gang, key, queue
+
+WHEN = "2027-01-15T08:00:00Z"
+
+
+async def decided(stage: Stage, kind: str, name: str, code: str = "", by: str | None = None) -> None:
+    """A line of the decision log, as ``admission.apply`` writes it."""
+    line = ledger.Decision(
+        kind=kind,
+        workload=key(name),
+        namespace="ns",
+        name=name,
+        queue=QueueName("a"),
+        code=code,
+        beneficiary=None if by is None else key("other"),
+        numbers={"seats": 2} if by is None else {"seats": 2, "for": by},
+    )
+    async with stage.muster.transaction() as tx:
+        entry = await stage.enter(tx)
+        await ledger.record_decisions(tx, entry, [line])
+        await ledger.record_reasons(tx, entry, {key(name): Why("NoFit", "0 of 2 pods fit")})
+    stage.seq = entry.seq
+
+
+async def admitted(stage: Stage, name: str) -> AdmissionId:
+    verdict = await stage.admit(gang(name, "a", "n1 n1"))
+    await decided(stage, "admit", name, "gang")
+    return verdict.accepted[0]
+
+
+async def evicted(stage: Stage, name: str, admission: AdmissionId, **away: object) -> None:
+    row = Away(admission=admission, **away)  # type: ignore[arg-type]
+    await stage.evict(row)
+    await decided(stage, "evict", name, row.code, "vcjob/ns/other" if row.beneficiary else None)
+    await stage.free(admission, 0, 1)
+
+
+async def staged(muster: Database) -> Stage:
+    return await Stage.set(muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["train", "calm"])
+
+
+async def known(muster: Database) -> dict[WorkloadKey, Displacement]:
+    """What a new leader starts from."""
+    async with muster.snapshot() as tx:
+        return dict((await world.load_world(tx)).displacements)
+
+
+async def test_who_took_the_place_is_told_until_it_has_another(muster: Database) -> None:
+    stage = await staged(muster)
+    first = await admitted(stage, "train")
+    assert await known(muster) == {}
+    await evicted(stage, "train", first, code="Reclaimed", beneficiary=key("other"))
+
+    assert await known(muster) == {
+        key("train"): Displacement(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
+    }
+    await admitted(stage, "train")
+    assert await known(muster) == {}
+
+
+async def test_the_list_and_the_story_say_it_alike(muster: Database) -> None:
+    stage = await staged(muster)
+    await evicted(stage, "train", await admitted(stage, "train"), beneficiary=key("other"))
+    await decided(stage, "reject", "train", "NodeFull")
+    reader = SqlReader(muster, clock=lambda: NOW)
+
+    waiting = {
+        one.name: one.reason for one in (await reader.pending(queue="a", namespace=None, limit=9)).items
+    }
+    everybody = {
+        one.name: one.reason for one in (await reader.pending(queue=None, namespace=None, limit=9)).items
+    }
+    (story,) = await reader.explain(namespace="ns", name="train", kind=None)
+
+    assert story.reason is not None
+    assert waiting["train"] == everybody["train"] == story.reason
+    assert story.reason.message == f"0 of 2 pods fit; evicted at {WHEN} (Preempted) for vcjob/ns/other"
+    assert story.reason.facts["evicted"] == {"at": WHEN, "code": "Preempted", "for": "vcjob/ns/other"}
+    assert waiting["calm"] is None, "it is not considered yet"
+
+
+async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> None:
+    stage = await staged(muster)
+    await evicted(stage, "train", await admitted(stage, "train"), beneficiary=key("other"))
+    again = await admitted(stage, "train")
+    await evicted(stage, "train", again, code="Refused", not_before=NOW + 10)
+
+    assert await known(muster) == {}

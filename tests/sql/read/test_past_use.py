@@ -1,0 +1,210 @@
+"""What was used in the past is read from the postings, and is the same as having followed them one by one."""
+
+import itertools
+import random
+from collections.abc import Callable, Mapping
+
+import pytest
+from sqlalchemy import text
+
+from queues.admissions import Seat
+from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.decayed_usage import HORIZON, NO_PAST, Holder, Memories, oldest_block
+from queues.resources import Resources
+from queues.sql import ledger
+from queues.sql.database import Database
+from queues.sql.observed.rows import NodeLimit
+from queues.sql.read import past_use as bygone
+from queues.sql.read.past_use import PAGE_ROWS, Gathering, past_use
+from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName
+from tests.sql.ledger_harness import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
+
+A, B = QueueName("a"), QueueName("b")
+
+HALF_LIFE = 604_800
+
+
+def wanted(name: str, into: QueueName, seats: tuple[Seat, ...]) -> Gang:
+    return Gang(workload=key(name), name=name, queue=into, seats=seats)
+
+
+def seat(takes: Mapping[str, int], ordinal: int = 0, flavor: str = "") -> Seat:
+    return Seat(
+        pod_set="main",
+        ordinal=ordinal,
+        node=NodeName("n2" if flavor else "n1"),
+        flavor=FlavorName(flavor),
+        takes=Resources(dict(takes)),
+    )
+
+
+class Followed:
+    """A ledger, and memories that hear of every posting."""
+
+    def __init__(self, stage: Stage, half_lives: Mapping[QueueName, frozenset[int]], began: int) -> None:
+        self.stage, self.half_lives = stage, half_lives
+        self.memories = Memories()
+        self.memories.begin(half_lives, {}, began)
+        self.held: dict[AdmissionId, tuple[QueueName, str, tuple[Seat, ...]]] = {}
+
+    async def take(
+        self, name: str, into: QueueName, user: str, seats: tuple[Seat, ...], at: int
+    ) -> AdmissionId:
+        stage, row = self.stage, wanted(name, into, seats)
+        async with stage.muster.transaction() as tx:
+            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
+            verdict = await ledger.admit(tx, entry, [row], {row.workload: user})
+        stage.seq = entry.seq
+        self.memories.post(into, user, accounts(seats_by_flavor(seats)), at)
+        self.held[verdict.accepted[0]] = (into, user, seats)
+        return verdict.accepted[0]
+
+    async def give_back(self, id_: AdmissionId, indices: frozenset[int], at: int) -> None:
+        stage, (queue_, user, seats) = self.stage, self.held[id_]
+        async with stage.muster.transaction() as tx:
+            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
+            freed = await ledger.free(tx, entry, [Back(admission=id_, seats=indices)])
+        stage.seq = entry.seq
+        gone = [seats[index] for index in freed.seats.get(id_, ())]
+        amounts = accounts(seats_by_flavor(gone))
+        self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)
+
+    async def read(self, now: int) -> dict[Holder, dict[Account, dict[int, int]]]:
+        async with self.stage.muster.transaction() as tx:
+            return await past_use(tx, self.half_lives, now)
+
+
+async def stage_of(muster: Database, *names: str) -> Stage:
+    stage = await Stage.set(muster, [queue("a"), queue("b")], {}, names)
+    offered = Resources({GPU: 1000, "cpu": 10**12, "memory": 10**18})
+    await stage.nodes(n1=NodeLimit(limits=offered), n2=NodeLimit(limits=offered, flavor=FlavorName("h100")))
+    return stage
+
+
+@pytest.mark.parametrize("page", [3, PAGE_ROWS])
+async def test_a_new_leader_reads_what_the_old_one_remembered(
+    muster: Database, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bygone, "PAGE_ROWS", page)
+    chance = random.Random(7)
+    names = [f"j{number}" for number in range(40)]
+    fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
+    stage = await stage_of(muster, *names)
+    followed = Followed(stage, fading, NOW)
+    now, ids = NOW, []
+    for name in names:
+        now += chance.randrange(40_000)
+        count = chance.randrange(1, 4)
+        seats = tuple(
+            seat({"cpu": chance.randrange(10**9), "memory": 10**15}, number, chance.choice(["", "h100"]))
+            for number in range(count)
+        )
+        user = chance.choice(["ann", "bob", ""])
+        ids.append(await followed.take(name, chance.choice([A, B]), user, seats, now))
+        for _ in range(2):
+            some = frozenset(chance.sample(range(3), chance.randrange(4)))
+            await followed.give_back(chance.choice(ids), some & {0, 1, 2}, now + chance.randrange(5))
+        now += 5
+
+        assert await followed.read(now) == followed.memories.freeze(now).rows
+
+    assert {holder.half_life for holder in await followed.read(now)} == {HALF_LIFE, 3601}
+    assert await followed.read(now + (HORIZON + 1) * HALF_LIFE) == {}
+
+
+async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_would_read(
+    muster: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bygone, "PAGE_ROWS", 3)
+    chance = random.Random(11)
+    names = [f"j{number}" for number in range(24)]
+    fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
+    stage = await stage_of(muster, *names)
+    followed, gathering = Followed(stage, fading, NOW), Gathering()
+    now, told = NOW, 0
+    for name in names:
+        now += chance.randrange(20_000)
+        into, user = chance.choice([A, B]), chance.choice(["ann", "bob", ""])
+        id_ = await followed.take(name, into, user, (seat({"cpu": chance.randrange(10**9)}),), now)
+        if chance.random() < 0.5:
+            await followed.give_back(id_, frozenset({0}), now + 1)
+        if chance.random() < 0.5:
+            continue
+        steps = chance.randrange(12)
+        async with stage.muster.snapshot() as tx:
+            past = await gathering.past_use(tx, fading, now, enough=stop_after(steps))
+        if past is None:
+            continue
+        told += 1
+        assert past.rows == of_all_users(await followed.read(now), now)
+    assert told > 1
+
+    async with stage.muster.snapshot() as tx:
+        assert await gathering.past_use(tx, {}, now, enough=lambda: True) is NO_PAST
+        again = await gathering.past_use(tx, {A: frozenset({60})}, now, enough=lambda: False)
+    assert again is not None
+    assert again.rows.keys() <= {Holder(A, "", 60)}
+
+
+def stop_after(pages: int) -> Callable[[], bool]:
+    turns = itertools.count()
+    return lambda: next(turns) >= pages
+
+
+def of_all_users(
+    rows: dict[Holder, dict[Account, dict[int, int]]], now: int
+) -> dict[Holder, dict[Account, dict[int, int]]]:
+    """Sums of all users together, where they are not 0 and not forgotten."""
+    together: dict[Holder, dict[Account, dict[int, int]]] = {}
+    for holder, sums in rows.items():
+        for account, blocks in sums.items():
+            into = together.setdefault(holder._replace(user=""), {}).setdefault(account, {})
+            for block, units in blocks.items():
+                if block >= oldest_block(now, holder.half_life):
+                    into[block] = into.get(block, 0) + units
+    return {
+        holder: {
+            account: {block: units for block, units in blocks.items() if units}
+            for account, blocks in sums.items()
+        }
+        for holder, sums in together.items()
+    }
+
+
+async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> None:
+    stage = await stage_of(muster, "j1")
+    row = wanted("j1", A, (seat({GPU: 2}, flavor="h100"),))
+    async with muster.transaction() as tx:
+        entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=NOW)
+        await ledger.adopt(tx, entry, [Running(admit=row, pods={"p0": 0})], {row.workload: "ann"})
+
+    async with muster.transaction() as tx:
+        rows = await past_use(tx, {A: frozenset({HALF_LIFE})}, NOW)
+
+    assert rows.keys() == {Holder(A, "ann", HALF_LIFE)}
+    (sums,) = rows.values()
+    assert sums.keys() == {GPUS, Account(FlavorName("h100"), GPU)}
+    assert sums[GPUS] == sums[Account(FlavorName("h100"), GPU)]
+
+
+async def test_queues_without_a_half_life_are_not_read(muster: Database) -> None:
+    stage = await stage_of(muster, "j1", "j2")
+    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    await followed.take("j1", A, "ann", (seat({GPU: 2}),), NOW)
+    await followed.take("j2", B, "ann", (seat({GPU: 2}),), NOW)
+
+    assert (await followed.read(NOW)).keys() == {Holder(A, "ann", HALF_LIFE)}
+    assert await Followed(stage, {}, NOW).read(NOW) == {}
+
+
+async def test_postings_from_before_users_were_noted_count_for_the_queue(muster: Database) -> None:
+    stage = await stage_of(muster, "j1")
+    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    await followed.take("j1", A, "ann", (seat({"cpu": 5}),), NOW)
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE postings SET username = DEFAULT"))
+
+    rows = await followed.read(NOW)
+
+    assert rows.keys() == {Holder(A, "", HALF_LIFE)}
+    assert rows[Holder(A, "", HALF_LIFE)].keys() == {Account(NO_FLAVOR, "cpu")}

@@ -1,0 +1,243 @@
+"""The way to the read API: client certificates, the API server's service proxy, and what can go wrong."""
+
+import asyncio
+import base64
+import datetime
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from admission.cli.access.leader import from_leader
+from admission.cli.access.read_api import Route, ask
+from admission.cli.failures import CommandFailed
+from tests.fakes.fake_reader import FakeReader, served
+
+BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+
+END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
+
+SERVICE = "/api/v1/namespaces/muster-system/services/http:muster:8080/proxy"
+
+
+@dataclass(frozen=True)
+class Identity:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def identity(name: str, issuer: Identity | None = None) -> Identity:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(BEGIN)
+        .not_valid_after(END)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer.key if issuer else key).public_key()),
+            critical=False,
+        )
+    )
+    return Identity(builder.sign((issuer.key if issuer else key), hashes.SHA256()), key)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Identity:
+    return identity("authority")
+
+
+@asynccontextmanager
+async def api_server(authority: Identity, tmp_path: Path, answer: Any) -> AsyncIterator[int]:
+    """A TLS server named ``kubernetes`` that wants a client certificate of the authority."""
+    own = identity("kubernetes", authority)
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(own.certificate_pem + own.key_pem)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.certificate_pem.decode())
+    tls.load_cert_chain(pem)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+def kubeconfig(tmp_path: Path, port: int, user: Identity, **cluster: Any) -> str:
+    document = {
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", **cluster}}],
+        "users": [
+            {
+                "name": "u",
+                "user": {
+                    "client-certificate-data": encoded(user.certificate_pem),
+                    "client-key-data": encoded(user.key_pem),
+                },
+            }
+        ],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return str(file)
+
+
+SNAPSHOT = "/api/v1/snapshot"
+
+
+async def asked(
+    route: Route, path: str = "/api/v1/queues", query: dict[str, str | None] | None = None
+) -> Any:
+    return await asyncio.to_thread(ask, route, path, query)
+
+
+async def test_the_question_goes_through_the_service_proxy_with_the_users_certificate(
+    authority: Identity, tmp_path: Path
+) -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        assert dict(request.transport.get_extra_info("peercert")["subject"][0])["commonName"] == "ada"
+        paths.append(request.raw_path)
+        return web.json_response({"items": []})
+
+    async with api_server(authority, tmp_path, answer) as port:
+        file = kubeconfig(
+            tmp_path,
+            port,
+            identity("ada", authority),
+            **{
+                "certificate-authority-data": encoded(authority.certificate_pem),
+                "tls-server-name": "kubernetes",
+            },
+        )
+        body = await asked(Route(kubeconfig=file), "/api/v1/pending", {"queue": "a b", "namespace": None})
+
+    assert body == {"items": []}
+    assert paths == [SERVICE + "/api/v1/pending?queue=a+b"]
+
+
+async def test_a_server_of_another_authority_is_not_trusted_unless_told_so(
+    authority: Identity, tmp_path: Path
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"items": []})
+
+    async with api_server(authority, tmp_path, answer) as port:
+        ada = identity("ada", authority)
+        wrong = encoded(identity("somebody else").certificate_pem)
+        with pytest.raises(CommandFailed, match=r"certificate-authority\(-data\)"):
+            await asked(
+                Route(kubeconfig=kubeconfig(tmp_path, port, ada, **{"certificate-authority-data": wrong}))
+            )
+        trusting = kubeconfig(tmp_path, port, ada, **{"insecure-skip-tls-verify": True})
+        assert await asked(Route(kubeconfig=trusting)) == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "hint"),
+    [
+        (401, "Unauthorized", "log in again"),
+        (403, 'User "ada" cannot get resource "services/proxy"', "muster-reader"),
+        (404, 'services "http:muster:8080" not found', "Is Muster installed"),
+        (503, 'no endpoints available for service "http:muster:8080"', "kubectl -n muster-system get pods"),
+    ],
+)
+async def test_a_refusal_on_the_way_says_what_to_do(
+    authority: Identity, tmp_path: Path, status: int, message: str, hint: str
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"kind": "Status", "message": message, "code": status}, status=status)
+
+    async with api_server(authority, tmp_path, answer) as port:
+        file = kubeconfig(tmp_path, port, identity("ada", authority), **{"insecure-skip-tls-verify": True})
+        with pytest.raises(CommandFailed) as caught:
+            await asked(Route(kubeconfig=file))
+
+    assert f"service muster-system/muster: {message}" in str(caught.value)
+    assert hint in str(caught.value)
+
+
+async def test_something_else_at_the_address_is_not_taken_for_muster() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="<html>hello</html>")
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        with pytest.raises(CommandFailed, match="Something else listens"):
+            await asked(Route(server=f"127.0.0.1:{runner.addresses[0][1]}"))
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_server_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and says nothing
+        port = server.getsockname()[1]
+        with pytest.raises(CommandFailed, match=r"no answer within 0\.2 seconds"):
+            await asked(Route(server=f"127.0.0.1:{port}", timeout=0.2))
+
+
+async def test_a_snapshot_is_asked_for_until_the_leader_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Identity
+) -> None:
+    monkeypatch.setattr("admission.cli.access.leader._PAUSE_SECONDS", 0.0)
+    answers = iter([409, 409, 200])
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == SERVICE + SNAPSHOT
+        status = next(answers)
+        if status == 409:
+            return web.json_response(
+                {"error": "This replica does not lead.", "expected": "", "hint": ""}, status=409
+            )
+        return web.Response(body=b"\x00frozen")
+
+    async with api_server(authority, tmp_path, answer) as port:
+        file = kubeconfig(tmp_path, port, identity("ada", authority), **{"insecure-skip-tls-verify": True})
+        assert await asyncio.to_thread(from_leader, Route(kubeconfig=file), SNAPSHOT) == b"\x00frozen"
+
+
+async def test_a_replica_that_was_named_is_asked_once() -> None:
+    async with served(FakeReader()) as url:
+        with pytest.raises(CommandFailed, match="does not lead"):
+            await asyncio.to_thread(from_leader, Route(server=url), SNAPSHOT)

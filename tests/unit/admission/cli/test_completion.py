@@ -1,0 +1,51 @@
+"""What a shell offers after ``kubectl muster``."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from admission.cli.completion import candidates, main
+from tests.fakes.fake_reader import FakeReader, served
+
+
+@pytest.fixture(autouse=True)
+async def _server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    async with served(FakeReader()) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+        yield
+
+
+async def offered(*words: str) -> list[str]:
+    return [value for value, _ in await asyncio.to_thread(candidates, words)]
+
+
+async def test_subcommands_come_first() -> None:
+    assert await offered("") == ["explain", "pending", "queues"]
+    assert await offered("q") == ["queues"]
+
+
+async def test_flags_and_their_choices() -> None:
+    assert "--all-namespaces" in await offered("pending", "--a")
+    assert await offered("queues", "-o", "") == ["json", "table", "wide", "yaml"]
+
+
+async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> None:
+    assert await offered("queues", "t") == ["team-a", "team-b", "train"]
+    assert await offered("pending", "-q", "lo") == ["lost"]
+    assert await offered("pending", "-n", "") == ["lab", "ml"]
+    assert await offered("explain", "-n", "ml", "") == ["job/tune-3", "vcjob/llama-pretrain"]
+
+
+async def test_a_shell_gets_no_error_when_muster_is_away() -> None:
+    assert await offered("--server", "127.0.0.1:1", "queues", "") == []
+    assert await offered("--server=127.0.0.1:1", "queues", "") == []
+
+
+async def test_the_script_speaks_kubectls_protocol(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kubectl_complete-muster", "q"])
+    main()
+
+    assert capsys.readouterr().out == "queues\tThe tree of queues: use, limits, who waits.\n:4\n"

@@ -1,0 +1,214 @@
+"""What people see when they ask ``kubectl muster``, to the letter."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec import structs, to_builtins
+
+from admission.cli.failures import finish
+from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.rendering.explanation import story
+from admission.cli.rendering.table import rounded
+from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+Asking = Callable[..., Awaitable[Said]]
+
+#: One file for each answer, looked at by a person whenever it changes.
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def reader() -> FakeReader:
+    return FakeReader()
+
+
+@pytest.fixture
+async def ask(
+    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Asking]:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    async with served(reader) as url:
+        monkeypatch.setenv("MUSTER_SERVER", url)
+
+        async def asked(*words: str) -> Said:
+            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
+            out, err = capfd.readouterr()
+            return Said(code, out, err)
+
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("golden", "words"),
+    [
+        ("queues", "queues"),
+        ("queues of one subtree, resource cpu, no headers", "queues team-a --resource cpu --no-headers"),
+        ("queues wide", "queues team-a team-b -o wide"),
+        ("pending in a namespace", "pending -n ml"),
+        ("pending everywhere in a queue, wide", "pending -A -o wide -q team-b"),
+        ("explain a waiting job", "explain tune-3 -n ml"),
+        ("explain a waiting job, wide", "explain tune-3 -n ml -o wide"),
+        ("explain a running job", "explain jobs.batch.volcano.sh/bert -n ml"),
+    ],
+)
+async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
+    said = await ask(*words.split())
+
+    expected = (GOLDEN / f"{golden.replace(',', '').replace(' ', '-')}.txt").read_text(encoding="utf-8")
+    assert (said.code, said.err) == (0, "")
+    assert expected == said.out
+
+
+@pytest.mark.parametrize("form", ["table", "wide"])
+async def test_past_use_is_shown_where_it_counts(ask: Asking, reader: FakeReader, form: str) -> None:
+    reader.tree = FADING
+
+    said = await ask("queues", "-o", form)
+
+    expected = (GOLDEN / f"queues-with-past-use-{form}.txt").read_text(encoding="utf-8")
+    assert said.err == "Past use is still being read from the ledger; ask again.\n"
+    assert expected == said.out
+
+
+async def test_past_use_is_always_in_the_json(ask: Asking, reader: FakeReader) -> None:
+    plain = json.loads((await ask("queues", "-o", "json")).out)["items"]
+    reader.tree = FADING
+    fading = json.loads((await ask("queues", "team-a", "-o", "json")).out)["items"]
+
+    assert {queue["usageHalfLifeSeconds"] for queue in plain} == {None}
+    assert [line["pastUse"] for line in fading[0]["accounts"]] == ["21873m", "1240", "12345678901"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "expected"),
+    [
+        (GPU, "3219m", "3.22"),
+        (GPU, "32", "32"),
+        (GPU, "21873m", "21.9"),
+        (GPU, "9999m", "10"),
+        (GPU, "0", "0"),
+        ("cpu", "1240400m", "1240"),
+        ("memory", "12345678901", "11.5Gi"),
+        ("memory", "900", "900"),
+        ("pods", "7", "7"),
+    ],
+)
+def test_averages_have_three_digits(resource: str, text: str, expected: str) -> None:
+    assert expected == rounded(resource, text)
+
+
+def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None:
+    own = account("8", None, "64", guarantee="16")
+    above = account("8", None, "20", counted="16")
+
+    told = story(
+        to_builtins(structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above)))),
+        wide=False,
+    )
+
+    rows = [line.split() for line in told.splitlines() if line.split()[:2] in (["own", GPU], ["root", GPU])]
+    assert [dict(zip(("used", "kept", "asked"), row[3:6], strict=True)) for row in rows] == [
+        {"used": "8", "kept": "-", "asked": "8"},
+        {"used": "8", "kept": "8", "asked": "0"},
+    ]
+    assert [row[8] for row in rows] == ["-", "-"]
+
+
+async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
+    said = await ask("pending")
+
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "Nobody waits in namespace default. In other namespaces 3 do: -A shows them.\n"
+
+
+async def test_a_cut_list_says_so(ask: Asking) -> None:
+    said = await ask("pending", "-A", "--limit", "1")
+
+    assert len(said.out.splitlines()) == 2
+    assert said.err == "1 of 3 shown; --limit shows more.\n"
+
+
+async def test_json_and_yaml_are_the_answer_of_the_api(ask: Asking) -> None:
+    as_json = json.loads((await ask("explain", "tune-3", "-n", "ml", "-o", "json")).out)
+    as_yaml = yaml.safe_load((await ask("explain", "tune-3", "-n", "ml", "-o", "yaml")).out)
+
+    assert as_json == as_yaml
+    assert as_json[0]["reason"]["facts"]["limit"] == "32"
+
+
+async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = os.environ["MUSTER_SERVER"]
+    monkeypatch.delenv("MUSTER_SERVER")
+
+    assert (await ask("--server", url, "queues")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (
+            ["explain", "tune-4", "-n", "ml"],
+            1,
+            "Error: There is no workload tune-4 in namespace ml.\nDid you mean tune-3?\n",
+        ),
+        (["pending", "-q", "trian"], 1, "Error: There is no queue trian.\nDid you mean train?\n"),
+        (
+            ["queues", "trian"],
+            1,
+            "Error: There is no queue trian. There are: root, team-a, dev, train, team-b, lost.\n",
+        ),
+        (
+            ["explain", "deployment/x"],
+            2,
+            "Error: 'deployment' is no kind of workload. Expected vcjob, job, podgroup or pod.\n",
+        ),
+        (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
+    ],
+)
+async def test_errors_are_sentences_and_codes(
+    ask: Asking, words: list[str], code: int, complaint: str
+) -> None:
+    said = await ask(*words)
+
+    assert (said.code, said.out) == (code, "")
+    assert said.err.endswith(complaint)
+
+
+async def test_postgres_down_is_told_as_such(ask: Asking, reader: FakeReader) -> None:
+    reader.down = True
+    said = await ask("queues")
+
+    assert said.code == 1
+    assert "Postgres cannot be reached: connection refused. Running pods go on" in said.err
+    assert "Traceback" not in said.err
+
+
+async def test_a_server_that_is_not_there_is_told_as_such(ask: Asking) -> None:
+    said = await ask("queues", "--server", "127.0.0.1:1")
+
+    assert said.code == 1
+    assert said.err.startswith("Error: Asking Muster at http://127.0.0.1:1: connection refused.\n")
+
+
+async def test_without_a_kubeconfig_the_files_that_were_tried_are_named(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUSTER_SERVER")
+    said = await ask("queues")
+
+    assert said.code == 1
+    assert "no file at /nowhere/config" in said.err

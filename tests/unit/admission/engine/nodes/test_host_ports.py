@@ -1,0 +1,131 @@
+"""Host ports: whoever has to go leaves them, and what is promised is kept, as with every other resource."""
+
+from dataclasses import replace
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.plan import Plan
+from admission.engine.snapshot import Snapshot
+from queues.quota.queue import Queue
+from queues.resources import Resources
+from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.worlds.plan_effects import apply, drained
+
+QUEUE = QueueName("q")
+
+HTTP = HostPort(80)
+
+
+def service(number: int, *, priority: int = 0, pods: int = 1, port: HostPort | None = HTTP) -> Workload:
+    """Pods of one CPU of which each wants the port of its node for itself."""
+    takes = Resources({"cpu": 1000, "pods": 1})
+    ports = () if port is None else (port,)
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, str(number)),
+        namespace="team",
+        name=f"service-{number}",
+        queue=QUEUE,
+        priority=priority,
+        arrival=number,
+        created=number,
+        minimum=pods,
+        pod_sets=(PodSet(name="main", count=pods, takes=takes, ports=ports),),
+    )
+
+
+def cluster(nodes: int = 2) -> Snapshot:
+    rows = [
+        Node(
+            name=NodeName(f"n{number}"),
+            allocatable=Resources({"cpu": 8000, "pods": 10}),
+            labels={HOST: f"n{number}"},
+        )
+        for number in range(nodes)
+    ]
+    return Snapshot(
+        now=100, queues={QUEUE: Queue(name=QUEUE)}, nodes=NodeTable.build(rows), pending={}, admissions={}
+    )
+
+
+def told(snapshot: Snapshot) -> Snapshot:
+    """The same with the ports of all seats taken, as the world tells it."""
+    taken: dict[NodeName, tuple[HostPort, ...]] = {}
+    for admission in snapshot.admissions.values():
+        for seat in admission.holding():
+            pods = snapshot.holders[admission.workload].pod_set(seat.pod_set)
+            assert pods is not None
+            taken[seat.node] = taken.get(seat.node, ()) + pods.ports
+    return replace(snapshot, nodes=snapshot.nodes.with_ports(taken))
+
+
+def turn(snapshot: Snapshot, *arriving: Workload) -> tuple[Plan, Snapshot]:
+    """One turn with these waiting as well."""
+    waiting = {**snapshot.pending, **{workload.key: workload for workload in arriving}}
+    snapshot = told(replace(snapshot, pending=waiting, now=snapshot.now + 10))
+    plan, _ = decide(snapshot, Memo())
+    return plan, apply(snapshot, plan)
+
+
+def running(snapshot: Snapshot, *workloads: Workload) -> Snapshot:
+    plan, after = turn(snapshot, *workloads)
+    assert {admit.workload for admit in plan.admits} == {workload.key for workload in workloads}
+    return replace(after, holders={workload.key: workload for workload in workloads})
+
+
+def test_who_stands_in_the_way_of_a_port_goes_and_nobody_else() -> None:
+    plain = service(1, port=None)
+    before = running(cluster(), plain, service(2), service(3))
+    urgent = service(9, priority=10)
+
+    plan, after = turn(before, urgent)
+
+    (evict,) = plan.evicts
+    assert before.admissions[evict.admission].workload in {service(2).key, service(3).key}
+    plan, _ = turn(drained(after))
+    (admit,) = plan.admits
+    assert (admit.workload, admit.seats[0].node) == (
+        urgent.key,
+        before.admissions[evict.admission].seats[0].node,
+    )
+
+
+def test_a_gang_gets_the_port_of_as_many_nodes_as_it_needs() -> None:
+    before = running(cluster(3), service(1), service(2), service(3, port=None))
+    urgent = service(9, priority=10, pods=2)
+
+    plan, after = turn(before, urgent)
+
+    assert len(plan.evicts) == 1  # one node has nobody on that port
+    plan, _ = turn(drained(after))
+    assert [admit.workload for admit in plan.admits] == [urgent.key]
+
+
+def test_another_port_or_address_stands_in_nobodys_way() -> None:
+    before = running(cluster(1), service(1, port=HostPort(81)), service(2, port=HostPort(80, ip="10.0.0.1")))
+
+    plan, _ = turn(before, service(9, priority=10, port=HostPort(80, ip="10.0.0.2")))
+
+    assert (len(plan.admits), plan.evicts) == (1, ())
+
+
+def test_a_port_that_is_promised_is_taken_by_nobody_else() -> None:
+    before = running(cluster(1), service(1), service(2, port=None))
+    plan, after = turn(before, service(8, priority=10))
+    assert len(plan.evicts) == 1
+
+    plan, after = turn(after, service(9, priority=20))
+    assert (plan.admits, plan.evicts) == ((), ())
+
+    # The port is free now, and the one that it is promised to comes first, however urgent others are.
+    plan, _ = turn(drained(after), service(10, priority=30))
+    assert [admit.workload for admit in plan.admits] == [service(8).key]
+
+
+def test_two_do_not_get_the_same_port_promised() -> None:
+    before = running(cluster(1), service(1))
+
+    plan, _ = turn(before, service(8, priority=10), service(9, priority=10))
+
+    assert (len(plan.evicts), len(plan.claims)) == (1, 1)

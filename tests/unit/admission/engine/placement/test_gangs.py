@@ -1,0 +1,505 @@
+"""Gangs: whole parts, subgroups inside a whole, members that were lost, several kinds of hardware."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.placement import gangs, need
+from admission.engine.plan import Admit, Plan, Reason
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.resources import GPU, Resources, total
+from queues.workload import (
+    AdmissionId,
+    FlavorName,
+    NodeFilter,
+    NodeName,
+    Partition,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+ONE = Resources({GPU: 1000, "pods": 1})
+
+Q = QueueName("q")
+
+
+def nodes(*racks: int, gpus: int = 4, flavor: str = "") -> list[Node]:
+    """Racks of so many nodes each, named after them."""
+    return [
+        Node(
+            name=NodeName(f"r{rack}-{number}{flavor}"),
+            allocatable=Resources({GPU: gpus * 1000, "pods": 110}),
+            labels={"rack": f"r{rack}", HOST: f"r{rack}-{number}{flavor}"},
+            flavor=FlavorName(flavor),
+        )
+        for rack, size in enumerate(racks)
+        for number in range(size)
+    ]
+
+
+def gang(*sets: PodSet, minimum: int | None = None) -> Workload:
+    return Workload(
+        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "u1"),
+        namespace="team",
+        name="one",
+        queue=Q,
+        arrival=1,
+        minimum=sum(pods.count for pods in sets) if minimum is None else minimum,
+        pod_sets=sets,
+        generation="1",
+    )
+
+
+def workers(count: int, **more: Any) -> PodSet:
+    return replace(PodSet(name="workers", count=count, takes=ONE), **more)
+
+
+def world(
+    machines: list[Node], workload: Workload, held: dict[int, str] | None = None, queue: Queue | None = None
+) -> Snapshot:
+    """One workload that waits, with these seats of its first pod set held."""
+    pods = workload.pod_sets[0]
+    flavors = {node.name: node.flavor for node in machines}
+    seats = tuple(
+        Seat(
+            pod_set=pods.name,
+            ordinal=ordinal,
+            node=NodeName(node),
+            flavor=flavors.get(NodeName(node), FlavorName("")),
+            takes=pods.takes,
+        )
+        for ordinal, node in (held or {}).items()
+    )
+    admission = Admission(
+        id=AdmissionId(7),
+        workload=workload.key,
+        namespace="team",
+        name="one",
+        queue=Q,
+        priority=0,
+        seats=seats,
+        started=True,
+        opened_at=1,
+        generation="1",
+    )
+    used = {
+        node.name: Resources(
+            {name: units * sum(seat.node == node.name for seat in seats) for name, units in ONE.items()}
+        )
+        for node in machines
+    }
+    return Snapshot(
+        now=100,
+        queues={Q: queue or Queue(name=Q)},
+        nodes=NodeTable.build(
+            [replace(node, used=node.used + used[node.name]) for node in machines], [("rack", HOST)]
+        ),
+        pending={workload.key: workload},
+        admissions={admission.id: admission} if seats else {},
+    )
+
+
+def plan_of(snapshot: Snapshot) -> Plan:
+    return decide(snapshot, Memo())[0]
+
+
+def only_admit(snapshot: Snapshot) -> Admit:
+    plan = plan_of(snapshot)
+    assert len(plan.admits) == 1, plan.reasons
+    return plan.admits[0]
+
+
+def racks(admit: Admit, name: str = "workers") -> dict[int, str]:
+    return {seat.ordinal: seat.node.split("-")[0] for seat in admit.seats if seat.pod_set == name}
+
+
+def test_parts_above_the_minimum_join_whole() -> None:
+    pods = workers(12, partitions=(Partition(size=4, level="rack"),))
+    machines = nodes(1, 1, gpus=4) + nodes(0, 0, 1, gpus=3)
+
+    assert racks(only_admit(world(machines, gang(pods, minimum=4)))) == dict.fromkeys(range(4), "r0")
+    first = dict.fromkeys(range(4), "r0-0")
+    assert racks(only_admit(world(machines, gang(pods, minimum=4), first))) == dict.fromkeys(
+        range(4, 8), "r1"
+    )
+
+
+def test_the_minimum_is_rounded_up_to_whole_parts() -> None:
+    pods = workers(8, partitions=(Partition(size=4, level="rack"),))
+
+    assert plan_of(world(nodes(1, gpus=7), gang(pods, minimum=5))).admits == ()
+    assert len(only_admit(world(nodes(1, gpus=8), gang(pods, minimum=5))).seats) == 8
+
+
+def test_so_many_parts_start_together_as_are_asked_for() -> None:
+    pods = workers(12, partitions=(Partition(size=4, level="rack", minimum=2),))
+
+    assert plan_of(world(nodes(1, 1, gpus=4)[:1], gang(pods, minimum=0))).admits == ()
+    assert len(only_admit(world(nodes(1, 1, gpus=4), gang(pods, minimum=0))).seats) == 8
+
+
+def test_a_lost_member_of_a_part_goes_where_its_others_sit() -> None:
+    pods = workers(8, partitions=(Partition(size=4, level="rack"),))
+    held = dict.fromkeys((0, 1, 3), "r1-0") | dict.fromkeys((4, 5, 6, 7), "r0-0")
+
+    admit = only_admit(world(nodes(2, 2), gang(pods), held))
+
+    assert racks(admit) == {2: "r1"}
+
+
+def test_parts_that_are_only_preferred_are_given_up_if_they_do_not_fit() -> None:
+    soft = workers(8, partitions=(Partition(size=4, level="rack", required=False),))
+    hard = workers(8, partitions=(Partition(size=4, level="rack"),))
+
+    assert plan_of(world(nodes(1, 1, gpus=3) + nodes(0, 0, 1, gpus=2), gang(hard))).admits == ()
+    assert len(only_admit(world(nodes(1, 1, gpus=3) + nodes(0, 0, 1, gpus=2), gang(soft))).seats) == 8
+
+
+def test_subgroups_of_several_shapes_keep_together_inside_a_whole() -> None:
+    sets = [
+        PodSet(
+            name=f"{kind}-{group}",
+            count=count,
+            takes=takes,
+            together=f"g{group}",
+            required_topology=HOST,
+            within="rack",
+        )
+        for group in range(2)
+        for kind, count, takes in (("head", 1, Resources({"pods": 1})), ("workers", 4, ONE))
+    ]
+    admit = only_admit(world(nodes(1, 2, 1), gang(*sets)))
+
+    at = {seat.pod_set: seat.node for seat in admit.seats}
+    assert {node.split("-")[0] for node in at.values()} == {"r1"}
+    assert at["head-0"] == at["workers-0"] != at["head-1"] == at["workers-1"]
+
+
+def test_a_whole_that_fits_into_no_domain_says_so() -> None:
+    sets = [PodSet(name=name, count=4, takes=ONE, within="rack") for name in ("a", "b")]
+    snapshot = world(nodes(1, 1), gang(*sets))
+
+    (reason,) = plan_of(snapshot).reasons.values()
+    assert reason.code == "TopologyNoFit"
+    assert (
+        reason.message == "4 pods of a and 4 pods of b have to be in one rack together; none of 2 holds them"
+    )
+    softer = [replace(pods, within_required=False) for pods in sets]
+    assert len(only_admit(world(nodes(1, 1), gang(*softer))).seats) == 8
+
+
+@pytest.mark.parametrize("level", [None, "rack"])
+@pytest.mark.parametrize("minimum", [1, 3])
+def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | None, minimum: int) -> None:
+    done = gang(workers(2, done=frozenset((0, 1)), within=level), minimum=minimum)
+    table = NodeTable.build(nodes(1), [("rack", HOST)])
+    tree = QueueTree.build({Q: Queue(name=Q)}, table.capacity())
+
+    answer = gangs.admit(done, need.need(done, ()), Trial.open(table, Usage(tree)))
+
+    assert isinstance(answer, Reason)
+    assert answer.code == "NothingMissing"
+
+
+def test_a_lost_member_is_replaced_inside_the_domain_of_the_others() -> None:
+    pods = workers(4, required_topology="rack")
+
+    admit = only_admit(world(nodes(2, 2), gang(pods), dict.fromkeys((0, 1, 3), "r1-0")))
+
+    assert racks(admit) == {2: "r1"}
+
+
+def broken(**more: Any) -> Snapshot:
+    """A gang in rack r0 that lost two of five members, with room for three; r1 has room for all."""
+    return world(
+        nodes(1, 2), gang(workers(5, required_topology="rack"), **more), dict.fromkeys((0, 1, 2), "r0-0")
+    )
+
+
+def test_a_gang_that_cannot_be_repaired_in_its_domain_starts_again_whole_elsewhere() -> None:
+    plan = plan_of(broken())
+
+    assert [(evict.admission, evict.code, evict.beneficiary) for evict in plan.evicts] == [
+        (7, "TakenBack", None)
+    ]
+    assert not plan.admits
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        replace(
+            broken(), nodes=broken().nodes.with_used({NodeName("r1-0"): ONE * 2, NodeName("r1-1"): ONE * 2})
+        ),
+        broken(minimum=3),
+    ],
+    ids=["no place for all of it", "its minimum runs"],
+)
+def test_a_gang_is_left_where_it_is_if_that_helps_nobody(snapshot: Snapshot) -> None:
+    assert plan_of(snapshot).evicts == ()
+
+
+def test_a_gang_that_asks_for_more_is_not_taken_back() -> None:
+    snapshot = broken()
+    (workload,) = snapshot.pending.values()
+    larger = replace(workload, generation="2")
+
+    assert plan_of(replace(snapshot, pending={larger.key: larger})).evicts == ()
+
+
+def flavored(choice: QueuePolicy, **limits: dict[str, int]) -> Queue:
+    """Flavors h100, then a100, with deserved and capability in GPUs."""
+    return Queue(
+        name=Q,
+        flavors={
+            FlavorName(name): Limits(
+                deserved={GPU: numbers["deserved"] * 1000},
+                capability={GPU: numbers["capability"] * 1000} if "capability" in numbers else {},
+            )
+            for name, numbers in limits.items()
+        },
+        policy=choice,
+    )
+
+
+HARDWARE = nodes(1, flavor="h100") + nodes(1, flavor="a100")
+
+
+@pytest.mark.parametrize(
+    ("choice", "h100", "expected"),
+    [
+        (QueuePolicy(), 4, "h100"),  # the first that fits
+        (QueuePolicy(), 1, "a100"),  # rather the next than borrowing
+        (QueuePolicy(before_borrowing="stop"), 1, "h100"),  # borrows before the next is looked at
+    ],
+)
+def test_the_choice_of_flavors_is_that_of_the_queue(choice: QueuePolicy, h100: int, expected: str) -> None:
+    queue = flavored(choice, h100={"deserved": h100}, a100={"deserved": 4})
+
+    admit = only_admit(world(HARDWARE, gang(workers(2)), queue=queue))
+
+    assert {seat.flavor for seat in admit.seats} == {expected}
+
+
+def test_the_first_flavor_is_borrowed_if_none_is_free_without() -> None:
+    queue = flavored(QueuePolicy(), h100={"deserved": 1}, a100={"deserved": 1})
+
+    assert {seat.flavor for seat in only_admit(world(HARDWARE, gang(workers(2)), queue=queue)).seats} == {
+        "h100"
+    }
+
+
+@pytest.mark.parametrize(("rule", "admits"), [("try-next", 1), ("stop", 0)])
+def test_where_somebody_could_be_preempted_the_next_flavor_may_have_to_wait(rule: str, admits: int) -> None:
+    queue = flavored(QueuePolicy(before_preempting=rule), h100={"deserved": 4}, a100={"deserved": 4})
+    taken = [replace(HARDWARE[0], used=ONE * 4), HARDWARE[1]]
+
+    assert len(plan_of(world(taken, gang(workers(2)), queue=queue)).admits) == admits
+
+
+def test_what_can_never_fit_a_flavor_goes_to_the_next_one() -> None:
+    queue = flavored(QueuePolicy(before_preempting="stop"), h100={"deserved": 4}, a100={"deserved": 8})
+    machines = HARDWARE[:1] + nodes(2, flavor="a100")
+
+    assert {seat.flavor for seat in only_admit(world(machines, gang(workers(6)), queue=queue)).seats} == {
+        "a100"
+    }
+
+
+def test_pods_of_one_set_are_of_one_flavor_and_the_reason_says_so() -> None:
+    queue = flavored(QueuePolicy(), h100={"deserved": 9}, a100={"deserved": 9})
+
+    (reason,) = plan_of(world(HARDWARE, gang(workers(6)), queue=queue)).reasons.values()
+
+    assert reason.code == "NoFit"
+    assert reason.message.endswith(
+        "; there is room for 4 in h100, 4 in a100, but pods of one set are all of one flavor"
+    )
+
+
+def test_members_that_join_later_are_of_the_flavor_of_the_others() -> None:
+    queue = flavored(QueuePolicy(), h100={"deserved": 9}, a100={"deserved": 9})
+
+    admit = only_admit(world(HARDWARE, gang(workers(3), minimum=1), {0: "r0-0a100"}, queue=queue))
+
+    assert {seat.flavor for seat in admit.seats} == {"a100"}
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/gpu.shared",
+        "nvidia.com/vgpu",
+        "nvidia.com/mig-1g.5gb",
+        "nvidia.com/mig-3g.20gb",
+        "nvidia.com/mig-7g.80gb",
+        "amd.com/gpu",
+        "gpu.intel.com/i915",
+        "habana.ai/gaudi",
+        "huawei.com/Ascend910",
+        "cambricon.com/mlu",
+        "metax-tech.com/gpu",
+        "kunlunxin.com/xpu",
+        "aliyun.com/gpu-mem",
+        "aliyun.com/gpu-core",
+        "google.com/tpu",
+        "aws.amazon.com/neuron",
+        "koordinator.sh/gpu",
+        "rdma/hca_shared_devices",
+    ],
+)
+def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -> None:
+    takes = Resources({resource: 1000, "pods": 1})
+    machine = Node(name=NodeName("n"), allocatable=Resources({resource: 2000, "pods": 110}))
+    queue = Queue(name=Q, limits=Limits(capability={resource: 1000}))
+
+    two = gang(PodSet(name="workers", count=2, takes=takes))
+    three = gang(PodSet(name="workers", count=3, takes=takes))
+
+    assert len(only_admit(world([machine], two)).seats) == 2
+    assert [reason.code for reason in plan_of(world([machine], three)).reasons.values()] == ["NoFit"]
+    assert [reason.code for reason in plan_of(world([machine], two, queue=queue)).reasons.values()] == [
+        "QueueLimit"
+    ]
+
+
+def started(snapshot: Snapshot) -> dict[str, int]:
+    """How many of each pod set start."""
+    plan, _ = decide(snapshot, Memo())
+    seats = [seat.pod_set for admit in plan.admits for seat in admit.seats]
+    return {name: seats.count(name) for name in sorted(set(seats))}
+
+
+def large(count: int, **more: Any) -> PodSet:
+    return workers(count, name="large", takes=Resources({GPU: 4000, "pods": 1}), **more)
+
+
+IN_R0, IN_R1 = (NodeFilter(selector=(("rack", rack),)) for rack in ("r0", "r1"))
+
+
+@pytest.mark.parametrize(
+    ("sets", "minimum", "racks", "start"),
+    [
+        pytest.param((large(4), workers(4)), 4, (1,), {"workers": 4}, id="others than the first"),
+        pytest.param((large(3), workers(2)), 3, (2,), {"large": 1, "workers": 2}, id="all others and one"),
+        pytest.param(
+            (large(2, nodes=IN_R0), workers(5, nodes=IN_R1)),
+            5,
+            (1, 1),
+            {"large": 1, "workers": 4},
+            id="some of each",
+        ),
+        pytest.param(
+            (large(3, minimum=1), workers(3)),
+            3,
+            (2,),
+            {"large": 1, "workers": 2},
+            id="what is due is among them",
+        ),
+        pytest.param((large(2, minimum=2), workers(4)), 4, (1,), {}, id="what is due has no room"),
+        pytest.param((large(4), workers(4)), 5, (1,), {}, id="too few have room"),
+    ],
+)
+def test_a_minimum_over_all_pod_sets_is_met_by_whoever_has_room(
+    sets: tuple[PodSet, ...], minimum: int, racks: tuple[int, ...], start: dict[str, int]
+) -> None:
+    assert started(world(nodes(*racks), gang(*sets, minimum=minimum))) == start
+
+
+def test_a_minimum_over_all_pod_sets_is_met_by_those_whom_the_queue_has_quota_for() -> None:
+    queue = Queue(name=Q, limits=Limits(capability={GPU: 3000}))
+    snapshot = world(nodes(4), gang(large(3), workers(3), minimum=3), queue=queue)
+
+    assert started(snapshot) == {"workers": 3}
+
+
+def test_members_of_other_sets_are_chosen_in_one_domain_as_well() -> None:
+    sets = (large(2, within="rack"), workers(4, within="rack"))
+
+    assert started(world(nodes(1, 1), gang(*sets, minimum=4))) == {"workers": 4}
+    assert started(world(nodes(1, 1, gpus=3), gang(*sets, minimum=4))) == {}
+
+
+def test_room_is_made_for_whichever_members_can_have_it() -> None:
+    """Nobody may go from the rack of the first pod set; the second's own queue has less urgent work."""
+    sets = (large(2, nodes=IN_R0), workers(2, nodes=IN_R1))
+    urgent = replace(gang(*sets, minimum=2), priority=9)
+    holder = replace(
+        gang(workers(2), minimum=2), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "u2"), name="two", arrival=0
+    )
+    machines = nodes(1, 1, gpus=2)
+    seats = tuple(
+        Seat(pod_set="workers", ordinal=ordinal, node=NodeName("r1-0"), takes=ONE) for ordinal in range(2)
+    )
+    admission = Admission(
+        id=AdmissionId(1),
+        workload=holder.key,
+        namespace="team",
+        name=holder.name,
+        queue=Q,
+        priority=0,
+        seats=seats,
+        opened_at=0,
+        generation="1",
+        started=True,
+    )
+    snapshot = world(machines, urgent)
+    snapshot = replace(
+        snapshot,
+        nodes=snapshot.nodes.with_used({NodeName("r1-0"): total(seat.takes for seat in seats)}),
+        admissions={admission.id: admission},
+        holders={holder.key: holder},
+    )
+    plan, _ = decide(snapshot, Memo())
+    assert [evict.admission for evict in plan.evicts] == [admission.id]
+    assert {seat.pod_set for claim in plan.claims for seat in claim.seats} == {"workers"}
+
+
+def test_workers_do_not_make_up_the_minimum_without_the_leader_they_go_with() -> None:
+    sets = tuple(replace(pods, together="both") for pods in (large(1), workers(4)))
+
+    assert started(world(nodes(1, gpus=4), gang(*sets, minimum=4))) == {}
+    assert started(world(nodes(2, gpus=4), gang(*sets, minimum=4))) == {"large": 1, "workers": 4}
+
+
+def test_where_the_queue_stops_at_a_flavor_the_reason_says_which_one_has_room() -> None:
+    limits = {FlavorName(name): Limits(deserved={GPU: 4000}) for name in ("h100", "a100")}
+    queue = Queue(name=Q, flavors=limits, policy=QueuePolicy(before_preempting="stop"))
+    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+
+    plan = plan_of(world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=queue))
+
+    (reason,) = plan.reasons.values()
+    assert reason.message.endswith(
+        "a100 has room, but the queue waits in h100 until others make room there "
+        "(flavorChoice.beforePreempting: stop)"
+    )
+
+
+def test_room_in_a_flavor_without_quota_is_not_called_split() -> None:
+    limits = {
+        FlavorName("h100"): Limits(deserved={GPU: 4000}),
+        FlavorName("a100"): Limits(deserved={GPU: 2000}, capability={GPU: 2000}),
+    }
+    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+
+    plan = plan_of(
+        world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=Queue(name=Q, flavors=limits))
+    )
+
+    (reason,) = plan.reasons.values()
+    assert "pods of one set" not in reason.message

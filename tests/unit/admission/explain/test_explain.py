@@ -1,0 +1,342 @@
+"""What people are told about a workload that waits: place, what it waits behind, and what would let it in."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.snapshot import Snapshot
+from admission.explain.explain import Explained, after, explain
+from admission.explain.suggestions import Kind
+from admission.explain.wording import duration
+from admission.web.outlook import outlooks
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.resources import GPU, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.laws.worlds.snapshots import snapshots
+
+NOW = 1_000_000
+
+Running = tuple[Workload, list[str]]
+
+
+def queue(name: str, deserved: int, capability: int | None = None, **more: Any) -> Queue:
+    limits = Limits(
+        deserved={GPU: deserved * 1000}, capability={} if capability is None else {GPU: capability * 1000}
+    )
+    return Queue(name=QueueName(name), limits=limits, **more)
+
+
+def job(name: str, queue: str, count: int = 1, gpus: int = 8, **more: Any) -> Workload:
+    """A gang of so many pods that came ten minutes ago."""
+    pods = PodSet(
+        name="worker",
+        count=count,
+        takes=Resources({GPU: gpus * 1000, "pods": 1}),
+        required_topology=more.pop("rack", None) and "rack",
+    )
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, name),
+        namespace="ml",
+        name=name,
+        queue=QueueName(queue),
+        arrival=more.pop("arrival", 1),
+        created=NOW - 600,
+        minimum=count,
+        pod_sets=(pods,),
+        **more,
+    )
+
+
+def world(queues: list[Queue], running: list[Running], waiting: list[Workload]) -> Snapshot:
+    """Four nodes of 8 GPUs in racks r0 and r1; what runs started half an hour ago."""
+    admissions, used = {}, dict[str, Resources]()
+    for number, (workload, places) in enumerate(running, start=1):
+        takes = workload.pod_sets[0].takes
+        admissions[AdmissionId(number)] = Admission(
+            id=AdmissionId(number),
+            workload=workload.key,
+            namespace="ml",
+            name=workload.name,
+            queue=workload.queue,
+            priority=workload.priority,
+            seats=tuple(
+                Seat(pod_set="worker", ordinal=ordinal, node=NodeName(node), takes=takes)
+                for ordinal, node in enumerate(places)
+            ),
+            started=True,
+            opened_at=NOW - 1800,
+        )
+        for node in places:
+            used[node] = used.get(node, Resources()) + takes
+    nodes = [
+        Node(
+            name=NodeName(f"n{number}"),
+            allocatable=Resources({GPU: 8000, "pods": 110}),
+            used=used.get(f"n{number}", Resources()),
+            labels={HOST: f"n{number}", "rack": f"r{number // 2}"},
+        )
+        for number in range(4)
+    ]
+    return Snapshot(
+        now=NOW,
+        queues={each.name: each for each in queues},
+        nodes=NodeTable.build(nodes, [["rack"]]),
+        pending={each.key: each for each in waiting},
+        admissions=admissions,
+        holders={each.key: each for each, _ in running},
+    )
+
+
+def explained(snapshot: Snapshot, name: str = "it") -> Explained:
+    plan, _ = decide(snapshot, Memo())
+    found = explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, name))
+    assert found is not None
+    return found
+
+
+def told(snapshot: Snapshot, name: str = "it") -> dict[Kind, str]:
+    return {change.kind: change.message for change in explained(snapshot, name).changes}
+
+
+def full(*, of: str = "b", **more: Any) -> list[Running]:
+    return [(job(f"x{number}", of, **more), [f"n{number}"]) for number in range(4)]
+
+
+def test_who_runs_and_declared_a_run_time_is_told_with_the_time_that_is_left() -> None:
+    running = full(run_time=5400)
+    running[0] = (replace(running[0][0], run_time=None), ["n0"])
+
+    assert told(world([queue("a", 0), queue("b", 32)], running, [job("it", "a")])) == {
+        Kind.END: "when job/ml/x1 ends, at most 1 h"
+    }
+
+
+def test_a_rack_is_told_with_the_fewest_who_have_to_end_for_it() -> None:
+    running = [full()[0], (job("y", "b", count=2, gpus=4), ["n1", "n1"]), *full()[2:]]
+    running[2] = (job("z", "b", count=2), ["n2", "n3"])
+    snapshot = world([queue("a", 0), queue("b", 32)], running[:3], [job("it", "a", count=2, rack=True)])
+
+    assert told(snapshot)[Kind.END] == "rack r1 when job/ml/z ends"
+
+
+def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> None:
+    running = [full()[0], full()[2]]
+    snapshot = world([queue("a", 16), queue("b", 16)], running, [job("it", "a", count=2, rack=True)])
+
+    changes = told(snapshot)
+
+    assert changes[Kind.TIME] == "in 50 min it will have waited 1 h: then 1 of b is evicted for it"
+    assert next(iter(changes)) is Kind.TIME, "what takes care of itself comes first"
+    assert changes[Kind.END] == "rack r0 when job/ml/x0 ends"
+
+
+def test_more_deserved_is_told_with_who_would_go() -> None:
+    running = [(job("own", "a"), ["n0"]), *full()[1:]]
+    snapshot = world([queue("a", 8), queue("b", 16)], running, [job("it", "a")])
+
+    assert told(snapshot)[Kind.DESERVED] == f"8 {GPU} more deserved in a: 1 of b is evicted for it"
+
+
+def test_a_limit_is_told_with_what_it_lacks() -> None:
+    snapshot = world(
+        [queue("a", 8, 8), queue("b", 24)], [(job("own", "a"), ["n0"])], [job("it", "a", gpus=4)]
+    )
+
+    changes = told(snapshot)
+
+    assert changes[Kind.CAPABILITY] == f"4 {GPU} more capability in a"
+    assert changes[Kind.END] == "when job/ml/own ends"
+
+
+def test_the_lowest_priority_that_would_do_is_told() -> None:
+    running = [(job(f"y{n}", "a", priority=10 + n), [f"n{n}"]) for n in range(4)]
+
+    changes = told(world([queue("a", 32)], running, [job("it", "a", priority=5)]))
+
+    assert changes[Kind.PRIORITY] == "priority 11 instead of 5: 1 of its own queue is evicted for it"
+
+
+def test_pods_that_no_node_could_ever_hold_are_told() -> None:
+    changes = told(world([queue("a", 16)], [], [job("it", "a", gpus=16)]))
+
+    assert list(changes) == [Kind.NODES]
+    assert "even empty" in changes[Kind.NODES]
+
+
+def test_one_who_waits_for_his_turn_is_told_so() -> None:
+    waiting = [job("first", "a", count=4, arrival=1), job("it", "a", arrival=2)]
+    snapshot = world([queue("a", 16, order="strict-fifo"), queue("b", 16)], full()[:1], waiting)
+
+    found = explained(snapshot)
+
+    assert (found.position, found.queue_length, found.ahead) == (2, 2, (waiting[0].key,))
+    assert found.behind == "1 before it in queue a, right before it job/ml/first"
+    assert [change.kind for change in found.changes] == [Kind.TURN]
+
+
+@pytest.mark.parametrize(
+    ("workload", "queue_", "kind", "message"),
+    [
+        (job("it", "a", not_before=NOW + 90), queue("a", 8), Kind.TIME, "in 2 min it is tried again"),
+        (job("it", "a"), queue("a", 8, paused=True), Kind.QUEUE, "queue a resumed (muster resume a)"),
+        (job("it", "a"), queue("a", 8, closed=True), Kind.QUEUE, "queue a opened again"),
+        (job("it", "none"), queue("a", 8), Kind.QUEUE, "a queue named none"),
+        (
+            job("it", "a", count=3, gpus=1),
+            queue("a", 8, max_gang=2),
+            Kind.QUEUE,
+            "access.maxGang 3 instead of 2 in queue a",
+        ),
+        (
+            job("it", "a", obstacle=("OtherGates", "it has gates of others")),
+            queue("a", 8),
+            Kind.WORKLOAD,
+            "what is wrong with it corrected: it has gates of others",
+        ),
+    ],
+)
+def test_what_stands_against_it_before_anything_is_tried_is_told_alone(
+    workload: Workload, queue_: Queue, kind: Kind, message: str
+) -> None:
+    assert told(world([queue_], [], [workload])) == {kind: message}
+
+
+def test_nobody_is_explained_who_does_not_wait() -> None:
+    snapshot = world([queue("a", 8)], [], [job("it", "a")])
+    plan, _ = decide(snapshot, Memo())
+
+    assert explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, "it")) is None
+    assert explain(snapshot, plan, WorkloadKey(WorkloadKind.JOB, "nobody")) is None
+
+
+def test_the_answer_has_quantities_and_is_found_by_name() -> None:
+    snapshot = world([queue("a", 8, 8)], [(job("own", "a"), ["n0"])], [job("it", "a", gpus=4)])
+    plan, _ = decide(snapshot, Memo())
+
+    (outlook,) = outlooks(snapshot, plan, "ml", "it", None)
+
+    facts = {change.kind: change.facts for change in outlook.changes}
+    assert facts["capability"] == {"more": [{"queue": "a", "resource": GPU, "flavor": "", "units": "4"}]}
+    assert outlooks(snapshot, plan, "ml", "it", "vcjob") == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots())
+def test_everybody_who_waits_is_explained(snapshot: Snapshot) -> None:
+    plan, _ = decide(snapshot, Memo())
+
+    for key in plan.reasons:
+        found = explain(snapshot, plan, key)
+        assert found is not None
+        assert all(change.message for change in found.changes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots())
+def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> None:
+    plan, _ = decide(snapshot, Memo())
+    later = after(snapshot, plan)
+
+    for key in plan.reasons:
+        found = explain(snapshot, plan, key)
+        assert found is not None
+        for change in found.changes:
+            if change.kind is Kind.END:
+                ended = {number: frozenset(range(99)) for number in change.facts["admissions"]}
+                alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
+                assert [admit.workload for admit in decide(alone, Memo())[0].admits] == [key]
+
+
+def test_where_newer_equals_go_no_higher_priority_than_theirs_is_told() -> None:
+    running = [(job(f"x{number}", "a", priority=2, arrival=9), [f"n{number}"]) for number in range(4)]
+    policy = QueuePolicy(within_queue="lower-or-newer-equal")
+    snapshot = world([queue("a", 32, policy=policy)], running, [job("it", "a")])
+
+    assert told(snapshot)[Kind.PRIORITY] == "priority 2 instead of 0: 1 of its own queue is evicted for it"
+
+
+def test_more_deserved_is_told_for_those_who_start_together_only() -> None:
+    elastic = replace(job("it", "a", count=3), minimum=1)
+    snapshot = world([queue("a", 0), queue("b", 16)], full(), [elastic])
+
+    assert told(snapshot)[Kind.DESERVED] == "8 nvidia.com/gpu more deserved in a: 1 of b is evicted for it"
+
+
+def test_of_a_limit_nothing_is_told_that_those_free_who_would_go() -> None:
+    running = [*full(of="b")[:3], (job("own", "a"), ["n3"])]
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], running, [job("it", "a", priority=1)])
+
+    assert told(snapshot)[Kind.CAPABILITY] == (
+        "4 nvidia.com/gpu more capability in a: 1 of its own queue is evicted for it"
+    )
+
+
+def test_where_a_limit_and_the_room_lack_both_are_told() -> None:
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], full(), [job("it", "a")])
+
+    (change,) = explained(snapshot).changes
+    assert change.message == "4 nvidia.com/gpu more capability in a, and when job/ml/x0 ends"
+    assert change.facts["admissions"] == [1]
+
+
+def test_where_a_limit_and_the_cluster_are_too_small_both_are_told() -> None:
+    snapshot = world([queue("a", 0, 4), queue("b", 32)], [], [job("it", "a", gpus=9)])
+
+    assert told(snapshot)[Kind.CAPABILITY] == (
+        "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu, 1 pods: none of "
+        "those it may use can, even empty"
+    )
+
+
+def test_one_end_is_told_for_a_limit_and_another_for_the_room() -> None:
+    own = (job("own", "a", gpus=4), ["n3"])
+    foreign = (job("foreign", "b", gpus=4), ["n3"])
+    snapshot = world([queue("a", 8, 8), queue("b", 32)], [*full()[:3], own, foreign], [job("it", "a")])
+
+    assert told(snapshot)[Kind.END] == "when job/ml/x0 and job/ml/own end"
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots())
+def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> None:
+    plan, _ = decide(snapshot, Memo())
+    later = after(snapshot, plan)
+    running = [each for each in later.admissions if later.admissions[each].state is AdmissionState.OPEN]
+
+    for key in plan.reasons:
+        found = explain(snapshot, plan, key)
+        assert found is not None
+        told = [change.facts["admissions"] for change in found.changes if change.kind is Kind.END]
+        for fewer in (some for ends in told for some in subsets(running, len(ends) - 1)):
+            ended = {number: frozenset(range(99)) for number in fewer}
+            alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
+            assert not decide(alone, Memo())[0].admits
+
+
+def subsets(numbers: list[AdmissionId], most: int) -> Iterator[tuple[AdmissionId, ...]]:
+    return chain.from_iterable(combinations(numbers, size) for size in range(1, most + 1))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (2399, "40 min"),
+        (3600, "1 h"),
+        (7500, "2 h 5 min"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_durations_are_told_in_what_matters(seconds: int, text: str) -> None:
+    assert duration(seconds) == text

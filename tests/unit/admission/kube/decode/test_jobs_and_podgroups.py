@@ -1,0 +1,171 @@
+"""Batch Jobs and PodGroups → what they ask; what cannot be used says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.facts import asks
+from admission.kube.decode.jobs_and_podgroups import indexes
+from admission.kube.decode.references import Context, in_context
+from queues.api import names
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
+
+
+def test_a_job_asks_for_its_pods_at_once() -> None:
+    fact = a_job({"labels": {"muster.dev/queue-name": "q"}}, suspend=True)
+    (pods,) = fact.pod_sets
+    assert fact.key == WorkloadKey(WorkloadKind.JOB, "u")
+    assert (fact.queue, fact.minimum, fact.suspended, fact.obstacle) == ("q", 4, True, None)
+    assert (pods.count, pods.takes, pods.done) == (4, TAKES, frozenset())
+
+
+def test_a_job_without_a_queue_is_not_managed_unless_its_namespace_has_one() -> None:
+    assert in_context(a_job(), Context()).queue is None  # type: ignore[union-attr]
+    assert in_context(a_job(), Context(queues={"ns": QueueName("team")})).queue == "team"  # type: ignore[union-attr]
+
+
+def test_an_indexed_jobs_ordinals_are_completion_indexes() -> None:
+    fact = a_job(
+        status={"succeeded": 3, "completedIndexes": "0-1,3"}, completionMode="Indexed", completions=4
+    )
+    (pods,) = fact.pod_sets
+    assert (fact.indexed, pods.count, pods.wanted()) == (True, 4, (2,))
+    assert fact.minimum == 4  # who is done counts as present
+
+
+def test_failed_indexes_need_no_seat_either() -> None:
+    fact = a_job(status={"failedIndexes": "2"}, completionMode="Indexed", completions=4)
+    assert fact.pod_sets[0].wanted() == (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "count"),
+    [
+        ({"completions": 10}, {"succeeded": 3}, 4),
+        ({"completions": 10}, {"succeeded": 8}, 2),
+        ({"completions": 2}, {}, 2),
+        ({"completions": 10, "completionMode": "Indexed"}, {"succeeded": 9}, 1),
+        ({}, {"active": 4}, 4),
+        ({}, {"active": 1, "succeeded": 1}, 1),
+    ],
+)
+def test_other_jobs_ask_for_as_many_seats_as_pods_may_still_run(
+    spec: dict[str, Any], status: dict[str, Any], count: int
+) -> None:
+    fact = a_job(status=status, **spec)
+    assert (fact.pod_sets[0].count, fact.minimum, fact.indexed) == (count, count, False)
+
+
+def test_a_jobs_gang_may_be_smaller_than_its_parallelism() -> None:
+    assert a_job({"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}).minimum == 2
+
+
+@pytest.mark.parametrize("least", ["0", "5", "two", "-1", ""])
+def test_a_gang_that_cannot_be_says_so(least: str) -> None:
+    obstacle = a_job({"annotations": {"scheduling.volcano.sh/group-min-member": least}}).obstacle
+    assert obstacle is not None
+    assert obstacle[0] == "InvalidSpec"
+    assert f"found {least!r}, expected a number from 1 to spec.parallelism (4)" in obstacle[1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "finished"),
+    [("Complete", True), ("Failed", True), ("Suspended", False), ("FailureTarget", False)],
+)
+def test_a_job_is_finished_when_it_says_so(condition: str, finished: bool) -> None:
+    assert a_job(status={"conditions": [{"type": condition, "status": "True"}]}).finished is finished
+
+
+def test_a_released_job_asks_for_what_it_asked_before() -> None:
+    """Muster's directions in the template change neither the shape nor the generation."""
+    zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    before = a_job(template=_with_terms(zone))
+    released = a_job(
+        template=_with_terms(*({**zone, **_pin(node)} for node in "ab"), admission="12"), suspend=False
+    )
+    assert released.pod_sets == before.pod_sets
+    assert released.generation == before.generation
+    assert (before.directed, released.directed) == (None, AdmissionId(12))
+
+
+def test_progress_is_not_a_new_generation_but_a_changed_request_is() -> None:
+    job = a_job(completions=10)
+    assert a_job(status={"succeeded": 9, "active": 1}, completions=10).generation == job.generation
+    assert a_job(completions=10, parallelism=5).generation != job.generation
+    bigger = {"spec": {"containers": [{**CONTAINER, "resources": {"requests": {"cpu": 2}}}]}}
+    assert a_job(completions=10, template=bigger).generation != job.generation
+
+
+def test_topology_is_read_from_the_templates_annotations() -> None:
+    annotations = {"muster.dev/required-topology": "rack", "muster.dev/preferred-topology": "block"}
+    (pods,) = a_job(template={**TEMPLATE, "metadata": {"annotations": annotations}}).pod_sets
+    assert (pods.required_topology, pods.preferred_topology) == ("rack", "block")
+
+
+def _pin(node: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+
+
+def _with_terms(*terms: dict[str, Any], admission: str | None = None) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": list(terms)}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    annotations = {"muster.dev/admission-id": admission} if admission else {}
+    return {"metadata": {"annotations": annotations}, "spec": {**TEMPLATE["spec"], "affinity": affinity}}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", set()), (None, set()), ("0-3,7", {0, 1, 2, 3, 7}), ("5-99", {5, 6, 7}), ("x,1-,-2,3", {1, 3})],
+)
+def test_completed_indexes_are_intervals(text: str | None, found: set[int]) -> None:
+    assert indexes(text, below=8) == found
+
+
+# PodGroups
+
+
+def test_a_group_asks_for_its_members() -> None:
+    fact = a_group(minMember=4, minTaskMember={"a": 1, "b": 3}, queue="q", priorityClassName="p")
+    assert (fact.minimum, fact.task_minimums, fact.queue, fact.priority_class) == (
+        4,
+        {"a": 1, "b": 3},
+        "q",
+        "p",
+    )
+    assert (fact.pod_sets, fact.owned_by_job) == ((), False)
+    assert a_group(minMember=3, minTaskMember={"a": 1, "b": 3}).task_minimums == {}
+
+
+def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:
+    reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "x"}
+    assert a_group({"ownerReferences": [reference]}).owned_by_job
+    foreign = {**reference, "apiVersion": "kubeflow.org/v1"}
+    assert not a_group({"ownerReferences": [foreign]}).owned_by_job
+
+
+def test_facts_are_equal_when_nothing_that_matters_changed() -> None:
+    fact = a_job()
+    assert replace(fact, resource_version="8") == fact
+    assert a_job({"annotations": {"note": "x"}}, status={"ready": 1}) == fact
+
+
+def test_more_pods_than_any_cluster_runs_are_refused_before_anybody_counts_them() -> None:
+    for fact in (a_job(parallelism=2_000_000_000), a_volcano_job(task("w", replicas=2_000_000_000))):
+        assert sum(pods.count for pods in fact.pod_sets) == 0
+        assert fact.obstacle is not None
+        assert "found 2000000000 pods, expected at most 100000" in fact.obstacle[1]
+
+
+def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can_wait() -> None:
+    asked = a_group(minMember=4)
+    assert asks(None, asked)
+    assert asks(asked, replace(asked, generation="another"))
+    assert not asks(asked, replace(asked, phase="Running"))
+    assert not asks(asked, None)
+
+
+def test_a_minimum_of_five_thousand_digits_is_an_obstacle() -> None:
+    fact = a_job({"annotations": {names.GROUP_MIN_MEMBER: "9" * 5000}})
+    assert fact.obstacle is not None

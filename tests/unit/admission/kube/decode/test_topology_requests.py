@@ -1,0 +1,212 @@
+"""What objects say about where pods go: preferences, ports, parts, tiers."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.facts import Change, FactKind, Placing, PodPhase
+from admission.kube.decode.nodes_and_pods import pod_fact
+from admission.kube.decode.references import Context
+from admission.kube.decode.topology_requests import placing_of
+from admission.kube.objects import Pod
+from admission.world.nodes import Ports
+from queues.errors import InvalidDocument
+from queues.resources import Resources
+from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement
+from tests.builders.decoded_workloads import a_job, a_volcano_job, task, told
+from tests.builders.facts import JOB, admission, node, pod, world
+
+RACK = "topology.muster.dev/rack"
+
+HOST = "kubernetes.io/hostname"
+
+CONTAINER: dict[str, Any] = {"name": "c", "image": "i"}
+
+
+def a_pod(meta: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    document = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", **(meta or {})},
+        "spec": {"containers": [CONTAINER], **spec},
+    }
+    return msgspec.json.decode(json.dumps(document), type=Pod)
+
+
+def preferring(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+def test_preferred_affinity_is_read_with_all_operators() -> None:
+    expressions: list[dict[str, Any]] = [
+        {"key": "a", "operator": "In", "values": ["x"]},
+        {"key": "b", "operator": "NotIn", "values": ["x"]},
+        {"key": "c", "operator": "Exists"},
+        {"key": "d", "operator": "DoesNotExist"},
+        {"key": "e", "operator": "Gt", "values": ["1"]},
+        {"key": "f", "operator": "Lt", "values": ["9"]},
+    ]
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
+    preferring_pod = a_pod(
+        affinity=preferring(
+            {"weight": 7, "preference": {"matchExpressions": expressions, "matchFields": fields}},
+            {"weight": 3, "preference": {}},
+        )
+    )
+
+    assert pod_fact(preferring_pod).placing.prefers == (
+        Preference(
+            7,
+            (
+                *(Requirement(e["key"], e["operator"], tuple(e.get("values", ()))) for e in expressions),
+                Requirement("metadata.name", "In", ("n1",), field=True),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]}, ()),
+        (
+            {
+                "containers": [
+                    CONTAINER | {"ports": [{"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}]}
+                ]
+            },
+            (HostPort(8080, "TCP", "10.0.0.1"),),
+        ),
+        (
+            {
+                "hostNetwork": True,
+                "containers": [CONTAINER | {"ports": [{"containerPort": 53, "protocol": "UDP"}]}],
+            },
+            (HostPort(53, "UDP"),),
+        ),
+        (
+            {"initContainers": [CONTAINER | {"restartPolicy": "Always", "ports": [{"hostPort": 1}]}]},
+            (HostPort(1),),
+        ),
+        ({"initContainers": [CONTAINER | {"ports": [{"hostPort": 1}]}]}, ()),
+    ],
+)
+def test_ports_of_the_node_are_those_that_the_pod_keeps(
+    spec: dict[str, Any], expected: tuple[HostPort, ...]
+) -> None:
+    assert pod_fact(a_pod(**spec)).placing.ports == expected
+
+
+def test_parts_are_read_from_the_template() -> None:
+    said = {
+        "muster.dev/partitions": f"8={RACK}, 2={HOST}",
+        "muster.dev/balanced": "true",
+        "muster.dev/together": "x",
+    }
+    placing = placing_of(a_pod().spec, said)
+
+    assert placing.partitions == (Partition(size=8, level=RACK), Partition(size=2, level=HOST))
+    assert (placing.balanced, placing.together) == (True, "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["8", "=x", "0=x", "-2=x", "8=a,3=b", "2=a,4=b", "2=a,2=b", "x=a", "9" * 5000 + "=a"]
+)
+def test_parts_that_cannot_be_kept_are_refused(text: str) -> None:
+    with pytest.raises(InvalidDocument, match=r"muster\.dev/partitions"):
+        placing_of(a_pod().spec, {"muster.dev/partitions": text})
+    # A pod that exists already is not stopped by it.
+    assert pod_fact(a_pod({"annotations": {"muster.dev/partitions": text}})).placing.partitions == ()
+
+
+def test_a_template_says_what_its_pod_set_needs() -> None:
+    template = {
+        "metadata": {"annotations": {"muster.dev/partitions": f"2={RACK}"}},
+        "spec": {"containers": [CONTAINER | {"ports": [{"hostPort": 80}]}]},
+    }
+    for fact in (a_job(template=template), a_volcano_job(task(template=template))):
+        (pods,) = fact.pod_sets
+        assert (pods.partitions, pods.ports) == ((Partition(size=2, level=RACK),), (HostPort(80),))
+    wrong = a_job(template={**template, "metadata": {"annotations": {"muster.dev/partitions": "no"}}})
+    assert wrong.obstacle is not None
+    assert wrong.obstacle[0] == "InvalidSpec"
+
+
+# ── Volcano Jobs ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_topology_of_several_tasks_holds_for_all_of_them_together() -> None:
+    topology = {"mode": "hard", "highestTierAllowed": 2}
+    sets = told(a_volcano_job(task("a"), task("b"), networkTopology=topology)).pod_sets
+
+    assert [(pods.within, pods.within_required, pods.required_topology) for pods in sets] == [
+        ("block", True, None)
+    ] * 2
+    soft = told(a_volcano_job(task("a"), task("b"), networkTopology=topology | {"mode": "soft"})).pod_sets
+    assert [(pods.within, pods.within_required) for pods in soft] == [("block", False)] * 2
+
+
+def test_partitions_of_a_task_have_a_level_of_their_own() -> None:
+    policy = {
+        "totalPartitions": 2,
+        "partitionSize": 2,
+        "minPartitions": 1,
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+    }
+    fact = told(
+        a_volcano_job(task(partitionPolicy=policy), networkTopology={"mode": "soft", "highestTierAllowed": 2})
+    )
+    (pods,) = fact.pod_sets
+
+    assert pods.partitions == (Partition(size=2, level="rack", required=True, minimum=1),)
+    assert (pods.minimum, pods.preferred_topology, fact.unsupported) == (2, "block", ())
+
+
+def test_partitions_without_a_topology_only_start_whole() -> None:
+    policy = {"totalPartitions": 2, "partitionSize": 2}
+    (pods,) = told(a_volcano_job(task(partitionPolicy=policy))).pod_sets
+
+    assert pods.partitions == (Partition(size=2, level="", required=False),)
+
+
+def test_partitions_that_cannot_be_read_are_an_obstacle() -> None:
+    fact = a_volcano_job(task(partitionPolicy={"partitionSize": 2, "networkTopology": "hard"}))
+
+    assert fact.obstacle is not None
+    assert fact.obstacle[0] == "InvalidSpec"
+
+
+def test_a_tier_by_name_is_that_of_the_hypernodes() -> None:
+    fact = a_volcano_job(task(), networkTopology={"highestTierName": "spine"})
+    (pods,) = told(fact, Context(hypernodes=(1, 2), tier_names=(("spine", 2),))).pod_sets
+    assert pods.required_topology == "topology.volcano.sh/tier-2"
+    (pods,) = told(fact).pod_sets
+    assert pods.required_topology == "tier spine"  # a level that nobody has: the reason says so
+
+
+# ── host ports ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ports_are_taken_by_live_pods_and_by_seats() -> None:
+    ports = Ports()
+    assert ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
+    assert not ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
+    ports.look(JOB, [PodSet(name="main", count=1, takes=Resources(), ports=(HostPort(90),))])
+    mine = [admission(JOB, "n1 n2")]
+
+    assert ports.by_node(lambda key: mine) == {"n1": (HostPort(80), HostPort(90)), "n2": (HostPort(90),)}
+
+    assert ports.occupy("foreign", None)
+    ports.look(JOB, [])
+    assert ports.by_node(lambda key: mine) == {}
+
+
+def test_the_world_knows_the_ports_of_foreign_pods() -> None:
+    taken = pod("foreign", "n0", placing=Placing(ports=(HostPort(80),)))
+    there = world([node("n0"), node("n1"), taken])
+
+    assert there.freeze(1).nodes.ports == {"n0": (HostPort(80),)}
+    there.observe([Change(FactKind.POD, "foreign", replace(taken, phase=PodPhase.SUCCEEDED))])
+    assert there.news
+    assert there.freeze(2).nodes.ports == {}

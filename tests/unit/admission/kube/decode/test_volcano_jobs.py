@@ -1,0 +1,180 @@
+"""Volcano Jobs → what they ask; what cannot be used says why."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.kube.decode.references import Context, in_context
+from admission.kube.decode.workload_facts import unreadable_fact
+from admission.kube.objects import Bare, VolcanoJob
+from queues.workload import QueueName, WorkloadKind
+from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
+
+
+def test_a_volcano_job_asks_for_its_tasks() -> None:
+    fact = a_volcano_job(task("m", 1), task("w", 3, minAvailable=2), minAvailable=3, queue="q")
+    assert (fact.key.kind, fact.queue, fact.minimum, fact.obstacle) == (
+        WorkloadKind.VOLCANO_JOB,
+        "q",
+        3,
+        None,
+    )
+    assert [(pods.name, pods.count, pods.minimum) for pods in fact.pod_sets] == [("m", 1, 1), ("w", 3, 2)]
+    assert fact.pod_sets[0].takes == TAKES
+
+
+def test_without_min_available_the_gang_is_all_of_it() -> None:
+    assert a_volcano_job(task("a", 2), task("b", 3, minAvailable=1)).minimum == 3
+
+
+def test_task_minimums_above_the_gang_do_not_count() -> None:
+    fact = a_volcano_job(task("a", 2), task("b", 3), minAvailable=3)
+    assert [pods.minimum for pods in fact.pod_sets] == [0, 0]
+
+
+def test_the_document_is_kept_without_managed_fields() -> None:
+    fact = a_volcano_job(task(), meta={"managedFields": [{"manager": "x"}], "labels": {"a": "b"}})
+    document = msgspec.json.decode(fact.document)
+    assert document["metadata"]["labels"] == {"a": "b"}
+    assert "managedFields" not in document["metadata"]
+    assert document["spec"]["tasks"][0]["template"] == TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("tasks", "spec", "complaint"),
+    [
+        ([], {}, "spec.tasks: found none"),
+        ([task("a"), task("a")], {}, "spec.tasks[1].name: found a a second time"),
+        ([task(minAvailable=5)], {}, "spec.tasks[0].minAvailable: found 5, expected 0 to 4"),
+        ([task()], {"minAvailable": 5}, "spec.minAvailable: found 5, expected at most the 4 replicas"),
+        ([task(replicas=-1, minAvailable=0)], {}, "spec.tasks[0].replicas: found -1"),
+        ([task(replicas="2")], {}, "spec.tasks[0].replicas"),
+        ([task(template={})], {}, "spec.tasks[0].template.spec.containers: found none"),
+        (
+            [task(template={"spec": {"containers": "c"}})],
+            {},
+            "spec.tasks[0].template.spec.containers: found str, expected array",
+        ),
+        (
+            [task(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}})],
+            {},
+            "'lots' is not a Kubernetes quantity",
+        ),
+        (
+            [
+                task(
+                    template={
+                        "spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "0.5"}}}]}
+                    }
+                )
+            ],
+            {},
+            "found 500m nvidia.com/gpu, expected a whole number",
+        ),
+        (
+            [task(template={"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": -1}}}]}})],
+            {},
+            "found -1 nvidia.com/gpu, expected 0 or more",
+        ),
+    ],
+)
+def test_a_volcano_job_that_cannot_be_says_field_found_and_expected(
+    tasks: list[dict[str, Any]], spec: dict[str, Any], complaint: str
+) -> None:
+    obstacle = a_volcano_job(*tasks, **spec).obstacle
+    assert obstacle is not None
+    assert obstacle[0] == "InvalidSpec"
+    assert complaint in obstacle[1]
+
+
+def test_a_document_without_the_form_of_a_job_becomes_a_fact_that_says_so() -> None:
+    raw = b'{"metadata":{"name":"v","namespace":"ns","uid":"u"},"spec":{"queue":{"a":1}}}'
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(raw, type=VolcanoJob)
+    bare = msgspec.json.decode(raw, type=Bare)
+    fact = unreadable_fact(WorkloadKind.VOLCANO_JOB, bare, raised.value)
+    assert (fact.key.uid, fact.name) == ("u", "v")
+    assert fact.obstacle == ("InvalidSpec", "spec.queue: found object, expected str | null")
+
+
+@pytest.mark.parametrize(
+    ("phase", "finished"),
+    [
+        ("", False),
+        ("Pending", False),
+        ("Running", False),
+        ("Completed", True),
+        ("Failed", True),
+        ("Terminated", True),
+    ],
+)
+def test_a_volcano_job_is_finished_in_its_last_phases(phase: str, finished: bool) -> None:
+    fact = a_volcano_job(task(), status={"state": {"phase": phase}})
+    assert (fact.phase, fact.finished) == (phase, finished)
+
+
+def test_a_status_is_no_new_generation_but_any_change_of_the_spec_is() -> None:
+    fact = a_volcano_job(task())
+    assert a_volcano_job(task(), status={"running": 3}) == fact
+    assert a_volcano_job(task(), maxRetry=5).generation != fact.generation
+
+
+@pytest.mark.parametrize(
+    ("spec", "meta", "queue"),
+    [
+        ({}, {}, "team"),
+        ({"queue": "default"}, {}, "team"),
+        ({"queue": "q"}, {}, "q"),
+        ({"queue": "q"}, {"labels": {"muster.dev/queue-name": "other"}}, "other"),
+        ({}, {"labels": {"muster.dev/queue-name": "default"}}, "default"),
+        ({}, {"annotations": {"scheduling.volcano.sh/queue-name": "noted"}}, "noted"),
+    ],
+)
+def test_the_namespaces_queue_counts_when_none_is_named(
+    spec: dict[str, Any], meta: dict[str, Any], queue: str
+) -> None:
+    context = Context(queues={"ns": QueueName("team")})
+    assert in_context(a_volcano_job(task(), meta=meta, **spec), context).queue == queue  # type: ignore[union-attr]
+    assert in_context(a_group(meta, **spec), context).queue == queue  # type: ignore[union-attr]
+
+
+def test_without_any_queue_it_is_the_default_one() -> None:
+    assert in_context(a_volcano_job(task()), Context()).queue == "default"  # type: ignore[union-attr]
+
+
+def test_priority_is_the_value_of_the_class() -> None:
+    context = Context(priorities={"high": 1000}, default_priority=5)
+    high = in_context(a_volcano_job(task(), priorityClassName="high"), context)
+    plain = in_context(a_volcano_job(task()), context)
+    assert (high.priority, plain.priority) == (1000, 5)  # type: ignore[union-attr]
+    templated = {"spec": {**TEMPLATE["spec"], "priorityClassName": "high"}}
+    assert in_context(a_job(template=templated), context).priority == 1000  # type: ignore[union-attr]
+
+
+def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
+    fact = a_volcano_job(task(), priorityClassName="high")
+    missing = in_context(fact, Context())
+    assert missing.obstacle == (  # type: ignore[union-attr]
+        "UnknownPriorityClass",
+        "priority class high does not exist; create it or name another",
+    )
+    assert in_context(fact, Context(priorities={"high": 1})).obstacle is None  # type: ignore[union-attr]
+
+
+def test_a_tier_becomes_a_level_of_the_topology() -> None:
+    levels = ("block", "rack", "host")
+    hard = a_volcano_job(task(), networkTopology={"mode": "hard", "highestTierAllowed": 1})
+    assert hard.unsupported == ()
+    (pods,) = in_context(hard, Context(levels=levels)).pod_sets  # type: ignore[union-attr]
+    assert (pods.required_topology, pods.preferred_topology) == ("rack", None)
+    soft = a_volcano_job(task(), networkTopology={"mode": "soft", "highestTierAllowed": 2})
+    (pods,) = in_context(soft, Context(levels=levels)).pod_sets  # type: ignore[union-attr]
+    assert (pods.required_topology, pods.preferred_topology) == (None, "block")
+
+
+def test_what_is_not_acted_on_is_named() -> None:
+    fact = a_volcano_job(
+        task(policies=[{"event": "PodFailed", "action": "RestartJob"}]), plugins={"mpi": [], "svc": []}
+    )
+    assert fact.unsupported == ("spec.tasks[0].policies", "spec.plugins.mpi")

@@ -1,0 +1,281 @@
+from typing import Any
+
+import pytest
+
+from admission.engine.plan import Reason
+from admission.facts import PodPhase
+from admission.kube.writers.events import WAIT, Events, event
+from admission.kube.writers.work_queue import StatusCounts
+from admission.reconcile.status import (
+    Condition,
+    JobStatusFacts,
+    Note,
+    QueueStatusFacts,
+    StatusWanted,
+    WorkloadStatus,
+    admitted_condition,
+    go_duration,
+    job_status,
+    merge_patch,
+    only_numbers,
+    pod_group_status,
+    queue_status,
+    settled,
+)
+from admission.volcano_jobs.lifecycle import advance
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import companions_of
+from queues.api.kinds import batch_job, pod_group, queue_object
+from queues.resources import Resources
+from tests.builders.volcano_jobs import UID, job, pod
+
+GROUP = pod_group("team-a", "g", "u1")
+
+LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
+
+LATER = "1970-01-01T00:16:40Z"
+
+
+def group(minimum: int = 4, *, admitted: bool = False, **facts: Any) -> WorkloadStatus:
+    return WorkloadStatus(ref=GROUP, minimum=minimum, admitted=admitted, **facts)
+
+
+def conditions(wanted: StatusWanted, before: Any = None, now: int = 0) -> dict[str, dict[str, Any]]:
+    after = settled(wanted, before or {}, now)
+    return {one["type"]: one for one in after.get("conditions", [])}
+
+
+@pytest.mark.parametrize(
+    ("workload", "phase"),
+    [
+        (group(), "Pending"),
+        (group(pending=4, reason=LIMIT), "Pending"),
+        (group(admitted=True), "Inqueue"),
+        (group(admitted=True, pending=4, bound=3), "Inqueue"),
+        (group(admitted=True, pending=2, running=2, bound=4), "Running"),
+        (group(admitted=True, running=3, bound=3, succeeded=1), "Running"),
+        (group(running=2, bound=2), "Unknown"),
+        (group(succeeded=3, failed=1), "Completed"),
+        (group(admitted=True, running=1, bound=1, succeeded=4), "Running"),
+    ],
+)
+def test_a_groups_phase_is_volcanos(workload: WorkloadStatus, phase: str) -> None:
+    assert phase == pod_group_status(workload).fields["phase"]
+
+
+def test_a_group_without_pods_says_how_many_there_are() -> None:
+    (told,) = conditions(pod_group_status(group())).values()
+
+    assert (told["type"], told["status"], told["reason"]) == ("Unschedulable", "True", "NotEnoughTasks")
+    assert told["message"] == "0 of 4 pods exist"
+
+
+def test_a_group_that_waits_says_why_and_one_that_was_admitted_no_longer_does() -> None:
+    waiting = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
+    running = conditions(pod_group_status(group(admitted=True, running=4, bound=4)), waiting, 1000)
+
+    assert waiting["conditions"][0]["message"] == LIMIT.message
+    assert running["Scheduled"]["reason"] == "tasks in gang are ready to be scheduled"
+    assert (running["Scheduled"]["status"], running["Unschedulable"]["status"]) == ("True", "False")
+    assert running["Unschedulable"]["lastTransitionTime"] == LATER
+
+
+def test_a_group_that_never_waited_has_no_word_of_waiting() -> None:
+    assert list(conditions(pod_group_status(group(admitted=True)))) == ["Scheduled"]
+
+
+def test_a_condition_changes_with_its_code_and_not_with_its_numbers() -> None:
+    before = settled(pod_group_status(group(pending=4, reason=LIMIT)), {}, 0)
+    numbers = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 13 of 64 free")
+    other = Reason(code="NoFit", message="no nodes")
+
+    same = conditions(pod_group_status(group(pending=4, reason=numbers)), before, 1000)
+    new = conditions(pod_group_status(group(pending=4, reason=other)), before, 1000)
+
+    assert same["Unschedulable"] == before["conditions"][0]
+    assert (new["Unschedulable"]["reason"], new["Unschedulable"]["lastTransitionTime"]) == ("NoFit", LATER)
+
+
+def test_conditions_of_others_are_kept() -> None:
+    theirs = {"type": "Theirs", "status": "True"}
+
+    assert conditions(pod_group_status(group()), {"conditions": [theirs]})["Theirs"] == theirs
+
+
+def test_a_job_that_never_waited_is_not_written_to() -> None:
+    ref = batch_job("n", "j", "u")
+    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True))
+    waiting = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT))
+
+    assert settled(admitted, {}, 0) == {}
+    told = settled(waiting, {}, 0)
+    assert told["conditions"][0]["reason"] == "QueueLimit"
+    assert conditions(admitted, told, 5)["muster.dev/Admitted"]["status"] == "True"
+
+
+def job_facts(*phases: PodPhase, **more: Any) -> JobStatusFacts:
+    spec = job()
+    view = JobView(spec=spec, pods=tuple(pod(index, phase) for index, phase in enumerate(phases)))
+    state = advance(JobState(uid=UID), view, 60)
+    return JobStatusFacts(
+        spec=spec, state=state, counts=view.counts(state), companions=companions_of(spec), **more
+    )
+
+
+def test_a_jobs_status_has_volcanos_fields() -> None:
+    running, succeeded = PodPhase.RUNNING, PodPhase.SUCCEEDED
+
+    assert job_status(job_facts(running, running, running, succeeded)).fields == {
+        "state": {"phase": "Running", "lastTransitionTime": "1970-01-01T00:01:00Z"},
+        "minAvailable": 4,
+        "taskStatusCount": {"worker": {"phase": {"Running": 3, "Succeeded": 1}}},
+        "pending": 0,
+        "running": 3,
+        "succeeded": 1,
+        "failed": 0,
+        "terminating": 0,
+        "unknown": 0,
+        "version": 0,
+        "retryCount": 0,
+        "controlledResources": {"plugin-svc": "svc", "plugin-ssh": "ssh"},
+        "conditions": [
+            {"status": "Pending", "lastTransitionTime": "1970-01-01T00:01:00Z"},
+            {"status": "Running", "lastTransitionTime": "1970-01-01T00:01:00Z"},
+        ],
+    }
+
+
+def test_a_pending_job_says_why_it_waits_once_per_code() -> None:
+    first = settled(job_status(job_facts(reason=LIMIT)), {}, 0)
+    changed = Reason(code="QueueLimit", message="other numbers")
+    second = settled(job_status(job_facts(reason=changed)), first, 0)
+
+    assert (first["state"]["reason"], first["state"]["message"]) == (LIMIT.code, LIMIT.message)
+    assert merge_patch(first, second) == {}
+
+
+def test_fields_that_are_not_acted_on_are_a_condition() -> None:
+    told = job_status(job_facts(unsupported=("spec.policies",))).fields["conditions"][-1]
+
+    assert (told["status"], told["message"]) == (
+        "UnsupportedField",
+        "accepted, but not acted on: spec.policies",
+    )
+
+
+def test_an_ended_job_says_how_long_it_ran() -> None:
+    spec = job()
+    state = JobState(uid=UID, phase=Phase.COMPLETED, started_at=100, finished_at=3765)
+    facts = JobStatusFacts(spec=spec, state=state, counts=JobView(spec=spec).counts(state))
+
+    assert job_status(facts).fields["runningDuration"] == "1h1m5s"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (59, "59s"), (60, "1m0s"), (3600, "1h0m0s")])
+def test_durations_are_written_as_go_does(seconds: int, text: str) -> None:
+    assert text == go_duration(seconds)
+
+
+QUEUE = queue_object("team-a", "q1")
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [({}, "Open"), ({"closed": True}, "Closed"), ({"closed": True, "running": 1}, "Closing")],
+)
+def test_a_closed_queue_is_closing_until_it_is_empty(facts: Any, state: str) -> None:
+    assert state == queue_status(QueueStatusFacts(ref=QUEUE, **facts)).fields["state"]
+
+
+def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:
+    allocated = Resources({"nvidia.com/gpu": 12_000, "cpu": 1500, "memory": 2**30})
+    wanted = queue_status(QueueStatusFacts(ref=QUEUE, allocated=allocated, broken="no such parent"))
+
+    assert wanted.fields["allocated"] == {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "12"}
+    assert conditions(wanted)["Usable"]["message"] == "no such parent"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patch"),
+    [
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1, "b": 2}, {"a": 3}, {"a": 3, "b": None}),
+        (
+            {"t": {"w": {"Pending": 4}}},
+            {"t": {"w": {"Running": 4}}},
+            {"t": {"w": {"Pending": None, "Running": 4}}},
+        ),
+        ({"l": [1]}, {"l": [2]}, {"l": [2]}),
+    ],
+)
+def test_a_patch_holds_what_differs(before: Any, after: Any, patch: Any) -> None:
+    assert patch == merge_patch(before, after)
+
+
+def test_counts_alone_are_only_numbers() -> None:
+    two, three = ({"phase": "Running", "running": number} for number in (2, 3))
+
+    assert only_numbers(two, three)
+    assert not only_numbers(two, {**three, "phase": "Completed"})
+
+
+def test_an_event_names_its_object() -> None:
+    note = Note(ref=QUEUE, reason="QueueBroken", message="m" * 2000, action="Check", warning=True)
+    told = event(note, 1_000_000_123_456_789, "me")
+
+    assert told["metadata"]["namespace"] == "default"
+    assert told["eventTime"] == "1970-01-12T13:46:40.123456Z"
+    assert (told["regarding"]["kind"], told["type"], len(told["note"])) == ("Queue", "Warning", 1024)
+
+
+def test_a_quiet_condition_says_nothing_by_itself() -> None:
+    quiet = StatusWanted(ref=QUEUE, conditions=(Condition(type="A", status="True", quiet=True),))
+
+    assert settled(quiet, {}, 0) == {}
+
+
+STUCK = Reason(code="ReleaseRefused", message="a: an admission webhook of others says no")
+
+
+def test_a_group_that_is_admitted_and_stuck_says_so_until_it_is_not() -> None:
+    stuck = settled(pod_group_status(group(admitted=True, pending=4, problem=STUCK)), {}, 0)
+    told = {one["type"]: one for one in stuck["conditions"]}["Unschedulable"]
+    assert (told["status"], told["reason"], told["message"]) == ("True", "ReleaseRefused", STUCK.message)
+    after = conditions(pod_group_status(group(admitted=True, pending=4)), stuck)
+    assert after["Unschedulable"]["status"] == "False"
+
+
+def test_an_admitted_pod_that_is_stuck_says_so_until_it_is_not() -> None:
+    stuck = settled(admitted_condition(group(admitted=True, problem=STUCK)), {}, 0)
+    (told,) = stuck["conditions"]
+    assert (told["status"], told["reason"]) == ("True", "ReleaseRefused")
+    assert conditions(admitted_condition(group(admitted=True)), stuck)[told["type"]]["reason"] == "Admitted"
+
+
+def test_an_admitted_job_does_not_keep_the_sentence_that_told_why_it_waited() -> None:
+    """Its conditions are merged field by field, so the sentence goes only if that is written."""
+    waiting = settled(admitted_condition(group(reason=LIMIT)), {}, 0)
+    (told,) = settled(admitted_condition(group(admitted=True)), waiting, 1000)["conditions"]
+    assert (told["reason"], told["message"]) == ("Admitted", "")
+    read_again = {"conditions": [{name: value for name, value in told.items() if value}]}
+    assert settled(admitted_condition(group(admitted=True)), read_again, 2000) == read_again
+
+
+def test_fields_of_a_group_that_are_not_acted_on_are_a_condition() -> None:
+    told = conditions(pod_group_status(group(unsupported=("spec.subGroupPolicy",))))["UnsupportedField"]
+    assert told["message"] == "accepted, but not acted on: spec.subGroupPolicy"
+
+
+async def test_reasons_that_take_turns_are_told_once_each() -> None:
+    events = Events(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+
+    def tell(reason: str, action: str = WAIT) -> int:
+        events.tell(Note(ref=GROUP, reason=reason, message="", action=action))
+        count = len(events._waiting)
+        events._waiting.clear()
+        return count
+
+    assert [tell("QueueLimit"), tell("NoFit"), tell("QueueLimit"), tell("NoFit")] == [1, 1, 0, 0]
+    assert [tell("Admitted", "Admit"), tell("Admitted", "Admit"), tell("QueueLimit")] == [1, 0, 1]
+    assert tell("Admitted", "Admit") == 1, "further members were admitted after waiting"

@@ -1,0 +1,99 @@
+"""Volcano Jobs between the world and the rules of their life."""
+
+from typing import Any
+
+import msgspec
+
+from admission.facts import WorkloadFact
+from admission.reconcile.volcano_jobs import Careers
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
+from admission.world.world import World
+from tests.builders.facts import NOW, VOLCANO, admission, node, released, volcano_job, world
+from tests.builders.volcano_jobs import document
+
+
+def written(**spec: Any) -> bytes:
+    found = document(plugins={}, **spec)
+    found["metadata"]["uid"] = VOLCANO.uid
+    return msgspec.json.encode(found)
+
+
+def four(**facts: Any) -> WorkloadFact:
+    return volcano_job(4, **{"document": written()} | facts)
+
+
+def over(known: World, *, finished_at: int) -> None:
+    state = JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED, finished_at=finished_at)
+    known.put_job(VOLCANO.uid, state)
+    known.refresh(NOW)
+
+
+def test_a_document_is_read_once_as_long_as_it_stays_the_same() -> None:
+    careers, known = Careers(PodRules()), world([four()])
+    assert careers.spec(known, VOLCANO) is careers.spec(known, VOLCANO)
+
+
+def test_a_job_that_is_gone_is_forgotten() -> None:
+    careers, known = Careers(PodRules()), world([four()])
+    careers.spec(known, VOLCANO)
+    known.facts.clear()
+    assert careers.spec(known, VOLCANO) is None
+    assert careers._specs == {}
+
+
+def test_a_document_that_cannot_be_read_is_told_and_stops_nobody() -> None:
+    careers, known = Careers(PodRules()), world([volcano_job(0, document=b'{"metadata": {}, "spec": 7}')])
+    assert careers.transitions(known, NOW) == ()
+    assert careers.work(known, [VOLCANO], NOW) == []
+    assert "spec" in careers.problems[VOLCANO]
+
+
+def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
+    careers, known = Careers(PodRules()), world([node("n1"), four()])
+    (entered,) = careers.transitions(known, NOW)
+    assert (entered.old, entered.new.phase) == (None, Phase.PENDING)
+    known.put_job(VOLCANO.uid, entered.new)
+    pods = [
+        released(f"p{index}", f"worker/{index}", "n1", owner=VOLCANO, task="worker", index=index)
+        for index in range(4)
+    ]
+    running = world([node("n1"), four(), *pods], [admission(VOLCANO, "n1 n1 n1 n1")])
+    running.put_job(VOLCANO.uid, entered.new)
+    (started,) = careers.transitions(running, NOW)
+    assert started.new.phase is Phase.RUNNING
+
+
+def test_what_did_not_change_is_no_transition() -> None:
+    careers, known = Careers(PodRules()), world([four()])
+    (entered,) = careers.transitions(known, NOW)
+    known.put_job(VOLCANO.uid, entered.new)
+    known.refresh(NOW)
+    assert careers.transitions(known, NOW) == ()
+
+
+def test_pods_are_made_for_the_seats_that_lack_them() -> None:
+    seat = released("train-worker-0", "worker/0", "n1", owner=VOLCANO, task="worker", index=0)
+    known = world([node("n1"), four(), seat], [admission(VOLCANO, "n1 n1")])
+    careers = Careers(PodRules())
+    (work,) = careers.work(known, [VOLCANO], NOW)
+    assert [wanted.index for wanted in work.creates] == [1]
+    assert work.lacks_group
+
+
+def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
+    careers, known = Careers(PodRules()), world([four(document=written(ttlSecondsAfterFinished=60))])
+    over(known, finished_at=NOW)
+    (work,) = careers.work(known, [VOLCANO], NOW)
+    assert (work.remove, careers.due(NOW + 59)) == (False, [])
+    assert careers.due(NOW + 60) == [VOLCANO]
+    assert careers.due(NOW + 61) == []
+    (work,) = careers.work(known, [VOLCANO], NOW + 60)
+    assert work.remove
+
+
+def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
+    careers, known = Careers(PodRules()), world([four()])
+    known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
+    assert careers.transitions(known, NOW) == ()
+    assert known.defects.keys() == {VOLCANO}

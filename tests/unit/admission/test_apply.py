@@ -1,0 +1,244 @@
+"""The plan applier and the turn around it, on a real Postgres."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from admission import intake
+from admission.apply import Reasons, apply
+from admission.cycle import Cycle
+from admission.engine.plan import Admit, Plan
+from admission.facts import Change, Fact
+from admission.term import ledger_rows
+from admission.turn_report import TurnReport
+from admission.workloads.inputs import Patience
+from admission.world.world import World
+from queues.admissions import Admission, Seat
+from queues.errors import Fenced
+from queues.quota.accounts import Account
+from queues.quota.queue import ROOT, Limits
+from queues.resources import GPU, Resources
+from queues.sql import leadership
+from queues.sql.database import Database
+from queues.sql.leadership import Term
+from queues.sql.read.world import load_world
+from queues.workload import NO_FLAVOR, NodeName, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.facts import (
+    GROUP,
+    JOB,
+    NOW,
+    TEAM,
+    VOLCANO,
+    gated,
+    gone,
+    gpus,
+    group,
+    job,
+    node,
+    pod,
+    queue,
+    released,
+    seen,
+    volcano_job,
+)
+
+GPUS = Account(NO_FLAVOR, GPU)
+
+
+@dataclass(slots=True)
+class Ring:
+    """Intake, world, engine and applier over one database; objects are shown by hand."""
+
+    database: Database
+    term: Term
+    cycle: Cycle = field(init=False)
+    changes: list[Change] = field(default_factory=list)
+    now: int = NOW
+
+    async def begin(self, *facts: Fact) -> None:
+        """A world read from the database and these objects."""
+        async with self.database.snapshot() as tx:
+            rows = await load_world(tx)
+        world = World(ledger_rows(rows), Patience())
+        world.begin(rows.queues, rows.node_limits, [seen(fact) for fact in facts])
+        self.cycle = Cycle(
+            self.database,
+            self.term,
+            world,
+            drain=self.drain,
+            save=intake.save,
+            transitions=lambda world, now: (),
+            clock=lambda: self.now,
+        )
+
+    def drain(self) -> Sequence[Change]:
+        changes, self.changes = self.changes, []
+        return changes
+
+    async def turn(self, *changes: Change | Fact) -> TurnReport:
+        self.changes = [each if isinstance(each, Change) else seen(each) for each in changes]
+        return await self.cycle.turn()
+
+    @property
+    def admissions(self) -> list[Admission]:
+        return list(self.cycle.world.admissions.values())
+
+    async def stored(self) -> list[Admission]:
+        async with self.database.snapshot() as tx:
+            return list((await load_world(tx)).admissions)
+
+    async def one(self, question: str) -> object:
+        async with self.database.transaction() as tx:
+            return await tx.scalar(text(question))
+
+
+@pytest_asyncio.fixture
+async def ring(database: str) -> AsyncIterator[Ring]:
+    connected = await Database.connect(database)
+    async with connected.transaction() as tx:
+        term = await leadership.elect(tx, "me", 600.0)
+    assert term is not None
+    yield Ring(connected, term)
+    await connected.close()
+
+
+QUEUES = (queue("root"), queue("team", parent=ROOT))
+
+
+async def test_what_was_applied_is_what_a_new_leader_reads(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), node("n2"), volcano_job(10))
+    report = await ring.turn()
+    assert (report.admitted, len(ring.admissions[0].seats)) == (1, 10)
+    assert await ring.stored() == ring.admissions
+
+
+async def test_everything_is_given_back_when_the_job_is_gone(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), volcano_job(4))
+    await ring.turn()
+    await ring.turn(gone(volcano_job(4)))
+    await ring.turn()
+    assert ring.admissions == []
+    assert await ring.one("SELECT coalesce(sum(used), 0) FROM queue_balances") == 0
+    assert await ring.one("SELECT coalesce(sum(used), 0) FROM node_balances") == 0
+    assert await ring.one("SELECT count(*) FROM workloads") == 0
+
+
+async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), volcano_job(4), replace(job(1), minimum=1))
+    await ring.turn()
+    (held,) = [each for each in ring.admissions if each.workload == VOLCANO]
+    beyond = Admit(
+        workload=JOB,
+        namespace="ns",
+        name="train",
+        queue=TEAM,
+        priority=0,
+        generation="",
+        seats=tuple(
+            Seat(pod_set="main", ordinal=index, node=NodeName("n1"), takes=gpus()) for index in range(1, 9)
+        ),
+    )
+    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq, admits=(beyond,))
+    applied = await apply(ring.database, ring.term, plan, Reasons(changed={}), {held.id: held})
+    assert applied.admitted == ()
+    assert (applied.dropped or {}).keys() == {JOB}
+    assert held in await ring.stored()
+
+
+async def test_a_plan_of_another_ledger_sequence_writes_nothing(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), volcano_job(1))
+    await ring.turn()
+    stale = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq - 1, starts=(ring.admissions[0].id,))
+    with pytest.raises(Fenced):
+        await apply(ring.database, ring.term, stale, Reasons(changed={}), {})
+    assert await ring.stored() == ring.admissions
+
+
+async def test_pods_that_run_already_are_in_the_books_after_the_first_turn(ring: Ring) -> None:
+    running = pod("a", "n1", owner=JOB)
+    await ring.begin(*QUEUES, node("n1"), job(1), running)
+    report = await ring.turn()
+    assert (report.adopted, ring.admissions[0].adopted, ring.admissions[0].started) == (1, {"a": 0}, True)
+    assert await ring.stored() == ring.admissions
+
+
+async def test_running_pods_are_adopted_though_their_queue_does_not_exist(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), job(1, queue=QueueName("nowhere")), pod("a", "n1", owner=JOB))
+    assert (await ring.turn()).adopted == 1
+
+
+async def test_a_queue_that_is_deleted_keeps_what_it_holds_and_takes_nothing_new(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), volcano_job(1))
+    await ring.turn()
+    await ring.turn(gone(QUEUES[1]), group(1), gated("a", group="gang"))
+    assert [each.workload for each in ring.admissions] == [VOLCANO]
+    assert ring.cycle.world.reasons[GROUP].code == "UnknownQueue"
+    await ring.turn(gone(volcano_job(1)))
+    assert ring.admissions == []
+
+
+async def test_a_queue_that_moves_takes_its_use_along(ring: Ring) -> None:
+    other = queue("other", parent=ROOT)
+    await ring.begin(*QUEUES, other, node("n1"), volcano_job(3))
+    await ring.turn()
+    await ring.turn(queue("team", parent=QueueName("other")))
+    assert (
+        await ring.one(f"SELECT used FROM queue_balances WHERE queue = 'other' AND resource = '{GPU}'")
+        == 3000
+    )
+
+
+async def test_circular_parents_stop_only_their_own_queues(ring: Ring) -> None:
+    circle = (queue("x", parent=QueueName("y")), queue("y", parent=QueueName("x")))
+    await ring.begin(*QUEUES, *circle, node("n1"), volcano_job(1), job(1, queue=QueueName("x")))
+    assert (await ring.turn()).admitted == 1
+    assert ring.cycle.world.reasons[JOB].code == "QueueBroken"
+
+
+async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:
+    limits = Limits(deserved=Resources({GPU: 6000}))
+    await ring.begin(
+        queue("root"), queue("team", parent=ROOT, limits=limits), node("n1"), volcano_job(3, created=NOW - 5)
+    )
+    report = await ring.turn()
+    assert list(report.admitted_after) == [5]
+    report = await ring.turn(*(released(f"p{i}", f"worker/{i}", "n1", owner=VOLCANO) for i in range(3)))
+    assert (report.used[TEAM, GPUS], report.deserved[TEAM, GPUS]) == (3000, 6000)
+    assert len(report.bound_after) == 1
+
+
+async def test_what_postgres_cannot_store_as_it_is_stops_nobody(ring: Ring) -> None:
+    """Texts of users may hold characters that Postgres has no place for."""
+    odd = job(1, queue=QueueName("a\x00b"), generation="\x00")
+    await ring.begin(*QUEUES, node("n1"), odd, volcano_job(1))
+    assert (await ring.turn()).admitted == 1
+    assert ring.cycle.world.reasons[JOB].code == "UnknownQueue"
+
+
+async def test_foreign_pods_beyond_what_a_node_has_stop_nobody(ring: Ring) -> None:
+    foreign = pod("f", "n1", takes=Resources({GPU: 9000, "example.com/none": 1000, "pods": 1}))
+    await ring.begin(*QUEUES, node("n1"), node("n2"), foreign, volcano_job(1))
+    assert (await ring.turn()).admitted == 1
+    assert ring.admissions[0].seats[0].node == "n2"
+
+
+async def test_amounts_beyond_any_cluster_wait_with_a_reason(ring: Ring) -> None:
+    sets = (replace(volcano_job(1).pod_sets[0], count=16, takes=Resources({"memory": 2**60, "pods": 1})),)
+    huge = volcano_job(16, pod_sets=sets)
+    await ring.begin(*QUEUES, node("n1"), huge, job(1))
+    assert (await ring.turn()).admitted == 1
+    assert VOLCANO in ring.cycle.world.reasons
+
+
+async def test_a_bare_pod_that_ended_leaves_nothing_behind(ring: Ring) -> None:
+    key = WorkloadKey(WorkloadKind.POD, "bare")
+    await ring.begin(*QUEUES, node("n1"), gated("bare", queue=TEAM, owner=key))
+    await ring.turn()
+    (held,) = ring.admissions
+    await ring.turn(released("bare", "pod/0", "n1", by=held.id, queue=TEAM, owner=key))
+    await ring.turn(gone(gated("bare")))
+    await ring.turn()
+    assert (ring.admissions, ring.cycle.world.portraits, ring.cycle.world.holdings.closed) == ([], {}, {})

@@ -1,0 +1,50 @@
+"""What a turn promises when something goes wrong in the middle of it."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from admission.cycle import Cycle
+from admission.world.world import World
+from queues.errors import DatabaseUnavailable
+from queues.sql.leadership import Term
+from tests.builders.facts import JOB, NOW, job, node, queue, world
+
+
+class Away:
+    """A Postgres that cannot be reached; counts who asks."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        self.asked += 1
+        raise DatabaseUnavailable(reason="it is away")
+
+
+async def nothing_to_save(*_: object) -> bool:
+    return False
+
+
+def cycle_over(known: World, database: Any) -> Cycle:
+    return Cycle(
+        database,
+        Term(holder="me", number=1),
+        known,
+        drain=list,
+        save=nothing_to_save,
+        transitions=lambda world, now: (),
+        clock=lambda: NOW,
+    )
+
+
+async def test_a_plan_that_could_not_be_stored_is_tried_again_though_nothing_else_changes() -> None:
+    database = Away()
+    known = world([job(1), node("n1"), queue("root"), queue("team", parent="root")], arrivals={JOB: 1})
+    cycle = cycle_over(known, database)
+    cycle.next_look = NOW + 3600
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailable):
+            await cycle.turn()
+    assert database.asked == 2

@@ -1,0 +1,140 @@
+"""Turn reports as Prometheus reads them."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from admission.metrics import Metrics, Watching
+from admission.turn_report import TurnReport
+from queues.quota.accounts import Account
+from queues.workload import FlavorName, QueueName
+
+A, B = QueueName("a"), QueueName("b")
+
+GPU = Account(FlavorName("h100"), "nvidia.com/gpu")
+
+MEMORY = Account(FlavorName(""), "memory")
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    return {
+        sample.name + "".join(f",{name}={text}" for name, text in sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(metrics.text().decode())
+        for sample in family.samples
+    }
+
+
+def report(**changes: object) -> TurnReport:
+    return TurnReport(now=0, freeze_seconds=0.001, decide_seconds=0.02, apply_seconds=0.3, **changes)  # type: ignore[arg-type]
+
+
+def test_decisions_add_up_over_turns() -> None:
+    metrics = Metrics()
+    metrics.observe(report(admitted=2, freed=3, evicted=1, adopted=4, dropped=5))
+    metrics.observe(report(admitted=1))
+
+    found = samples(metrics)
+
+    assert found["muster_turns_total"] == 2
+    assert {
+        what: found[f"muster_decisions_total,what={what}"]
+        for what in ("admit", "adopt", "free", "evict", "drop")
+    } == {
+        "admit": 3,
+        "adopt": 4,
+        "free": 3,
+        "evict": 1,
+        "drop": 5,
+    }
+    assert found["muster_turn_phase_seconds_count,phase=decide"] == 2
+    assert round(found["muster_turn_phase_seconds_sum,phase=apply"], 3) == 0.6
+
+
+def test_amounts_are_in_devices_and_bytes() -> None:
+    metrics = Metrics()
+    metrics.observe(
+        report(
+            used={(A, GPU): 12_000, (A, MEMORY): 2**30},
+            deserved={(A, GPU): 16_000},
+            past_use={(A, GPU): 9_250},
+            nodes_usable=7,
+        )
+    )
+
+    found = samples(metrics)
+
+    assert found["muster_queue_used,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 12
+    assert found["muster_queue_used,flavor=,queue=a,resource=memory"] == 2**30
+    assert found["muster_queue_deserved,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 16
+    assert found["muster_queue_past_use,flavor=h100,queue=a,resource=nvidia.com/gpu"] == 9.25
+    assert found["muster_nodes_usable"] == 7
+
+
+def test_a_reason_that_no_longer_applies_leaves_no_series_behind() -> None:
+    metrics = Metrics()
+    metrics.observe(report(pending={(A, "NoFit"): 3, (B, "QueueLimit"): 1}))
+    metrics.observe(report(pending={(A, "NoFit"): 2}))
+
+    found = {
+        name: value for name, value in samples(metrics).items() if name.startswith("muster_workloads_pending")
+    }
+
+    assert found == {"muster_workloads_pending,queue=a,reason=NoFit": 2}
+
+
+def test_a_turn_that_decided_nothing_leaves_the_gauges_as_they_are() -> None:
+    metrics = Metrics()
+    metrics.observe(report(nodes_usable=7))
+    metrics.observe(TurnReport(now=1, changes=1))
+
+    found = samples(metrics)
+
+    assert (found["muster_nodes_usable"], found["muster_turns_total"]) == (7, 2)
+    assert found["muster_turn_phase_seconds_count,phase=decide"] == 1
+
+
+def test_a_replica_that_lost_the_lead_shows_no_queues() -> None:
+    metrics = Metrics()
+    metrics.leads(7)
+    metrics.observe(report(nodes_usable=7))
+    leading = samples(metrics)
+    metrics.leads(None)
+    following = samples(metrics)
+
+    assert (leading["muster_leader"], leading["muster_term"]) == (1, 7)
+    assert (following["muster_leader"], following["muster_term"]) == (0, 0)
+    assert "muster_nodes_usable" not in following
+
+
+def test_stages_requests_and_informers_are_told() -> None:
+    metrics = Metrics(
+        requests=lambda: {("GET", "200"): 5, ("PATCH", "409"): 1},
+        informers=lambda: {"pods": Watching(silent_seconds=1.5, lists=2, objects=4000)},
+    )
+    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
+
+    found = samples(metrics)
+
+    assert found["muster_gang_stage_seconds_sum,stage=created_to_admitted"] == 4
+    assert found["muster_gang_stage_seconds_count,stage=admitted_to_bound"] == 1
+    assert found["muster_api_requests_total,code=409,verb=PATCH"] == 1
+    assert found["muster_informer_silent_seconds,kind=pods"] == 1.5
+    assert found["muster_informer_lists_total,kind=pods"] == 2
+    assert found["muster_informer_objects,kind=pods"] == 4000
+
+
+def test_every_metric_is_documented() -> None:
+    from pathlib import Path
+
+    metrics = Metrics(
+        requests=lambda: {("GET", "200"): 5},
+        informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
+    )
+    amounts = {(A, GPU): 1}
+    metrics.observe(report(pending={(A, "NoFit"): 3}, used=amounts, deserved=amounts, past_use=amounts))
+    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
+    page = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
+    shown = {
+        name if f"`{name}`" in page else f"{name}_total" for name in families if not name.endswith("_created")
+    }
+
+    assert {name for name in shown if f"`{name}`" not in page} == set()

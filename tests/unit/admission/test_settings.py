@@ -1,0 +1,118 @@
+"""Settings: flags over environment over file over defaults, and a clear word about what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.settings import Address, Settings, read
+from queues.errors import InvalidSettings
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/settings.md"
+
+
+def test_flags_count_more_than_the_environment_and_that_more_than_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("leaseSeconds: 5\nretrySeconds: 1\nlogLevel: debug\n", encoding="utf-8")
+    environment = {"MUSTER_CONFIG": str(file), "MUSTER_LEASE_SECONDS": "6", "MUSTER_RETRY_SECONDS": "1.5"}
+
+    settings = read(flags={"lease_seconds": "7", "retry_seconds": None}, environment=environment)
+
+    assert (settings.lease_seconds, settings.retry_seconds, settings.log_level) == (7, 1.5, "debug")
+
+
+def test_the_defaults_replace_a_dead_leader_below_fifteen_seconds() -> None:
+    settings = read(environment={})
+
+    assert settings.lease_seconds + settings.retry_seconds < 15
+
+
+def test_two_processes_never_share_an_identity() -> None:
+    assert read(environment={}).identity != read(environment={}).identity
+
+
+def test_lists_are_separated_by_commas() -> None:
+    settings = read(environment={"MUSTER_SCHEDULER_ALIASES": "volcano, yunikorn"})
+
+    assert settings.scheduler_aliases == ("volcano", "yunikorn")
+
+
+def test_what_kubernetes_adds_for_services_called_muster_is_no_setting() -> None:
+    environment = {
+        "MUSTER_SERVICE_HOST": "10.0.0.1",
+        "MUSTER_SERVICE_PORT_HTTP": "8080",
+        "MUSTER_PORT": "tcp://10.0.0.1:8080",
+        "MUSTER_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "MUSTER_WEBHOOK_PORT_443_TCP": "tcp://10.0.0.2:443",
+    }
+
+    assert read(environment=environment).http_listen == ":8080"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"environment": {"MUSTER_LEASE_SECOND": "3"}}, "did you mean MUSTER_LEASE_SECONDS"),
+        (
+            {"flags": {"lease_seconds": "12", "retry_seconds": "4"}},
+            "found 12 [+] 4, expected below 15 together",
+        ),
+        (
+            {"flags": {"lease_seconds": "6", "retry_seconds": "4"}},
+            "retrySeconds: found 4, expected at most half",
+        ),
+        ({"environment": {"MUSTER_LEASE_SECONDS": "soon"}}, r"leaseSeconds \(environment\): found 'soon'"),
+        ({"flags": {"lease_seconds": "-1"}}, r"leaseSeconds \(flag\): found '-1'"),
+        ({"flags": {"http_listen": "8080"}}, "expected host:port"),
+        ({"flags": {"webhook_url": "http://host"}}, "expected https://host:port"),
+        ({"flags": {"log_level": "loud"}}, "logLevel"),
+        ({"flags": {"backoff_seconds": "900"}}, "backoffMaxSeconds: found 300"),
+        ({"file": Path("/nowhere/muster.yaml")}, "/nowhere/muster.yaml cannot be read"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_origin(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidSettings, match=complaint):
+        read(**{"environment": {}, **given})
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("leaseSecond: 3", "leaseSecond is not a setting; did you mean leaseSeconds"),
+        ("lease_seconds: 3", "lease_seconds is not a setting; did you mean leaseSeconds"),
+        ("- a", "found a list, expected a mapping"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InvalidSettings, match=complaint):
+        read(environment={}, file=file)
+
+
+def test_the_password_is_shown_nowhere() -> None:
+    settings = read(environment={"MUSTER_DSN": "postgresql://muster:hunter2@db/muster"})
+
+    assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump_json()}"
+    with pytest.raises(InvalidSettings) as caught:
+        read(
+            environment={"MUSTER_DSN": "postgresql://muster:hunter2@db/muster", "MUSTER_API_CONCURRENCY": "0"}
+        )
+    assert "hunter2" not in str(caught.value)
+
+
+def test_addresses_have_a_host_or_mean_every_interface() -> None:
+    assert Address.parse(":8080") == (None, 8080)
+    assert Address.parse("127.0.0.1:0") == ("127.0.0.1", 0)
+    assert Address.parse("[::1]:80") == ("::1", 80)
+
+
+def test_every_setting_is_documented_in_all_three_spellings() -> None:
+    page = REFERENCE.read_text(encoding="utf-8")
+
+    for name, field in Settings.model_fields.items():
+        spellings = (f"`{field.alias}`", f"`MUSTER_{name.upper()}`", f"`--{name.replace('_', '-')}`")
+        assert [spelling for spelling in spellings if spelling not in page] == []
+        assert field.description

@@ -1,0 +1,247 @@
+import json
+import time
+from typing import Any
+
+import pytest
+
+from admission.volcano_jobs.plugins import plugin_problem, unsupported_plugins
+from admission.volcano_jobs.pods import PodMold, PodRules, Stamp, pod_manifest
+from queues.workload import AdmissionId, NodeName
+from tests.builders.volcano_jobs import UID, job
+
+NODE = NodeName("node-3")
+
+STAMP = Stamp(admission=AdmissionId(7))
+
+
+def made(index: int = 2, stamp: Stamp = STAMP, **spec: Any) -> dict[str, Any]:
+    named = job(**spec)
+    return pod_manifest(named, named.tasks[0], index, NODE, stamp)
+
+
+def pins(affinity: Any) -> Any:
+    return affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+
+def task(template: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "worker", "replicas": 4, "template": template, **fields}]
+
+
+def environment(pod: dict[str, Any], container: int = 0) -> dict[str, Any]:
+    return {line["name"]: line for line in pod["spec"]["containers"][container].get("env", [])}
+
+
+def test_a_pod_carries_the_names_labels_and_annotations_that_volcano_writes() -> None:
+    pod = made()
+
+    assert pod["metadata"]["name"] == "train-worker-2"
+    assert pod["metadata"]["labels"] == {
+        "volcano.sh/task-index": "2",
+        "volcano.sh/job-name": "train",
+        "volcano.sh/task-spec": "worker",
+        "volcano.sh/job-namespace": "team-a",
+        "volcano.sh/queue-name": "default",
+        "muster.dev/released": "true",
+    }
+    assert pod["metadata"]["annotations"] == {
+        "volcano.sh/task-index": "2",
+        "volcano.sh/task-spec": "worker",
+        "scheduling.k8s.io/group-name": f"train-{UID}",
+        "volcano.sh/job-name": "train",
+        "volcano.sh/queue-name": "default",
+        "volcano.sh/job-version": "0",
+        "volcano.sh/template-uid": "train-worker",
+        "volcano.sh/job-retry-count": "0",
+        "muster.dev/admission-id": "7",
+        "muster.dev/seat": "worker/2",
+    }
+
+
+def test_a_pod_belongs_to_its_job() -> None:
+    (owner,) = made()["metadata"]["ownerReferences"]
+
+    assert owner == {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "name": "train",
+        "uid": UID,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def test_a_pod_is_pinned_to_its_node_by_field() -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-3"]}]}
+
+    assert [term] == pins(made()["spec"]["affinity"])
+
+
+@pytest.mark.parametrize(
+    ("written", "becomes"), [("volcano", "stock"), ("", "stock"), ("someone-elses", "someone-elses")]
+)
+def test_volcanos_scheduler_becomes_the_configured_one(written: str, becomes: str) -> None:
+    stamp = Stamp(admission=AdmissionId(7), rules=PodRules(scheduler="stock"))
+
+    assert becomes == made(stamp=stamp, schedulerName=written)["spec"]["schedulerName"]
+
+
+def test_the_jobs_priority_class_is_used_where_the_template_has_none_as_its_twin_that_never_preempts() -> (
+    None
+):
+    stamp = Stamp(admission=AdmissionId(7), rules=PodRules(twins={"high": "muster-high"}))
+    own = task({"spec": {"containers": [], "priorityClassName": "own"}})
+
+    assert made(stamp=stamp, priorityClassName="high")["spec"]["priorityClassName"] == "muster-high"
+    assert made(stamp=stamp, priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
+
+
+def test_svc_gives_every_pod_a_host_name_and_every_container_the_hosts() -> None:
+    template = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}}
+    pod = made(tasks=task(template), plugins={"svc": []})
+
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-2", "train")
+    assert pod["spec"]["volumes"] == [{"name": "train-svc", "configMap": {"name": "train-svc"}}]
+    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
+        assert container["volumeMounts"] == [{"name": "train-svc", "mountPath": "/etc/volcano"}]
+        assert [line["name"] for line in container["env"]] == ["VC_WORKER_HOSTS", "VC_WORKER_NUM"]
+        assert container["env"][0]["valueFrom"] == {
+            "configMapKeyRef": {"name": "train-svc", "key": "VC_WORKER_HOSTS"}
+        }
+
+
+def test_svc_can_leave_the_hosts_out_of_the_environment() -> None:
+    assert environment(made(plugins={"svc": ["--inject-hosts-env=false"]})) == {}
+
+
+def test_env_tells_every_container_its_index() -> None:
+    found = environment(made(plugins={"env": []}))
+
+    assert {name: line["value"] for name, line in found.items()} == {
+        "VK_TASK_INDEX": "2",
+        "VC_TASK_INDEX": "2",
+    }
+
+
+@pytest.mark.parametrize(("path", "mode"), [("/root/.ssh", 0o600), ("/home/user/.ssh", 0o644)])
+def test_ssh_mounts_the_keys_where_the_flag_says(path: str, mode: int) -> None:
+    pod = made(plugins={"ssh": [f"--ssh-key-file-path={path}"]})
+
+    (volume,) = pod["spec"]["volumes"]
+    assert volume["secret"]["secretName"] == "train-ssh"
+    assert volume["secret"]["defaultMode"] == mode
+    assert pod["spec"]["containers"][0]["volumeMounts"] == [
+        {"name": "train-ssh", "mountPath": path, "subPath": ".ssh"}
+    ]
+
+
+def test_plugins_act_in_one_order_whatever_order_the_job_names_them_in() -> None:
+    forward, backward = (
+        {name: [] for name in order} for order in (("env", "ssh", "svc"), ("svc", "ssh", "env"))
+    )
+
+    assert made(plugins=forward) == made(plugins=backward)
+
+
+def test_partitions_count_off_the_indices() -> None:
+    tasks = task({"spec": {}}, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
+
+    labels = [made(index, tasks=tasks)["metadata"]["labels"]["volcano.sh/partition-id"] for index in range(4)]
+
+    assert labels == ["0", "0", "1", "1"]
+
+
+def test_who_created_the_job_is_written_on_its_pods() -> None:
+    named = job()
+    from dataclasses import replace
+
+    named = replace(named, annotations={"muster.dev/user": "ann", "other": "x"})
+    pod = pod_manifest(named, named.tasks[0], 0, NODE, STAMP)
+
+    assert pod["metadata"]["annotations"]["muster.dev/user"] == "ann"
+    assert "other" not in pod["metadata"]["annotations"]
+
+
+def test_a_template_cannot_sign_for_muster() -> None:
+    forged = {"muster.dev/devices": "0", "muster.dev/recreated-from": "u", "muster.dev/user": "bob", "a": "b"}
+    template = {"metadata": {"annotations": forged}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    annotations = made(tasks=task(template))["metadata"]["annotations"]
+
+    assert annotations["a"] == "b"
+    assert annotations.keys().isdisjoint(forged.keys() - {"a"})
+
+
+def test_jobs_volumes_are_claims_mounted_in_every_container() -> None:
+    pod = made(
+        plugins={},
+        volumes=[
+            {"mountPath": "/data", "volumeClaimName": "shared"},
+            {"mountPath": "/more", "volumeClaimName": "shared"},
+            {"mountPath": "/own", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+        ],
+    )
+
+    shared, own = pod["spec"]["volumes"]
+    assert shared["persistentVolumeClaim"] == {"claimName": "shared"}
+    assert own["persistentVolumeClaim"]["claimName"].startswith("train-pvc-")
+    assert [mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]] == [
+        "/data",
+        "/more",
+        "/own",
+    ]
+
+
+HOSTILE = {
+    "metadata": {"annotations": {"a": '50% "off" %(index)b \ufdd0index\ufdd0 é'}},
+    "spec": {"containers": [{"name": "c", "args": ["%s", "%d", "\ufdd0node\ufdd0"]}]},
+}
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize("template", [{"spec": {"containers": [{"name": "c"}]}}, HOSTILE])
+def test_a_mold_makes_the_same_pod_as_the_plain_form(template: dict[str, Any], escaped: bool) -> None:
+    from admission.volcano_jobs.job import read_job
+    from tests.builders.volcano_jobs import document
+
+    tasks = task(template, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
+    text = json.dumps(document(tasks=tasks, plugins={"svc": [], "env": []}), ensure_ascii=escaped)
+    named = read_job(text.encode())
+    mold = PodMold(named, named.tasks[0], STAMP)
+
+    for index in (0, 3):
+        plain = pod_manifest(named, named.tasks[0], index, NODE, STAMP)
+        assert plain == json.loads(mold.cast(index, NODE))
+
+
+def test_a_pod_takes_less_than_a_tenth_of_a_millisecond_to_make() -> None:
+    named = job(plugins={"svc": [], "ssh": [], "env": []})
+    started = time.perf_counter()
+    for _ in range(100):
+        mold = PodMold(named, named.tasks[0], STAMP)
+        for index in range(8):
+            mold.cast(index, NODE)
+
+    assert (time.perf_counter() - started) / 800 < 100e-6
+
+
+def test_what_is_not_acted_on_is_told() -> None:
+    named = job(
+        plugins={"svc": ["--publish-not-ready-addresses", "--colour=red"], "mpi": ["--port=22"]},
+        policies=[{"event": "PodFailed", "action": "RestartJob"}],
+    )
+
+    assert unsupported_plugins(named) == ("spec.plugins.mpi", "spec.plugins.svc --colour")
+    assert named.unsupported == ("spec.policies",)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        ({"svc": ["--disable-network-policy=maybe"]}, "true or false"),
+        ({"ssh": ["--ssh-port=99999"]}, "1 to 65535"),
+        ({"ssh": ["--ssh-private-key=x"]}, "both, or neither"),
+    ],
+)
+def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
+    plugins: dict[str, list[str]], problem: str
+) -> None:
+    assert problem in (plugin_problem(job(plugins=plugins)) or "")

@@ -1,0 +1,225 @@
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from admission.facts import PodPhase
+from admission.volcano_jobs.job import JobSpec, read_job
+from admission.volcano_jobs.plugins.flags import port
+from admission.volcano_jobs.pods import PodRules
+from admission.volcano_jobs.state import JobState, Phase
+from admission.volcano_jobs.view import JobView
+from admission.volcano_jobs.work import JobWork, companions_of, work_for
+from queues.admissions import AdmissionState
+from queues.errors import InvalidDocument
+from queues.workload import AdmissionId
+from tests.builders.volcano_jobs import KEY, UID, admission, document, job, pod
+
+RULES = PodRules()
+
+
+def work(
+    *pods: Any, phase: Phase = Phase.PENDING, version: int = 0, admissions: Any = None, **view: Any
+) -> JobWork:
+    given = {
+        "spec": job(),
+        "pods": pods,
+        "admissions": (admission(),) if admissions is None else admissions,
+        **view,
+    }
+    state = JobState(uid=UID, phase=phase, version=version)
+    return work_for(KEY, state, JobView(**given), 0, rules=RULES)
+
+
+def made(work: JobWork) -> list[tuple[int, str]]:
+    return [(wanted.index, wanted.node) for wanted in work.creates]
+
+
+def removed(work: JobWork) -> dict[str, str]:
+    return {unwanted.uid: unwanted.why for unwanted in work.deletes}
+
+
+def test_every_seat_of_an_open_admission_gets_its_pod_on_its_node() -> None:
+    assert made(work()) == [(0, "node-0"), (1, "node-1"), (2, "node-2"), (3, "node-3")]
+
+
+def test_without_an_admission_nothing_is_made() -> None:
+    assert not work(admissions=())
+    assert made(work(admissions=(admission(state=AdmissionState.EVICTING),))) == []
+
+
+def test_a_pod_that_exists_is_not_made_again_not_even_while_it_goes() -> None:
+    assert made(work(pod(0), pod(1, PodPhase.FAILED), pod(2, deleting=True))) == [(3, "node-3")]
+
+
+def test_a_pod_that_was_deleted_is_made_again() -> None:
+    assert made(work(*(pod(index) for index in (0, 1, 3)), phase=Phase.RUNNING)) == [(2, "node-2")]
+
+
+def test_a_seat_that_succeeded_never_runs_twice() -> None:
+    assert made(work(outcomes={("worker", 1): PodPhase.SUCCEEDED})) == [
+        (0, "node-0"),
+        (2, "node-2"),
+        (3, "node-3"),
+    ]
+
+
+def test_seats_given_back_get_no_pod() -> None:
+    from dataclasses import replace
+
+    assert made(work(admissions=(replace(admission(), ended=frozenset({0, 1, 2})),))) == [(3, "node-3")]
+
+
+def test_pods_of_an_admission_that_is_not_open_are_removed() -> None:
+    stray, own = pod(0, admission=AdmissionId(3)), pod(1)
+
+    assert removed(work(stray, own)) == {"pod-0": "AdmissionClosed"}
+    evicting = admission(state=AdmissionState.EVICTING)
+    assert removed(work(own, admissions=(evicting,))) == {"pod-1": "AdmissionClosed"}
+
+
+def test_adopted_pods_and_pods_to_be_adopted_are_left_alone() -> None:
+    from dataclasses import replace
+
+    adopting = replace(admission(), adopted={"pod-0": 0})
+
+    assert removed(work(pod(0, admission=None), pod(1, admission=None), admissions=(adopting,))) == {}
+
+
+@pytest.mark.parametrize("phase", [Phase.COMPLETED, Phase.FAILED, Phase.ABORTING, Phase.TERMINATED])
+def test_leftovers_of_a_stopped_job_go_and_what_ended_stays_for_its_logs(phase: Phase) -> None:
+    found = work(pod(0), pod(1, PodPhase.SUCCEEDED), pod(2, PodPhase.FAILED), phase=phase)
+
+    assert removed(found) == {"pod-0": phase.value}
+    assert found.creates == ()
+
+
+def test_a_restart_removes_every_old_pod_before_new_ones_are_made() -> None:
+    old = (pod(0), pod(1, PodPhase.SUCCEEDED), pod(2, PodPhase.FAILED), pod(3, deleting=True))
+
+    assert removed(work(*old, phase=Phase.RESTARTING, version=1)) == {
+        "pod-0": "Restarting",
+        "pod-1": "Stale",
+        "pod-2": "Stale",
+    }
+    assert work(phase=Phase.RESTARTING, version=1).creates == ()
+
+
+def test_a_pod_of_the_version_before_a_restart_is_stale_though_its_admission_is_open() -> None:
+    assert removed(work(pod(0), pod(1, version=1), version=1)) == {"pod-0": "Stale"}
+
+
+def test_a_job_that_is_being_deleted_needs_nothing() -> None:
+    assert not work(pod(0, admission=AdmissionId(3)), deleting=True)
+
+
+def test_a_seat_of_a_task_that_was_scaled_down_gets_no_pod() -> None:
+    tasks = [{**document()["spec"]["tasks"][0], "replicas": 2}]
+
+    assert [index for index, _ in made(work(spec=job(tasks=tasks)))] == [0, 1]
+
+
+def test_pods_beyond_the_replicas_of_their_task_are_removed() -> None:
+    shrunk = document()
+    shrunk["spec"]["tasks"][0]["replicas"] = 2
+    shrunk["spec"]["minAvailable"] = 2
+    pods = tuple(pod(index) for index in range(4))
+    view = JobView(spec=read_job(shrunk), pods=pods, admissions=(admission(),))
+    state = JobState(uid=UID, phase=Phase.RUNNING)
+    assert removed(work_for(KEY, state, view, 0, rules=PodRules())) == {
+        "pod-2": "ScaledDown",
+        "pod-3": "ScaledDown",
+    }
+
+
+def companions(**spec: Any) -> dict[tuple[str, str], Any]:
+    return {(one.plural, one.name): one for one in companions_of(job(**spec))}
+
+
+def test_svc_brings_a_service_a_policy_and_the_hosts() -> None:
+    found = companions(plugins={"svc": []})
+
+    assert list(found) == [("configmaps", "train-svc"), ("services", "train"), ("networkpolicies", "train")]
+    hosts = [f"train-worker-{index}.train" for index in range(4)]
+    assert found["configmaps", "train-svc"].manifest["data"] == {
+        "worker.host": "\n".join(hosts),
+        "VC_WORKER_HOSTS": ",".join(hosts),
+        "VC_WORKER_NUM": "4",
+    }
+    selector = {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "team-a"}
+    assert found["services", "train"].manifest["spec"] == {
+        "clusterIP": "None",
+        "selector": selector,
+        "publishNotReadyAddresses": False,
+    }
+    policy = found["networkpolicies", "train"].manifest["spec"]
+    assert policy["podSelector"] == {"matchLabels": selector}
+    assert policy["ingress"] == [{"from": [{"podSelector": {"matchLabels": selector}}]}]
+
+
+def test_svc_flags_are_followed() -> None:
+    found = companions(plugins={"svc": ["--disable-network-policy", "--publish-not-ready-addresses=true"]})
+
+    assert list(found) == [("configmaps", "train-svc"), ("services", "train")]
+    assert found["services", "train"].manifest["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_ssh_brings_a_secret_that_still_lacks_its_keys() -> None:
+    secret = companions(plugins={"ssh": []})["secrets", "train-ssh"]
+
+    assert secret.wants_keys
+    assert b64decode(secret.manifest["data"]["config"]).decode().splitlines()[:5] == [
+        "StrictHostKeyChecking no",
+        "UserKnownHostsFile /dev/null",
+        "Host train-worker-0",
+        "  HostName train-worker-0.train",
+        "  Port 22",
+    ]
+
+
+def test_keys_that_the_job_brings_are_used() -> None:
+    flags = ["--ssh-private-key=secret", "--ssh-public-key=ssh-rsa A"]
+    secret = companions(plugins={"ssh": flags})["secrets", "train-ssh"]
+
+    assert not secret.wants_keys
+    assert b64decode(secret.manifest["data"]["authorized_keys"]) == b"ssh-rsa A"
+
+
+def test_every_companion_goes_with_its_job() -> None:
+    found = companions(
+        plugins={"svc": [], "ssh": []}, volumes=[{"mountPath": "/x", "volumeClaim": {"resources": {}}}]
+    )
+
+    assert len(found) == 5
+    for one in found.values():
+        (owner,) = one.manifest["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", UID, True)
+
+
+def test_a_job_reads_the_same_as_after_volcanos_webhook() -> None:
+    template = {"spec": {"containers": []}}
+    read: JobSpec = read_job(
+        {
+            "metadata": {"name": "j", "namespace": "n", "uid": "u"},
+            "spec": {
+                "tasks": [{"replicas": 2, "template": template}, {"template": template, "minAvailable": 0}]
+            },
+        }
+    )
+
+    assert [(task.name, task.replicas, task.minimum) for task in read.tasks] == [
+        ("default0", 2, 2),
+        ("default1", 1, 0),
+    ]
+    assert (read.minimum, read.queue, read.max_retry) == (2, "default", 3)
+
+
+def test_a_job_of_the_wrong_shape_is_refused_with_the_place() -> None:
+    with pytest.raises(InvalidDocument, match=r"spec\.tasks\[0\]\.replicas"):
+        read_job({"metadata": {}, "spec": {"tasks": [{"replicas": "two"}]}})
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0", "65536", "a"])
+def test_a_port_that_is_none_is_an_invalid_document(text: str) -> None:
+    with pytest.raises(InvalidDocument):
+        port("pytorch", "port", text)

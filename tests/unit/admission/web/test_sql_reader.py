@@ -1,0 +1,332 @@
+"""Rows of the SQL views become the documents that people read."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.web import bodies
+from admission.web.queue_positions import counted_by, policies, rank
+from admission.web.sql_reader import explanation, in_line
+from admission.web.tree import tree
+from admission.web.wording import facts_for_people, ranges
+from queues.admissions import Admission, Seat
+from queues.order import policies as order_policies
+from queues.order.policies import Candidate, devices
+from queues.resources import Resources
+from queues.sql.read import views
+from queues.workload import (
+    AdmissionId,
+    FlavorName,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+GPU = "nvidia.com/gpu"
+
+
+def line(
+    name: str,
+    parent: str | None = "root",
+    *,
+    paused: bool = False,
+    closed: bool = False,
+    broken: bool = False,
+    pending: int = 0,
+    policy: dict[str, Any] | None = None,
+    access: dict[str, Any] | None = None,
+    accounts: tuple[views.AccountLine, ...] = (),
+) -> views.QueueLine:
+    return views.QueueLine(
+        name=QueueName(name),
+        parent=None if parent is None else QueueName(parent),
+        paused=paused,
+        closed=closed,
+        broken=broken,
+        changed_by="",
+        document={"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}},
+        accounts=accounts,
+        pending=pending,
+    )
+
+
+def waiting(name: str, queue: str = "a", arrival: int = 1) -> views.PendingLine:
+    return views.PendingLine(
+        key=WorkloadKey(WorkloadKind.JOB, f"{name}-uid"),
+        namespace="ml",
+        name=name,
+        queue=QueueName(queue),
+        priority=0,
+        arrival=arrival,
+        created=1_795_000_000,
+        minimum=1,
+        pods=1,
+        asks={GPU: 8000, "memory": 2**30},
+        reason=views.StoredReason(code="NoFit", message="no node", since=1_795_000_060),
+    )
+
+
+def told(*lines: views.QueueLine) -> dict[str, bodies.Queue]:
+    return {queue.name: queue for queue in tree(lines)}
+
+
+def test_parents_come_before_children_and_siblings_by_name() -> None:
+    found = tree([line("b"), line("a2", "a"), line("root", None), line("a"), line("a1", "a")])
+
+    assert [queue.name for queue in found] == ["root", "a", "a1", "a2", "b"]
+
+
+def test_counts_are_those_of_the_subtree() -> None:
+    found = told(line("root", None), line("a", pending=1), line("a1", "a", pending=2), line("b", pending=4))
+
+    assert {name: queue.pending for name, queue in found.items()} == {"root": 7, "a": 3, "a1": 2, "b": 4}
+
+
+def test_a_queue_below_a_paused_one_says_by_way_of_which() -> None:
+    found = told(line("root", None), line("a", paused=True), line("a1", "a"), line("a11", "a1"), line("b"))
+
+    assert {name: (queue.state, queue.message) for name, queue in found.items()} == {
+        "root": ("open", ""),
+        "a": ("paused", ""),
+        "a1": ("paused", "by way of a"),
+        "a11": ("paused", "by way of a"),
+        "b": ("open", ""),
+    }
+
+
+def test_queues_of_a_cycle_are_shown_as_broken_and_counted_nowhere_else() -> None:
+    found = told(
+        line("root", None), line("x", "y", broken=True, pending=1), line("y", "x", broken=True, pending=1)
+    )
+
+    assert {name: (queue.state, queue.pending) for name, queue in found.items()} == {
+        "root": ("open", 0),
+        "x": ("broken", 1),
+        "y": ("broken", 1),
+    }
+
+
+def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
+    (queue,) = tree(
+        [
+            line(
+                "root",
+                None,
+                accounts=(
+                    views.AccountLine(flavor="", resource=GPU, deserved=16000, used=4000, counted=6000),
+                    views.AccountLine(flavor="", resource="memory", capability=2**40, used=2**30),
+                ),
+            )
+        ]
+    )
+
+    memory, gpus = queue.accounts
+    assert (memory.used, memory.capability, memory.deserved, memory.share) == ("1Gi", "1Ti", None, None)
+    assert (gpus.used, gpus.counted, gpus.deserved, gpus.share) == ("4", "6", "16", 0.25)
+    assert queue.share == 0.25
+
+
+def test_places_are_counted_in_each_queue_by_itself() -> None:
+    found = in_line(
+        [waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)], policies([line("a"), line("b")])
+    )
+
+    assert [(one.queue, one.position, one.name) for one in found] == [
+        ("a", 1, "two"),
+        ("b", 1, "one"),
+        ("b", 2, "three"),
+    ]
+    assert found[0].asks == {"memory": "1Gi", GPU: "8"}
+    assert found[0].created == "2026-11-18T11:06:40Z"
+
+
+def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_otherwise() -> None:
+    queues = [
+        line("root", None),
+        line("a"),
+        line("f", policy={"order": "fifo"}),
+        line("f1", "f"),
+        line("f2", "f", policy={"order": "priority"}),
+    ]
+    pending = [
+        replace(waiting(f"{queue}-{priority}", queue, arrival), priority=priority)
+        for queue in ("a", "f", "f1", "f2")
+        for arrival, priority in ((1, 0), (2, 10))
+    ]
+
+    found = in_line(pending, policies(queues))
+
+    assert [one.name for one in found] == ["a-10", "a-0", "f-0", "f-10", "f1-0", "f1-10", "f2-10", "f2-0"]
+
+
+def test_seats_are_gathered_by_node() -> None:
+    def seat(ordinal: int, node: str) -> Seat:
+        return Seat(
+            pod_set="w",
+            ordinal=ordinal,
+            node=NodeName(node),
+            flavor=FlavorName("h100"),
+            takes=Resources({GPU: 8000, "pods": 1}),
+        )
+
+    key = WorkloadKey(WorkloadKind.JOB, "one-uid")
+    admission = Admission(
+        id=AdmissionId(5),
+        workload=key,
+        namespace="ml",
+        name="one",
+        queue=QueueName("a"),
+        priority=0,
+        seats=(seat(0, "n1"), seat(1, "n2"), seat(2, "n1"), seat(3, "n1"), seat(4, "n3")),
+        ended=frozenset({4}),
+        opened_at=1_795_000_000,
+    )
+    one = views.Explanation(
+        workload=replace(waiting("one"), reason=None),
+        state="admitted",
+        not_before=0,
+        rollbacks=0,
+        admissions=(admission,),
+    )
+
+    story = explanation(one, tree([line("root", None), line("a")]), (), "2026-11-21T10:00:00Z", "")
+
+    (held,) = story.admissions
+    assert [(seats.node, seats.ordinals, seats.count, seats.takes) for seats in held.seats] == [
+        ("n1", "0,2-3", 3, {GPU: "24", "pods": "3"}),
+        ("n2", "1", 1, {GPU: "8", "pods": "1"}),
+    ]
+    assert (held.ended, held.adopted, story.reason) == (1, False, None)
+    assert [queue.name for queue in story.path] == ["a", "root"]
+
+
+def test_those_right_before_a_workload_are_told() -> None:
+    before = [waiting(f"w{number:02}", arrival=number) for number in range(15)]
+    one = views.Explanation(workload=before[12], state="pending", not_before=0, rollbacks=0)
+
+    story = explanation(one, (), in_line(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
+
+    assert [other.name for other in story.ahead] == [f"w{number:02}" for number in range(2, 12)]
+    assert (story.position, story.queue_length, story.position_by) == (13, 15, "arrival")
+
+
+ORDERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"ageingPerHour": 10},
+    {"starvation": {"clearAfter": "48h"}},
+    {"order": "fifo"},
+    {"order": "shortest"},
+)
+
+hours = st.integers(0, 200).map(lambda count: 3600 * count)
+
+
+@given(
+    policy=st.sampled_from(ORDERS),
+    longest=st.sampled_from(({}, {"maxRunTime": "10h"})),
+    given_workloads=st.lists(
+        st.builds(
+            Workload,
+            key=st.just(WorkloadKey(WorkloadKind.JOB, "")),
+            namespace=st.just("ml"),
+            name=st.just(""),
+            queue=st.just(QueueName("a")),
+            arrival=st.just(0),
+            priority=st.integers(-1, 2),
+            created=hours,
+            waiting_since=st.none() | hours,
+            run_time=st.none() | hours,
+            minimum=st.integers(1, 4),
+            pod_sets=st.tuples(
+                st.builds(
+                    PodSet,
+                    name=st.just("worker"),
+                    count=st.integers(1, 6),
+                    takes=st.sampled_from(
+                        (Resources({GPU: 1000}), Resources({GPU: 8000}), Resources({"cpu": 4000}))
+                    ),
+                )
+            ),
+        ),
+        max_size=6,
+    ),
+    joining=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
+    policy: dict[str, Any], longest: dict[str, Any], given_workloads: list[Workload], joining: list[bool]
+) -> None:
+    tree = policies([line("root", None, policy=policy), line("a", access=longest)])
+    candidates = [
+        Candidate(
+            workload=replace(
+                each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
+            ),
+            shape=number,
+            joins=joining[number],
+            accounts=(),
+        )
+        for number, each in enumerate(given_workloads)
+    ]
+
+    for candidate in candidates:
+        assert rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
+
+
+def stored(candidate: Candidate) -> views.PendingLine:
+    """What Postgres keeps of a workload that waits."""
+    it = candidate.workload
+    return replace(
+        waiting(it.name, it.queue, it.arrival),
+        key=it.key,
+        priority=it.priority,
+        created=it.created,
+        devices=devices(it),
+        run_time=it.run_time,
+        waiting_since=it.waiting_since or 0,
+        joins=candidate.joins,
+    )
+
+
+def test_it_is_told_what_places_are_counted_by() -> None:
+    policies_of: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "aged": {"ageingPerHour": 10},
+        "never-cleared": {"starvation": {"clearAfter": "48h"}},
+        "fifo": {"order": "strict-fifo"},
+        "shortest": {"order": "shortest"},
+        "turns": {"order": "round-robin"},
+        "fading": {"usageHalfLife": "168h"},
+    }
+    tree = policies([line(name, policy=policy) for name, policy in policies_of.items()])
+
+    assert [counted_by(tree, QueueName(name)) for name in (*policies_of, "unknown")] == [
+        "priority, then small before large",
+        "priority with age, then small before large",
+        "priority, then arrival",
+        "arrival",
+        "declared run time with age",
+        "arrival; users take turns",
+        "priority, then small before large; of equal priority users who used less go first",
+        "priority, then small before large",
+    ]
+
+
+def test_ranges_of_ordinals_are_short() -> None:
+    assert [ranges([]), ranges([3]), ranges([2, 0, 1, 7, 9, 8])] == ["", "3", "0-2,7-9"]
+
+
+def test_numbers_of_a_reason_are_amounts_as_people_write_them() -> None:
+    assert facts_for_people(
+        {"resource": GPU, "limit": 32000, "asked": 8000, "fit": 3, "takes": {"memory": 2**30}}
+    ) == {
+        "resource": GPU,
+        "limit": "32",
+        "asked": "8",
+        "fit": 3,
+        "takes": {"memory": "1Gi"},
+    }

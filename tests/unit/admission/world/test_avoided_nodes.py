@@ -1,0 +1,110 @@
+"""Nodes that refused a gang are left out for a while, and then are as good as any."""
+
+from dataclasses import replace
+
+from admission.facts import PodFact
+from admission.workloads.pod_sets import elsewhere
+from admission.workloads.seats import occupancies_of
+from admission.world.avoided_nodes import Refusals
+from admission.world.world import World
+from queues.admissions import AdmissionState
+from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
+from tests.builders.facts import (
+    GRACE,
+    JOB,
+    NOW,
+    VOLCANO,
+    admission,
+    gpus,
+    node,
+    released,
+    seen,
+    volcano_job,
+    world,
+)
+
+ZONE = Requirement(key="zone", operator="In", values=("a",))
+
+OFF_N1 = Requirement(key="metadata.name", operator="NotIn", values=("n1",), field=True)
+
+N1, N2 = NodeName("n1"), NodeName("n2")
+
+
+def kept_off(nodes: NodeFilter) -> NodeFilter:
+    [pods] = elsewhere([PodSet(name="worker", count=1, takes=gpus(), nodes=nodes)], frozenset({N1}))
+    return pods.nodes
+
+
+def test_every_term_of_a_pods_own_is_narrowed() -> None:
+    assert kept_off(EVERYWHERE).affinity == ((OFF_N1,),)
+    assert kept_off(NodeFilter(affinity=((ZONE,), (ZONE, ZONE)))).affinity == (
+        (ZONE, OFF_N1),
+        (ZONE, ZONE, OFF_N1),
+    )
+    assert kept_off(NodeFilter(affinity=((), (ZONE,)))).affinity == ((), (ZONE, OFF_N1))
+
+
+def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
+    taken = admission(VOLCANO, "n1 n2 n3")
+    pods = [
+        released("a", "worker/0", refused=(0, "no")),
+        released("b", "worker/1"),
+        released("c", "worker/2", "n3"),
+    ]
+    refusals = Refusals()
+    refusals.note(VOLCANO, occupancies_of([taken], pods), 100)
+    assert refusals.nodes(VOLCANO) == {N1}
+    assert refusals.nodes(JOB) == set()
+    assert refusals.expire(99) == set()
+    assert refusals.expire(100) == {VOLCANO}
+    assert refusals.nodes(VOLCANO) == set()
+
+
+def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
+    refusals = Refusals()
+    stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
+    refusals.note(VOLCANO, occupancies_of([admission(VOLCANO, "n1")], stuck_pod), 100)
+    refusals.pass_on(VOLCANO, JOB)
+    assert refusals.nodes(JOB) == {N1}
+    assert not refusals.nodes(VOLCANO)
+
+
+def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
+    taken = admission(JOB, "n1 n2")
+    pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
+    refusals = Refusals()
+    refusals.note(JOB, occupancies_of([taken], pods), 100)
+    assert refusals.nodes(JOB) == {N1}
+
+
+def wants(known: World) -> NodeFilter:
+    [pods] = known.portraits[VOLCANO].workload.pod_sets
+    return pods.nodes
+
+
+def stuck(name: str, seat: str) -> PodFact:
+    return released(name, seat, refused=(NOW - GRACE, "no free ports"), owner=VOLCANO)
+
+
+def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
+    taken = admission(VOLCANO, "n1")
+    known = world([node("n1"), node("n2"), volcano_job(1), stuck("a", "worker/0")], [taken])
+    assert wants(known) == EVERYWHERE
+    known.put_backoff(VOLCANO, NOW + 10, 1)
+    known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
+    known.refresh(NOW)
+    assert wants(known).affinity == ((OFF_N1,),)
+    known.refresh(NOW + 10 + known.patience.detour)
+    assert wants(known) == EVERYWHERE
+
+
+def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
+    taken = admission(VOLCANO, "n1 n2", started=True)
+    lost, other = stuck("a", "worker/0"), released("b", "worker/1", "n2", owner=VOLCANO)
+    known = world([node("n1"), node("n2"), volcano_job(2), lost, other], [taken])
+    assert [pod.name for pod in known.portraits[VOLCANO].misplaced] == ["a"]
+    known.observe([replace(seen(lost), fact=None)])
+    known.refresh(NOW + 1)
+    found = known.portraits[VOLCANO]
+    assert found.ended == {taken.id: frozenset({0})}, "the seat is given back, not taken again"
+    assert wants(known).affinity == ((OFF_N1,),)

@@ -1,0 +1,298 @@
+"""What the world makes of what it sees, and what it notes for Postgres."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
+from admission.volcano_jobs.state import JobState, Phase
+from admission.workloads.inputs import Patience, Sight
+from admission.workloads.state import Portrait, portray
+from admission.world.persistence import LedgerRows
+from admission.world.world import World
+from queues.admissions import AdmissionState, Seat
+from queues.resources import GPU, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from tests.builders.facts import (
+    GROUP,
+    NOW,
+    TEAM,
+    VOLCANO,
+    admission,
+    gated,
+    gone,
+    gpus,
+    group,
+    job,
+    node,
+    pod,
+    released,
+    seen,
+    volcano_job,
+    world,
+)
+from tests.builders.facts import JOB as JOB_KEY
+
+KEY = WorkloadKey(WorkloadKind.JOB, "uid-1")
+
+JOB = WorkloadFact(
+    key=KEY,
+    namespace="team",
+    name="train",
+    queue=QueueName("team"),
+    minimum=1,
+    suspended=True,
+    pod_sets=(PodSet(name="main", count=1, minimum=1, takes=Resources({"cpu": 1000})),),
+)
+
+
+def show(world: World, fact: WorkloadFact | None) -> None:
+    world.observe([Change(FactKind.WORKLOAD, KEY.uid, fact, KEY.kind)])
+    world.refresh(0)
+
+
+def seat(count: int) -> Seat:
+    return Seat(pod_set="worker", ordinal=0, node=NodeName("n1"), takes=gpus(count))
+
+
+def stored(world: World) -> None:
+    world.unsaved.saved(world.unsaved.arrivals.copy(), world.unsaved.described.copy(), (), {}, ())
+
+
+def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
+    world = World(LedgerRows(arrivals={KEY: 1}), Patience())
+    show(world, JOB)
+    stored(world)
+    show(world, replace(JOB, finished=True))
+    assert KEY in world.unsaved.described
+
+
+def test_what_changes_nothing_that_is_told_is_not_written_again() -> None:
+    world = World(LedgerRows(arrivals={KEY: 1}), Patience())
+    show(world, JOB)
+    stored(world)
+    show(world, replace(JOB, generation="2"))
+    assert not world.unsaved
+
+
+# ── whose pod it is ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pods_of_a_deleted_group_hold_their_seats_as_long_as_they_live() -> None:
+    member = released("a", "member/0", "n1", group="gang")
+    known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
+    known.observe([gone(group(1))])
+    known.refresh(NOW)
+    found = known.portraits[GROUP]
+    assert (found.over, found.ended) == (True, {})
+    assert known.stock.limit(NodeName("n1")) == node("n1").allocatable, "it is in the books, not foreign"
+    known.observe([gone(member)])
+    known.refresh(NOW)
+    assert known.portraits[GROUP].ended == {AdmissionId(1): frozenset({0})}
+
+
+def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() -> None:
+    known = world([group(1), gated("a", group="gang", queue=TEAM)])
+    known.observe([gone(group(1))])
+    known.refresh(NOW)
+    obstacle = known.portraits[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
+    assert obstacle is not None
+    assert obstacle[0] == "PodGroupMissing"
+
+
+def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
+    known = world([gated("a", group="gang", queue=TEAM), gated("b", group="gang", queue=TEAM)])
+    assert known.portraits.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
+    known.observe([seen(group(2))])
+    known.refresh(NOW)
+    assert known.portraits.keys() == {GROUP}
+    assert known.portraits[GROUP].workload.obstacle is None
+
+
+def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
+    member = released("a", "member/0", "n1", group="gang")
+    known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
+    again = replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, "second"))
+    known.observe([gone(group(1)), seen(again)])
+    known.refresh(NOW)
+    assert known.portraits[GROUP].ended == {AdmissionId(1): frozenset({0})}
+    assert known.portraits[again.key].unbooked is not None
+
+
+def test_the_pods_of_a_queued_job_are_its_own_though_they_name_a_group() -> None:
+    member = gated("a", owner=JOB_KEY, group="gang")
+    known = world([group(1), job(1), member])
+    assert known.members.of(JOB_KEY) == [member]
+    assert known.members.of(GROUP) == []
+
+
+def test_pods_of_a_job_without_a_queue_are_members_of_the_group_they_name() -> None:
+    member = gated("a", owner=JOB_KEY, group="gang")
+    assert world([group(1), job(1, queue=None), member]).members.of(GROUP) == [member]
+
+
+def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> None:
+    facts: list[Fact] = [node("n1"), job(1), released("a", "main/0", "n1", owner=JOB_KEY)]
+    known = world(facts, [admission(JOB_KEY, "n1", started=True)])
+    known.observe([seen(job(1, queue=None))])
+    known.refresh(NOW)
+    assert known.portraits[JOB_KEY].ended == {}
+    assert known.portraits[JOB_KEY].unbooked is None
+
+
+def test_a_foreign_pod_takes_from_its_node_until_it_ends() -> None:
+    foreign = pod("a", "n1")
+    known = world([node("n1"), foreign])
+    assert known.portraits == {}
+    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    known.observe([seen(replace(foreign, phase=PodPhase.SUCCEEDED))])
+    assert known.stock.room(NodeName("n1"))[GPU] == 8000
+
+
+def test_an_adopted_pod_is_charged_once() -> None:
+    member = pod("a", "n1", owner=JOB_KEY)
+    known = world([node("n1"), job(1), member])
+    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    known.put_admissions([admission(JOB_KEY, "n1", adopted={"a": 0}, started=True)])
+    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    known.refresh(NOW)
+    assert known.portraits[JOB_KEY].unbooked is None
+
+
+# ── what is remembered ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_how_an_adopted_pod_of_a_volcano_job_ended_is_remembered() -> None:
+    """It has no seat written on it; its task and index tell."""
+    ended = pod("a", "n1", owner=VOLCANO, task="worker", index=1, phase=PodPhase.SUCCEEDED)
+    known = world([volcano_job(2), ended])
+    assert known.outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+
+
+def member(phase: PodPhase, **facts: Any) -> PodFact:
+    """The second pod of the Volcano Job, with our finalizer."""
+    given = {"owner": VOLCANO, "task": "worker", "index": 1, "kept": True}
+    return pod("a", "n1", phase=phase, **given | facts)
+
+
+def test_a_pod_that_was_being_deleted_did_not_end_by_itself() -> None:
+    ended = member(PodPhase.FAILED, deleting=True, ended_first=False)
+    assert world([volcano_job(2), ended]).outcomes == {}
+
+
+def test_what_had_succeeded_before_it_was_deleted_counts_though_nobody_was_there_to_see() -> None:
+    ended = member(PodPhase.SUCCEEDED, deleting=True, ended_first=None)
+    assert world([volcano_job(2), ended]).outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+    failed = replace(ended, phase=PodPhase.FAILED)
+    assert world([volcano_job(2), failed]).outcomes == {}, "it runs again, as whoever deleted it wants"
+
+
+def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
+    """Its grace is over, so that the pod itself cannot tell any more."""
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    known = world([volcano_job(2), told])
+    known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED))])
+    for ready in (True, False):
+        known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED, ended_first=None, ready=ready))])
+    assert known.outcomes == {}
+
+
+def test_how_pods_ended_whose_job_is_gone_is_nothing_to_remember() -> None:
+    """They may outlive it for a while; a leader that comes then would store what nobody ever removes."""
+    known = world([member(PodPhase.SUCCEEDED)])
+    known.refresh(NOW)
+    assert known.outcomes == {}
+    assert not known.unsaved
+    assert dismissible(known) == ["a"]
+
+
+def dismissible(known: World) -> list[str]:
+    return [each.name for each in known.partings.dismissible()]
+
+
+def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
+    known = world([volcano_job(2), member(PodPhase.RUNNING)])
+    assert dismissible(known) == []
+    known.observe([seen(member(PodPhase.SUCCEEDED))])
+    assert dismissible(known) == []
+    known.unsaved.saved([], [], [], {}, ["a"])
+    assert dismissible(known) == ["a"]
+    known.observe([seen(member(PodPhase.SUCCEEDED, kept=False))])
+    assert dismissible(known) == []
+
+
+def test_a_pod_whose_end_does_not_count_may_go_when_it_has_ended() -> None:
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    known = world([volcano_job(2), told])
+    assert dismissible(known) == [], "it may be about to succeed"
+    known.observe([seen(replace(told, phase=PodPhase.FAILED))])
+    assert dismissible(known) == ["a"]
+
+
+def test_a_pod_that_lives_on_may_go_if_nobody_asks_how_it_ends() -> None:
+    told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
+    cases: list[list[Fact]] = [
+        [told],  # its Job is gone
+        [volcano_job(2, deleting=True), told],
+        [volcano_job(2), replace(told, forced=True)],
+        [volcano_job(2), replace(told, version=3)],
+        [replace(told, owner=None)],
+    ]
+    for facts in cases:
+        assert dismissible(world(facts)) == ["a"], facts
+    over = world([volcano_job(2), told])
+    over.put_job(VOLCANO.uid, JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED))
+    assert dismissible(over) == ["a"]
+
+
+def test_pods_that_are_deleted_are_let_go_first() -> None:
+    ended = member(PodPhase.FAILED, owner=None)
+    at_leisure = [replace(ended, uid=name, name=name) for name in "bc"]
+    known = world([*at_leisure, member(PodPhase.FAILED, deleting=True, ended_first=False)])
+    assert dismissible(known) == ["a", "b", "c"]
+
+
+def test_a_later_rollback_never_shortens_the_wait() -> None:
+    known = world([job(1)])
+    known.put_backoff(JOB_KEY, NOW + 100, 1)
+    known.put_backoff(JOB_KEY, NOW, 2)
+    assert known.backoffs[JOB_KEY] == (NOW + 100, 2)
+
+
+def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
+    known = world([job(1)], [admission(JOB_KEY, "n1")])
+    known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
+    assert known.holdings.closed == {AdmissionId(1): JOB_KEY}
+    known.forget([JOB_KEY])
+    assert known.holdings.closed == {}
+
+
+def test_a_node_that_shrinks_is_looked_at_by_those_who_sit_on_it() -> None:
+    known = world([node("n1"), volcano_job(1)], [admission(VOLCANO, "n1", seats=(seat(8),))])
+    assert known.portraits[VOLCANO].evictable == {}
+    known.observe([seen(node("n1", count=4))])
+    known.refresh(NOW)
+    assert known.portraits[VOLCANO].evictable.keys() == {AdmissionId(1)}
+
+
+def test_what_others_took_beside_a_seat_does_not_matter_to_it() -> None:
+    foreign = pod("f", "n1", takes=Resources({"memory": 1}))
+    known = world([node("n1"), volcano_job(1), foreign], [admission(VOLCANO, "n1")])
+    assert known.portraits[VOLCANO].evictable == {}
+
+
+def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(sight: Sight, now: int, patience: Patience) -> Portrait | None:
+        if sight.key == VOLCANO:
+            raise ZeroDivisionError
+        return portray(sight, now, patience)
+
+    monkeypatch.setattr("admission.world.world.portray", breaks)
+    known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
+    assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
+    obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
+    assert obstacle is not None
+    assert obstacle[0] == "Defect"
+    assert known.defects.keys() == {VOLCANO}
+    assert known.portraits[VOLCANO].ended == {}

@@ -1,0 +1,83 @@
+"""The definitions in deploy/crds are the models' own, and the API server's rules for schemas hold."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from queues.api.crd import crd_files, crds
+
+FOLDER = Path(__file__).parents[4] / "deploy" / "crds"
+
+
+def test_deploy_crds_is_what_the_models_say():
+    written = {path.name: path.read_text() for path in FOLDER.glob("*.yaml")}
+    assert written == crd_files(), "run `muster crds --out deploy/crds`"
+
+
+def test_the_files_hold_the_definitions():
+    assert [yaml.safe_load(text) for text in crd_files().values()] == crds()
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "short", "columns"),
+    [
+        (
+            "jobs.batch.volcano.sh",
+            "Namespaced",
+            ["vcjob", "vj"],
+            ["STATUS", "minAvailable", "RUNNINGS", "AGE", "QUEUE"],
+        ),
+        (
+            "podgroups.scheduling.volcano.sh",
+            "Namespaced",
+            ["pg", "podgroup-v1beta1"],
+            ["STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"],
+        ),
+        (
+            "queues.scheduling.volcano.sh",
+            "Cluster",
+            ["q", "queue-v1beta1"],
+            ["PARENT", "STATE", "WEIGHT", "PAUSED"],
+        ),
+    ],
+)
+def test_kubectl_get_shows_what_volcanos_users_expect(name, scope, short, columns):
+    spec = next(crd for crd in crds() if crd["metadata"]["name"] == name)["spec"]
+    version = spec["versions"][0]
+    assert scope == spec["scope"]
+    assert short == spec["names"]["shortNames"]
+    assert columns == [column["name"] for column in version["additionalPrinterColumns"]]
+    assert version["subresources"] == {"status": {}}
+
+
+def nodes_of(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    for child in schema.get("properties", {}).values():
+        yield from nodes_of(child)
+    for word in ("items", "additionalProperties"):
+        if word in schema:
+            yield from nodes_of(schema[word])
+
+
+@pytest.mark.parametrize("crd", crds(), ids=lambda crd: crd["metadata"]["name"])
+def test_schemas_are_structural(crd):
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for node in nodes_of(schema):
+        assert "type" in node or node.get("x-kubernetes-int-or-string")
+        assert not {"$ref", "anyOf", "allOf", "title", "const"} & node.keys()
+        assert node.get("default") != {}
+    assert schema["type"] == "object"
+
+
+def test_pod_templates_are_kept_whole():
+    schema = crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    template = schema["properties"]["spec"]["properties"]["tasks"]["items"]["properties"]["template"]
+    assert template == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(("file_name", "text"), crd_files().items())
+def test_a_definition_fits_the_annotation_of_a_client_side_apply(file_name, text):
+    assert len(text) < 32 * 1024

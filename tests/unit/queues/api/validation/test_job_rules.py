@@ -1,0 +1,236 @@
+"""Jobs and PodGroups that are refused, and changes of them, in the words that Volcano's users know."""
+
+import pytest
+
+from queues.api.validation.validation import Known, violations_of
+from tests.builders.valid_documents import CONTAINERS, JOB, POD_GROUP, TREE, changed, messages
+
+
+def task(name="worker", replicas=2, **fields):
+    return {
+        "name": name,
+        "replicas": replicas,
+        "template": {"spec": {"containers": [{"name": "a", "image": "b"}]}},
+    } | fields
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("spec", "tasks", []), "No task specified in job spec"),
+        (
+            ("spec", "tasks", 0, "minAvailable", 3),
+            " 'minAvailable' is greater than 'replicas' in task: worker, job: train;",
+        ),
+        (
+            ("spec", "minAvailable", 3),
+            " job 'minAvailable' should not be greater than total replicas in tasks;",
+        ),
+        (("spec", "tasks", [task(), task()]), " duplicated task name worker;"),
+        (("spec", "plugins", {"typo": []}), " unable to find job plugin: typo;"),
+        (("spec", "plugins", {"mpi": []}), "The specified mpi master task was not found"),
+        (("spec", "volumes", [{"mountPath": ""}]), " mountPath is required;"),
+        (
+            ("spec", "volumes", [{"mountPath": "/a", "volumeClaimName": "x"}] * 2),
+            " duplicated mountPath: /a;",
+        ),
+        (
+            ("spec", "volumes", [{"mountPath": "/a"}]),
+            " either VolumeClaim or VolumeClaimName must be specified;",
+        ),
+        (
+            ("spec", "networkTopology", {"highestTierAllowed": 1, "highestTierName": "rack"}),
+            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+        ),
+        (
+            (
+                "spec",
+                "tasks",
+                [task(dependsOn={"name": ["other"]}), task("other", dependsOn={"name": ["worker"]})],
+            ),
+            " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+        ),
+        (
+            ("spec", "tasks", [task(dependsOn={"name": ["nobody"]})]),
+            " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+        ),
+    ],
+)
+def test_a_job_is_refused_in_volcanos_words(change, message):
+    assert message in messages(changed(JOB, change))
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (
+            [{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}],
+            "must not specify event and exitCode simultaneously",
+        ),
+        ([{"action": "AbortJob"}], "either event and exitCode should be specified"),
+        ([{"event": "PodRunning", "action": "AbortJob"}], "invalid policy event"),
+        ([{"event": "PodFailed", "action": "SyncJob"}], "invalid policy action"),
+        (
+            [{"event": "PodFailed", "action": "AbortJob"}, {"events": ["PodFailed"], "action": "RestartJob"}],
+            "duplicate event PodFailed  across different policy",
+        ),
+        ([{"exitCode": 0, "action": "AbortJob"}], "0 is not a valid error code"),
+        (
+            [{"exitCode": 1, "action": "AbortJob"}, {"exitCode": 1, "action": "RestartJob"}],
+            "duplicate exitCode 1",
+        ),
+        (
+            [{"event": "*", "action": "AbortJob"}, {"event": "PodFailed", "action": "RestartJob"}],
+            "if there's * here, no other policy should be here",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", [("spec",), ("spec", "tasks", 0)])
+def test_policies_are_refused_in_volcanos_words(place, policies, message):
+    assert any(message in one for one in messages(changed(JOB, (*place, "policies", policies))))
+
+
+def test_partitions_must_make_up_the_task():
+    policy = {"totalPartitions": 2, "partitionSize": 2}
+    assert messages(changed(JOB, ("spec", "tasks", [task(replicas=4, partitionPolicy=policy)]))) == []
+    assert messages(changed(JOB, ("spec", "tasks", [task(replicas=5, partitionPolicy=policy)]))) != []
+
+
+@pytest.mark.parametrize(
+    ("quantity", "message"),
+    [
+        (-1, "must be greater than or equal to 0"),
+        ("0.5", "must be an integer"),
+        ("1x", "expected a quantity"),
+    ],
+)
+@pytest.mark.parametrize("field", ["limits", "requests"])
+def test_gpus_are_whole_and_not_negative(field, quantity, message):
+    resources = {"limits": {"nvidia.com/gpu": quantity}, field: {"nvidia.com/gpu": quantity}}
+    found = messages(changed(JOB, (*CONTAINERS, 0, "resources", resources)))
+    path = f"spec.tasks[0].template.spec.containers[0].resources.{field}[nvidia.com/gpu]"
+    assert any(one.startswith(path) and message in one for one in found)
+
+
+def test_cpu_may_be_a_fraction():
+    assert (
+        messages(changed(JOB, (*CONTAINERS, 0, "resources", {"requests": {"cpu": 0.5, "memory": "1.5Gi"}})))
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"requests": {"nvidia.com/gpu": 1}},
+        {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
+        {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
+    ],
+)
+def test_requests_and_limits_must_agree(resources):
+    assert messages(changed(JOB, (*CONTAINERS, 0, "resources", resources))) != []
+
+
+@pytest.mark.parametrize("job", ["x" * 60, "Train", "-train", "train_1"])
+def test_a_name_that_would_make_an_invalid_pod_name_is_refused(job):
+    found = messages(changed(JOB, ("metadata", "name", job)))
+    assert len(found) == 1
+    assert "validate failed" in found[0]
+
+
+def test_a_name_with_a_dot_is_a_pod_name_but_not_a_host_name():
+    dotted = ("metadata", "name", "train.v2")
+    assert messages(changed(JOB, dotted)) == []
+    assert messages(changed(JOB, dotted, ("spec", "plugins", {"svc": []}))) != []
+
+
+def test_the_longest_pod_name_counts():
+    name = "x" * (63 - len("-worker-9"))
+    assert messages(changed(JOB, ("metadata", "name", name), ("spec", "tasks", 0, "replicas", 10))) == []
+    assert messages(changed(JOB, ("metadata", "name", name), ("spec", "tasks", 0, "replicas", 11))) != []
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"),
+    [
+        ("nobody", ' unable to find job queue: queues.scheduling.volcano.sh "nobody" not found;'),
+        ("shut", " can only submit job to queue with state `Open`, queue `shut` status is `Closed`;"),
+        ("root", " can not submit job to root queue;"),
+        ("inner", " can only submit job to leaf queue, queue `inner` has 1 child queues;"),
+    ],
+)
+def test_a_jobs_queue_must_exist_be_open_and_a_leaf(queue, message):
+    assert messages(changed(JOB, ("spec", "queue", queue)), queues=TREE) == [message]
+    assert messages(changed(JOB, ("spec", "queue", "leaf")), queues=TREE) == []
+
+
+def test_a_pod_groups_queue_must_exist():
+    assert "unable to find queue" in messages(changed(POD_GROUP, ("spec", "queue", "nobody")), queues=TREE)[0]
+
+
+def test_a_pod_group_can_be_changed_while_its_queue_is_closed():
+    old = changed(POD_GROUP, ("spec", "queue", "shut"))
+    new = changed(POD_GROUP, ("spec", "queue", "shut"), ("spec", "minMember", 1))
+    assert violations_of(new, Known(queues=TREE), old=old) == []
+
+
+@pytest.mark.parametrize("value", ["a b", "", "x/y/z", "-a"])
+def test_a_topology_level_is_a_label_key(value):
+    document = changed(JOB, ("spec", "tasks", 0, "template", "metadata", {}))
+    document["spec"]["tasks"][0]["template"]["metadata"]["annotations"] = {
+        "muster.dev/required-topology": value
+    }
+    assert len(messages(document)) == 1
+
+
+def test_a_topology_level_must_be_one_if_levels_are_known():
+    document = changed(JOB, ("metadata", "annotations", {"muster.dev/required-topology": "example.org/rack"}))
+    assert messages(document) == []
+    assert messages(document, levels=frozenset({"example.org/rack"})) == []
+    assert messages(document, levels=frozenset({"example.org/block"})) != []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "wrong"),
+    [
+        ("muster.dev/required-topology", "topology.volcano.sh/tier-2", 0),  # HyperNodes may be to come
+        ("muster.dev/partitions", "4=example.org/rack,2=topology.volcano.sh/tier-1", 0),
+        ("muster.dev/partitions", "4=example.org/moon", 1),
+        ("muster.dev/partitions", "4=example.org/rack,3=kubernetes.io/hostname", 1),
+        ("muster.dev/partitions", "rack", 1),
+        ("muster.dev/balanced", "true", 0),
+        ("muster.dev/balanced", "yes", 1),
+    ],
+)
+def test_parts_and_levels_are_checked_where_they_are_written(annotation, value, wrong):
+    document = changed(JOB, ("metadata", "annotations", {annotation: value}))
+    assert len(messages(document, levels=frozenset({"example.org/rack"}))) == wrong
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("spec", "minAvailable", 1),
+        ("spec", "tasks", 0, "replicas", 5),
+        ("spec", "tasks", 0, "minAvailable", 1),
+        ("spec", "priorityClassName", "high"),
+        ("metadata", "labels", {"a": "b"}),
+    ],
+)
+def test_counts_and_priority_of_a_job_may_change(change):
+    assert violations_of(changed(JOB, change), old=changed(JOB)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("spec", "minAvailable", 9), "job 'minAvailable' must not be greater than total replicas"),
+        (("spec", "tasks", 0, "minAvailable", 9), "'minAvailable' must be <= 'replicas' in task: worker"),
+        (("spec", "tasks", [task(), task("more")]), "job updates may not add or remove tasks"),
+        (("spec", "queue", "other"), "job updates may not change fields other than"),
+        ((*CONTAINERS, 0, "image", "other"), "job updates may not change fields other than"),
+    ],
+)
+def test_other_changes_of_a_job_are_refused(change, message):
+    found = violations_of(changed(JOB, change), old=changed(JOB))
+    assert [message in one.message for one in found] == [True]

@@ -1,0 +1,75 @@
+"""Queues that cannot work are refused."""
+
+import pytest
+
+from queues.api.validation.queue_rules import queue_deletion_violations
+from queues.api.validation.validation import Known, violations_of
+from tests.builders.valid_documents import QUEUE, TREE, changed, messages
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"guarantee": {"resource": {"cpu": 4}}, "deserved": {"cpu": 2}},
+        {"guarantee": {"resource": {"cpu": 4}}, "capability": {"cpu": 2}},
+        {"deserved": {"memory": "2Gi"}, "capability": {"memory": "1Gi"}},
+        {"flavors": [{"name": "h100", "deserved": {"cpu": 4}, "capability": {"cpu": 2}}]},
+        {"flavors": [{"name": "h100"}, {"name": "h100"}]},
+        {"deserved": {"nvidia.com/gpu": "0.5"}},
+        {"capability": {"cpu": -1}},
+        {"capability": {"cpu": "4 cores"}},
+        {"weight": 0},
+        {"policy": {"order": "lottery"}},
+        {"policy": {"preemption": {"reclaim": "always"}}},
+        {"policy": {"starvation": {"clearAfter": "soon"}}},
+        {"access": {"maxGang": 0}},
+        {"access": {"admins": [{}]}},
+        {"access": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}},
+        {"parent": "team"},
+        {"parent": "nobody"},
+        {"parent": "inner", "guarantee": {"resource": {"cpu": 2}}},
+    ],
+)
+def test_a_queue_that_cannot_work_is_refused(spec):
+    assert messages(changed(QUEUE, ("spec", spec)), queues=TREE) != []
+
+
+def test_a_queue_within_its_parent_is_accepted():
+    spec = {"parent": "inner", "guarantee": {"resource": {"cpu": 1}}, "deserved": {"cpu": 2}}
+    assert messages(changed(QUEUE, ("spec", spec)), queues=TREE) == []
+
+
+def test_a_capability_above_the_ancestors_is_only_worth_a_warning():
+    found = violations_of(
+        changed(QUEUE, ("spec", {"parent": "inner", "capability": {"cpu": 9}})), Known(queues=TREE)
+    )
+    assert [one.tolerable for one in found] == [True]
+
+
+def test_a_circle_of_parents_is_refused_with_the_way_round():
+    circle = changed(QUEUE, ("metadata", "name", "inner"), ("spec", "parent", "leaf"))
+    assert ["inner → leaf → inner" in one for one in messages(circle, queues=TREE)] == [True]
+
+
+@pytest.mark.parametrize(("guarantee", "fine"), [(2, False), (3, True)])
+def test_a_queue_cannot_shrink_below_what_its_children_are_guaranteed(guarantee, fine):
+    spec = {"parent": "root", "guarantee": {"resource": {"cpu": guarantee}}}
+    smaller = changed(QUEUE, ("metadata", "name", "inner"), ("spec", spec))
+    assert any("guaranteed 3 cpu together" in one for one in messages(smaller, queues=TREE)) is not fine
+
+
+def test_queues_that_others_need_cannot_be_deleted():
+    assert queue_deletion_violations("leaf", TREE) == []
+    assert [one.message for one in queue_deletion_violations("default", TREE)] == [
+        "`default` queue can not be deleted"
+    ]
+    assert "leaf" in queue_deletion_violations("inner", TREE)[0].message
+
+
+@pytest.mark.parametrize(
+    ("path", "weights", "fine"),
+    [("root/a", "1/2", True), ("root/a", "1", False), ("root/a", "1/0", False), ("root/a", "1/x", False)],
+)
+def test_hierarchy_annotations_have_a_weight_for_each_step(path, weights, fine):
+    annotations = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
+    assert (messages(changed(QUEUE, ("metadata", "annotations", annotations))) == []) is fine
