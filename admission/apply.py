@@ -134,7 +134,7 @@ def _changed(
     return changed
 
 
-def _dropped(plan: Plan, verdict: ledger.Verdict | None) -> dict[WorkloadKey, Reason]:
+def _dropped(plan: Plan, verdict: ledger.LedgerOutcome | None) -> dict[WorkloadKey, Reason]:
     if verdict is None:
         return {}
     return {
@@ -156,7 +156,7 @@ def _dropped(plan: Plan, verdict: ledger.Verdict | None) -> dict[WorkloadKey, Re
 
 def _decisions(
     plan: Plan,
-    verdict: ledger.Verdict | None,
+    verdict: ledger.LedgerOutcome | None,
     adopted: list[AdmissionId],
     evicted: frozenset[AdmissionId],
     admissions: Mapping[AdmissionId, Admission],

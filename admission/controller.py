@@ -12,22 +12,22 @@ from admission import process
 from admission.failpoints import fault
 from admission.kube.client.client import Client
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.server import Door
-from admission.leadership import Leadership, Mandate, Patience
+from admission.kube.webhook.server import WebhookServer
+from admission.leadership import LeaderLease, Leadership, LeaseTiming
 from admission.logs import about
 from admission.metrics import Metrics, Watching
 from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
 from admission.settings import Settings
-from admission.term import Lead, Means
+from admission.term import LeaderTerm, TermDependencies
 from admission.turn_report import Decided, TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.web import app as web
-from admission.web.bodies import Outlook
+from admission.web.bodies import OutlookBody
 from admission.web.outlook import outlooks
 from admission.web.reader import Check, NotLeading
 from admission.web.sql_reader import SqlReader
-from admission.workloads.inputs import Patience as WorldPatience
+from admission.workloads.inputs import Timeouts as WorldPatience
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.leadership import holder
@@ -43,7 +43,7 @@ class Controller:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lead: Lead | None = None
+        self._lead: LeaderTerm | None = None
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._metrics = Metrics(requests=self._requests, informers=self._watching)
@@ -66,7 +66,7 @@ class Controller:
                 )
             )
             means = self._means(database, self._client)
-            patience = Patience(lease=settings.lease_seconds, retry=settings.retry_seconds)
+            patience = LeaseTiming(lease=settings.lease_seconds, retry=settings.retry_seconds)
             leadership = self._leadership = Leadership(database, settings.identity, patience)
             application = web.app(
                 reader=SqlReader(database),
@@ -89,14 +89,14 @@ class Controller:
                     opened.cancel()
         return 0
 
-    def _door(self, client: Client) -> Door | None:
+    def _door(self, client: Client) -> WebhookServer | None:
         """The webhook, where the API server can reach this process: at a URL, or by its Service."""
         settings = self._settings
         if settings.webhook_url is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
             return None
         callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
         address = settings.webhook_address
-        return Door(client, callee=callee, host=address.host, port=address.port)
+        return WebhookServer(client, callee=callee, host=address.host, port=address.port)
 
     async def _database(self, stack: AsyncExitStack) -> Database:
         settings = self._settings
@@ -117,13 +117,13 @@ class Controller:
             await check_schema(tx)
         return database
 
-    def _means(self, database: Database, client: Client) -> Means:
+    def _means(self, database: Database, client: Client) -> TermDependencies:
         settings = self._settings
         twins: dict[str, str] = {}
         rules = PodRules(
             scheduler=settings.scheduler_name, aliases=frozenset(settings.scheduler_aliases), twins=twins
         )
-        return Means(
+        return TermDependencies(
             database=database,
             client=client,
             rules=rules,
@@ -138,8 +138,8 @@ class Controller:
             pause=fault(os.environ.get("MUSTER_FAULT")),
         )
 
-    async def _serve(self, means: Means, mandate: Mandate) -> None:
-        lead = self._lead = Lead(means, mandate)
+    async def _serve(self, means: TermDependencies, mandate: LeaderLease) -> None:
+        lead = self._lead = LeaderTerm(means, mandate)
         self._metrics.leads(mandate.term.number)
         try:
             with about(term=mandate.term.number):
@@ -170,7 +170,7 @@ class Controller:
 
     async def _outlook(
         self, database: Database, namespace: str, name: str, kind: str | None
-    ) -> tuple[Outlook, ...]:
+    ) -> tuple[OutlookBody, ...]:
         last = await self._last(database)
         return await asyncio.to_thread(outlooks, last.snapshot, last.plan, namespace, name, kind)
 

@@ -12,8 +12,8 @@ from admission.engine.decide import Memo, decide
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
-from admission.reason_changes import Telling, Told, counts
-from admission.turn_report import Amounts, Decided, TurnReport
+from admission.reason_changes import ReasonChanges, StoredReasons, counts
+from admission.turn_report import Decided, QueueAmounts, TurnReport
 from admission.volcano_jobs.state import JobTransition
 from admission.world.world import World
 from queues.admissions import Displacement
@@ -54,11 +54,11 @@ class Cycle:
         self._clock = clock
         self._pause = pause
         self._memo = Memo()
-        self._amounts = Amounts()
+        self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
-        self._told = Told()
-        self._telling = Telling(self._told)
+        self._told = StoredReasons()
+        self._telling = ReasonChanges(self._told)
         self._numbers_stored_at = 0.0
         self._numbers_put_off = False
         #: Seconds since the epoch: until then nothing is to do if nothing changes.

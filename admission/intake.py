@@ -128,9 +128,9 @@ def _description(world: World, key: WorkloadKey) -> workloads.Description:
     )
 
 
-def _outcome(key: WorkloadKey, pod: PodFact) -> workloads.Outcome:
+def _outcome(key: WorkloadKey, pod: PodFact) -> workloads.PodOutcome:
     assert pod.index is not None
-    return workloads.Outcome(
+    return workloads.PodOutcome(
         workload=key,
         pod_set=pod.task,
         ordinal=pod.index,

@@ -14,23 +14,23 @@ from typing import NoReturn
 from queues.errors import DatabaseError, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
-from queues.sql.leadership import Term, Trust
+from queues.sql.leadership import LeaseTrust, Term
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class LeaseTiming:
     """Seconds; lease and retry together are the longest time nobody leads."""
 
     lease: float = leadership.LEASE_SECONDS
     retry: float = leadership.RETRY_SECONDS
 
 
-class Mandate:
+class LeaderLease:
     """The right to act as leader: a term, and how long it may be trusted without asking again."""
 
-    def __init__(self, term: Term, trust: Trust) -> None:
+    def __init__(self, term: Term, trust: LeaseTrust) -> None:
         self.term = term
         self._trust = trust
 
@@ -43,26 +43,26 @@ class Mandate:
         """Seconds of certainty left."""
         return self._trust.left(monotonic())
 
-    def extend(self, trust: Trust) -> None:
+    def extend(self, trust: LeaseTrust) -> None:
         """After a renewal."""
         self._trust = trust
 
     def end(self) -> None:
         """The term is over, whatever time is left: whoever still works for it must not write."""
-        self._trust = Trust(until=0.0)
+        self._trust = LeaseTrust(until=0.0)
 
 
 class Leadership:
     """Runs for leader again and again, and leads whenever elected."""
 
-    def __init__(self, database: Database, holder: str, patience: Patience) -> None:
+    def __init__(self, database: Database, holder: str, patience: LeaseTiming) -> None:
         self._database = database
         self._holder = holder
         self._patience = patience
         #: None while somebody else leads.
-        self.mandate: Mandate | None = None
+        self.mandate: LeaderLease | None = None
 
-    async def run(self, lead: Callable[[Mandate], Awaitable[None]]) -> NoReturn:
+    async def run(self, lead: Callable[[LeaderLease], Awaitable[None]]) -> NoReturn:
         """Lead whenever elected. ``lead`` runs for one term; it ends with Fenced or when it must start afresh."""
         while True:
             mandate, begun = await self._elected(), monotonic()
@@ -82,13 +82,13 @@ class Leadership:
                 # What ends every term at once would else read the whole cluster again and again.
                 await asyncio.sleep(self._patience.retry)
 
-    async def _serve(self, mandate: Mandate, lead: Callable[[Mandate], Awaitable[None]]) -> None:
+    async def _serve(self, mandate: LeaderLease, lead: Callable[[LeaderLease], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
             renewing = tasks.create_task(self._keep(mandate), name="renew lease")
             await lead(mandate)
             renewing.cancel()
 
-    async def _elected(self) -> Mandate:
+    async def _elected(self) -> LeaderLease:
         said = ""
         while True:
             started = monotonic()
@@ -96,14 +96,14 @@ class Leadership:
                 async with self._database.transaction() as tx:
                     term = await leadership.elect(tx, self._holder, self._patience.lease)
                 if term is not None:
-                    return Mandate(term, Trust.since(started, self._patience.lease))
+                    return LeaderLease(term, LeaseTrust.since(started, self._patience.lease))
             except DatabaseError as error:
                 if str(error) != said:
                     said = str(error)
                     _log.warning("cannot run for leader", extra={"why": said})
             await asyncio.sleep(self._patience.retry)
 
-    async def _keep(self, mandate: Mandate) -> None:
+    async def _keep(self, mandate: LeaderLease) -> None:
         """Renew until the term is over. Raises Fenced."""
         while True:
             await asyncio.sleep(min(self._patience.retry, mandate.left()))
@@ -120,9 +120,9 @@ class Leadership:
                 raise Fenced(
                     term=mandate.term.number, holder=mandate.term.holder, reason="somebody else leads"
                 )
-            mandate.extend(Trust.since(started, self._patience.lease))
+            mandate.extend(LeaseTrust.since(started, self._patience.lease))
 
-    async def _resign(self, mandate: Mandate) -> None:
+    async def _resign(self, mandate: LeaderLease) -> None:
         """So that the next leader need not wait; if it fails, the lease runs out by itself."""
         try:
             async with asyncio.timeout(2.0), self._database.transaction() as tx:

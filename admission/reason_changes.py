@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.pending.classes import Verdict, Verdicts
+from admission.engine.pending.classes import ClassAnswer, ClassAnswers
 from admission.engine.plan import Plan, Reason
 from queues.workload import QueueName, Workload, WorkloadKey
 
@@ -12,10 +12,10 @@ _NOBODY: Mapping[WorkloadKey, Reason] = {}
 
 
 @dataclass(slots=True)
-class Telling:
+class ReasonChanges:
     """What one turn changed, and what will be told once that is stored."""
 
-    told: "Told"
+    told: "StoredReasons"
     changed: dict[WorkloadKey, Reason] = field(default_factory=dict)
     #: Workloads that have a reason in the ledger and do not wait any more.
     gone: list[WorkloadKey] = field(default_factory=list)
@@ -26,10 +26,10 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredReasons:
     """What the ledger knows: verdicts whose every member has that reason there. Empty at the start of a term."""
 
-    classes: Mapping[Hashable, Verdict] = field(default_factory=dict)
+    classes: Mapping[Hashable, ClassAnswer] = field(default_factory=dict)
     singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     begun: bool = False
 
@@ -40,11 +40,11 @@ class Told:
         stored: Mapping[WorkloadKey, Reason],
         *,
         with_numbers: bool,
-    ) -> Telling:
+    ) -> ReasonChanges:
         """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: those of equal code as well."""
-        reasons = plan.reasons if isinstance(plan.reasons, Verdicts) else Verdicts({}, plan.reasons)
-        telling = Telling(self)
-        classes: dict[Hashable, Verdict] = {}
+        reasons = plan.reasons if isinstance(plan.reasons, ClassAnswers) else ClassAnswers({}, plan.reasons)
+        telling = ReasonChanges(self)
+        classes: dict[Hashable, ClassAnswer] = {}
         maybe_gone: set[WorkloadKey] = {admit.workload for admit in plan.admits}
         for name, verdict in reasons.classes.items():
             before = self.classes.get(name)
@@ -71,16 +71,16 @@ class Told:
         telling.gone = [
             key for key in candidates if key in stored and (key not in pending or key in admitted)
         ]
-        telling.told = Told(classes, singles, begun=True)
+        telling.told = StoredReasons(classes, singles, begun=True)
         return telling
 
 
-def _same_but_numbers(before: Verdict, after: Verdict) -> bool:
+def _same_but_numbers(before: ClassAnswer, after: ClassAnswer) -> bool:
     return before.reason.code == after.reason.code and before.members == after.members
 
 
 def _compare(
-    telling: Telling,
+    telling: ReasonChanges,
     reasons: Mapping[WorkloadKey, Reason],
     stored: Mapping[WorkloadKey, Reason],
     with_numbers: bool,
@@ -106,7 +106,7 @@ def counts(
 ) -> Mapping[tuple[QueueName, str], int]:
     """Waiting workloads by queue and code."""
     found: Counter[tuple[QueueName, str]] = Counter()
-    if isinstance(reasons, Verdicts) and not reasons.overlap:
+    if isinstance(reasons, ClassAnswers) and not reasons.overlap:
         for verdict in reasons.classes.values():
             found[verdict.queue, verdict.reason.code] += len(verdict.members)
         reasons = reasons.singles

@@ -19,18 +19,18 @@ from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
-from admission.kube.writers.finalizers import Dismissal
-from admission.kube.writers.priority_classes import ClassFact, Twins
-from admission.kube.writers.recreate import Recreate
-from admission.kube.writers.release import Release
-from admission.kube.writers.status_loop import Statuses
-from admission.kube.writers.volcano_jobs import VolcanoJobs
-from admission.leadership import Mandate
-from admission.reconcile.volcano_jobs import Careers
+from admission.kube.writers.finalizers import FinalizerRemover
+from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
+from admission.kube.writers.recreate import RecreationWriter
+from admission.kube.writers.release import ReleaseWriter
+from admission.kube.writers.status_loop import StatusLoop
+from admission.kube.writers.volcano_jobs import VolcanoJobWriter
+from admission.leadership import LeaderLease
+from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState
-from admission.workloads.inputs import Patience
+from admission.workloads.inputs import Timeouts
 from admission.world.persistence import LedgerRows, Outcomes
 from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
@@ -56,7 +56,7 @@ PARTITIONS_EVERY = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class TermDependencies:
     """What every term works with."""
 
     database: Database
@@ -64,7 +64,7 @@ class Means:
     rules: PodRules
     #: Priority class → its twin that never preempts; kept by the leader, read by whoever makes pods.
     twins: dict[str, str]
-    patience: Patience
+    patience: Timeouts
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
@@ -72,10 +72,10 @@ class Means:
     pause: Callable[[str], None]
 
 
-class Lead:
+class LeaderTerm:
     """The work of one term."""
 
-    def __init__(self, means: Means, mandate: Mandate) -> None:
+    def __init__(self, means: TermDependencies, mandate: LeaderLease) -> None:
         self._means = means
         self._mandate = mandate
         self.informers = Informers(means.client)
@@ -103,19 +103,19 @@ class Lead:
         self.informers.drain()
         world.begin(rows.queues, rows.node_limits, self.informers.everything())
         tasks.create_task(self._keep_partitions(), name="partitions")
-        careers = Careers(means.rules)
-        release = Release(means.client, world, guard, again=self._look_again, pause=means.pause)
-        recreate = Recreate(means.client, world, guard, again=self._look_again, pause=means.pause)
-        jobs = VolcanoJobs(
+        careers = VolcanoJobController(means.rules)
+        release = ReleaseWriter(means.client, world, guard, again=self._look_again, pause=means.pause)
+        recreate = RecreationWriter(means.client, world, guard, again=self._look_again, pause=means.pause)
+        jobs = VolcanoJobWriter(
             means.client,
             guard,
             again=self._look_again,
             report=lambda report: self._look_again(report.workload),
             pause=means.pause,
         )
-        dismissal = Dismissal(means.client, guard, again=self.informers.changed.set)
+        dismissal = FinalizerRemover(means.client, guard, again=self.informers.changed.set)
         world.is_busy = jobs.is_creating
-        statuses = Statuses(
+        statuses = StatusLoop(
             means.client,
             guard,
             careers,
@@ -178,7 +178,7 @@ class Lead:
             await asyncio.sleep(PARTITIONS_EVERY)
 
     async def _keep_twins(self) -> NoReturn:
-        twins = Twins(self._means.client, self._mandate.guard, self._means.twins)
+        twins = NonPreemptingClasses(self._means.client, self._mandate.guard, self._means.twins)
         seen: dict[str, ClassFact] = {}
         while True:
             if (classes := self.informers.classes()) != seen:
@@ -192,11 +192,11 @@ class Lead:
 
     def _carry_out(
         self,
-        careers: Careers,
+        careers: VolcanoJobController,
         touched: Collection[WorkloadKey],
-        release: Release,
-        jobs: VolcanoJobs,
-        statuses: Statuses,
+        release: ReleaseWriter,
+        jobs: VolcanoJobWriter,
+        statuses: StatusLoop,
         report: TurnReport,
     ) -> None:
         world = release.world

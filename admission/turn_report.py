@@ -50,7 +50,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amounts:
+class QueueAmounts:
     """What queues use and deserve, as the last decision saw it; worked out anew only where that changed."""
 
     usage: Usage | None = None
@@ -60,7 +60,7 @@ class Amounts:
     #: Decayed averages, of queues in which past use counts.
     past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
 
-    def after(self, memo: Memo) -> "Amounts":
+    def after(self, memo: Memo) -> "QueueAmounts":
         """The amounts of a later decision."""
         usage, tree = memo.usage, memo.tree
         if usage is None or tree is None or (usage is self.usage and tree is self.tree):
@@ -79,4 +79,4 @@ class Amounts:
             if usage.past is not None and (past := usage.past.of_queue(name)) is not None
             for account, units in past.averages().items()
         }
-        return Amounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)
+        return QueueAmounts(usage=usage, tree=tree, used=used, deserved=deserved, past_use=past_use)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from admission.kube.install.install import Installation
-from admission.kube.install.rbac import CONTROLLER, Rule, people, rbac
+from admission.kube.install.rbac import CONTROLLER, PolicyRule, people, rbac
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import guards
 from admission.kube.webhook.configuration import webhook_configurations
@@ -63,7 +63,7 @@ def _yaml(documents: list[Document], comment: str = "") -> str:
     return _HEADER + comment + body
 
 
-def _purposes(rules: tuple[Rule, ...]) -> str:
+def _purposes(rules: tuple[PolicyRule, ...]) -> str:
     """What each rule is for, in their order."""
     return "".join(f"# {number:2}. {rule.purpose}: {rule.why}\n" for number, rule in enumerate(rules, 1))
 

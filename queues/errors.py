@@ -96,7 +96,7 @@ class Gone(ApiError):
     """{method} {path}: that resource version is no longer kept (410): {reason}"""
 
 
-class Refused(ApiError):
+class ApiRefused(ApiError):
     """{method} {path}: refused as invalid or forbidden ({status}): {reason}"""
 
 

@@ -1,6 +1,6 @@
 """Rows that change a little at a time: a frozen copy costs what changed, and two copies tell what differs.
 
-A ``Register`` is written to; ``freeze`` gives ``Rows``, a mapping that never changes. Copies share a base and
+A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Copies share a base and
 differ in a small overlay. All copies of one register also share its log, so ``differing`` need not look at
 every row. Any other mappings are compared in full.
 """
@@ -52,7 +52,7 @@ class _Log(Generic[K]):
         return set(self.keys[start - self.first : end - self.first])
 
 
-class Rows(Mapping[K, V]):
+class MapVersion(Mapping[K, V]):
     """A mapping that never changes. Rows come in no particular order, the same one each time."""
 
     __slots__ = ("_base", "_end", "_length", "_log", "_overlay")
@@ -102,14 +102,14 @@ class Rows(Mapping[K, V]):
     def __len__(self) -> int:
         return self._length
 
-    def changed_since(self, before: "Rows[K, V]") -> set[K] | None:
+    def changed_since(self, before: "MapVersion[K, V]") -> set[K] | None:
         """Keys that may differ from an earlier copy; None: they are of other registers, or that is forgotten."""
         if before._log is not self._log:
             return None
         return self._log.between(min(before._end, self._end), max(before._end, self._end))
 
 
-class Register(Generic[K, V]):
+class VersionedMap(Generic[K, V]):
     """A mapping that is written to and frozen again and again. No row may be None."""
 
     __slots__ = ("_base", "_frozen", "_length", "_log", "_overlay")
@@ -119,7 +119,7 @@ class Register(Generic[K, V]):
         self._overlay: dict[K, V | _Gone] = {}
         self._length = len(self._base)
         self._log: _Log[K] = _Log()
-        self._frozen: Rows[K, V] | None = None
+        self._frozen: MapVersion[K, V] | None = None
 
     def get(self, key: K) -> V | None:
         """A row as it is now; None: there is none."""
@@ -160,12 +160,14 @@ class Register(Generic[K, V]):
         self._log.add(key)
         self._frozen = None
 
-    def freeze(self) -> Rows[K, V]:
+    def freeze(self) -> MapVersion[K, V]:
         """The rows as they are now; the same object as long as nothing changes."""
         if self._frozen is None:
             if len(self._overlay) >= max(_OVERLAY, len(self._base) // 16):
                 self._merge()
-            self._frozen = Rows(self._base, dict(self._overlay), self._length, self._log, self._log.end())
+            self._frozen = MapVersion(
+                self._base, dict(self._overlay), self._length, self._log, self._log.end()
+            )
         return self._frozen
 
     def _merge(self) -> None:
@@ -194,7 +196,7 @@ def differing(before: Mapping[K, V], after: Mapping[K, V]) -> list[K]:
     if before is after:
         return []
     keys: Iterable[K] | None = None
-    if isinstance(before, Rows) and isinstance(after, Rows):
+    if isinstance(before, MapVersion) and isinstance(after, MapVersion):
         keys = after.changed_since(before)
     if keys is not None:
         return [key for key in keys if before.get(key) is not after.get(key)]

@@ -4,9 +4,9 @@ from admission.engine import claims, restart, settlement
 from admission.engine.memo import Memo
 from admission.engine.plan import Plan
 from admission.engine.preemption import preemption
-from admission.engine.preemption.pruning import Prospects
-from admission.engine.round import Turn
-from admission.engine.settlement import Seats
+from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.round import AdmissionRound
+from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 
@@ -29,7 +29,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     waiting = desk.waiting
     trial = Trial.open(snapshot.nodes, desk.usage.copy())
     trial.gauge = desk.gauge = desk.gauge_for(snapshot, trial)
-    seats = Seats(snapshot, desk.possessions)
+    seats = SeatLookup(snapshot, desk.possessions)
 
     frees = tuple(settlement.frees(snapshot, desk.possessions.hollow, trial))
     evicts = tuple(settlement.evicts(snapshot, frees))
@@ -38,13 +38,13 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     held = claims.hold(snapshot, trial, desk.tree, desk.possessions.evicting)
     moving = settlement.workloads_in_motion(snapshot) | held.keys.keys()
     waiting.sort(keys | moving, snapshot, seats, trial)
-    turn = Turn(desk, trial, snapshot.now)
+    turn = AdmissionRound(desk, trial, snapshot.now)
     turn.try_beneficiaries(waiting.set_aside(held.keys), held)
     turn.look()
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
     again = restart.taken_back(snapshot, turn.seated(), trial)
-    prospects = Prospects(trial, desk.possessions.lowest)
+    prospects = PreemptionProspects(trial, desk.possessions.lowest)
     room = preemption.make_room(snapshot, turn.refused(prospects), held, prospects, desk.parts)
 
     plan = Plan(

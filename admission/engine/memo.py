@@ -8,23 +8,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine.nodes.fragmentation import Gauge
+from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.table import NodeTable
-from admission.engine.pending.classes import Batch, Verdict
-from admission.engine.pending.pending import Waiting
-from admission.engine.pending.screening import Screen
+from admission.engine.pending.classes import ClassAnswer, WorkloadClass
+from admission.engine.pending.pending import PendingWorkloads
+from admission.engine.pending.screening import Screening
 from admission.engine.plan import Plan
-from admission.engine.preemption.candidates import Part, Shapes
-from admission.engine.preemption.pruning import Parked
-from admission.engine.settlement import Possessions
+from admission.engine.preemption.candidates import HeldAdmission, Shapes
+from admission.engine.preemption.pruning import ParkedClasses
+from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission
-from queues.order.line import Keys
+from queues.order.line import QueueKeys
 from queues.order.policies import by_user
-from queues.order.shares import Users
+from queues.order.shares import UserShares
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Decay
+from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -33,7 +33,7 @@ from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)
-class Desk:
+class EngineState:
     """What turns work on, one after the other: true of one snapshot, brought up to date to the next one."""
 
     #: How many turns worked on it. A memo that knows another number is an old one.
@@ -42,30 +42,30 @@ class Desk:
     tree: QueueTree | None = None
     #: Books of the admissions of that snapshot.
     usage: Usage | None = None
-    users: Users = field(default_factory=Users)
-    possessions: Possessions = field(default_factory=Possessions)
-    waiting: Waiting | None = None
-    screen: Screen = field(default_factory=Screen)
-    keys: Keys = field(default_factory=Keys)
+    users: UserShares = field(default_factory=UserShares)
+    possessions: OpenAdmissions = field(default_factory=OpenAdmissions)
+    waiting: PendingWorkloads | None = None
+    screen: Screening = field(default_factory=Screening)
+    keys: QueueKeys = field(default_factory=QueueKeys)
     #: Why each class waits.
-    verdicts: dict[Batch, Verdict] = field(default_factory=dict)
+    verdicts: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     #: Classes that were in line in the last turn.
-    tried: list[Batch] = field(default_factory=list)
+    tried: list[WorkloadClass] = field(default_factory=list)
     #: Who need not ask for room.
-    parked: Parked = field(default_factory=Parked)
+    parked: ParkedClasses = field(default_factory=ParkedClasses)
     #: Workloads that have to be sorted again because something held for that turn only.
     unsettled: set[WorkloadKey] = field(default_factory=set)
     #: Queues whose books changed in that turn.
     touched: set[QueueName] = field(default_factory=set)
     #: What each admission holds, as it would be if it went.
-    parts: dict[AdmissionId, Part] = field(default_factory=dict)
+    parts: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
     shapes: Shapes = field(default_factory=Shapes)
     #: Scores of node states; it follows the free amounts that it is shown.
-    gauge: Gauge | None = None
+    gauge: FragmentationGauge | None = None
     #: So many holders of admissions say something that a reservation goes by.
     telling: int = 0
     #: What was used in the past; None: it does not count in any queue.
-    decay: Decay | None = None
+    decay: DecayedUsage | None = None
     _charged: dict[AdmissionId, tuple[QueueName, str | None, Mapping[Account, int]]] = field(
         default_factory=dict
     )
@@ -107,20 +107,20 @@ class Desk:
         self.snapshot = snapshot
         return keys
 
-    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> Gauge | None:
+    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> FragmentationGauge | None:
         """The measure of fragmentation over the nodes, for what is typical now."""
         if self.gauge is not None and self.gauge.measures(snapshot.typical, snapshot.nodes):
             return self.gauge
-        return Gauge.over(snapshot.typical, snapshot.nodes, trial.devices)
+        return FragmentationGauge.over(snapshot.typical, snapshot.nodes, trial.devices)
 
     def _begin(self, tree: QueueTree) -> None:
         """Other queues, or other nodes: everybody is sorted anew."""
-        self.tree, self.usage, self.users = tree, Usage(tree), Users()
-        self.waiting, self.keys = Waiting(tree), Keys()
+        self.tree, self.usage, self.users = tree, Usage(tree), UserShares()
+        self.waiting, self.keys = PendingWorkloads(tree), QueueKeys()
         self.verdicts, self.tried, self.touched = {}, [], set()
-        self.parked = Parked()
+        self.parked = ParkedClasses()
         self._charged = {}
-        self.decay = Decay.over(tree, self.usage.book, self.users.book)
+        self.decay = DecayedUsage.over(tree, self.usage.book, self.users.book)
         self.usage.past = self.users.past = self.decay
 
     def until(self) -> int | None:
@@ -190,7 +190,7 @@ class Memo:
     #: The queue tree of that turn, and the books of its admissions.
     tree: QueueTree | None = None
     usage: Usage | None = None
-    desk: Desk | None = None
+    desk: EngineState | None = None
     #: How many turns had worked on the desk then.
     turns: int = 0
 
@@ -215,9 +215,9 @@ class Memo:
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
 
-    def take_desk(self) -> Desk:
+    def take_desk(self) -> EngineState:
         """The desk, for the one turn that comes next; a new one if a turn worked on it since."""
-        desk = self.desk if self.desk is not None and self.desk.turns == self.turns else Desk()
+        desk = self.desk if self.desk is not None and self.desk.turns == self.turns else EngineState()
         desk.turns += 1
         return desk
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from admission.engine import reasons
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.placement.gangs import all_or_none
-from admission.engine.placement.need import Need, need
+from admission.engine.placement.need import MissingMembers, missing_members
 from admission.engine.plan import Evict, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -15,7 +15,7 @@ from queues.workload import Workload
 
 
 def taken_back(
-    snapshot: Snapshot, refused: Iterable[tuple[Workload, Need]], trial: Trial
+    snapshot: Snapshot, refused: Iterable[tuple[Workload, MissingMembers]], trial: Trial
 ) -> tuple[Evict, ...]:
     """The first refused gang that lost members and can start again whole, taken back; () = there is none.
 
@@ -49,7 +49,7 @@ def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bo
         seats = admission.holding()
         trial.give_back(admission.queue, amounts, seats, ports_of(workload, seats))
     mark = trial.mark()
-    whole = need(workload, ())
+    whole = missing_members(workload, ())
     found = all_or_none(workload, whole, whole.missing, trial)
     if isinstance(found, Reason):
         found = all_or_none(workload, whole, whole.least, trial)

@@ -11,21 +11,28 @@ from operator import itemgetter
 from typing import Any
 
 from admission.engine import reasons
-from admission.engine.backfill.reservation import Backfill, Head
+from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import Held
-from admission.engine.memo import Desk
-from admission.engine.pending.classes import Batch, Entry, Kind, RefusedClass, Verdict, Verdicts
-from admission.engine.pending.pending import Waiting
+from admission.engine.memo import EngineState
+from admission.engine.pending.classes import (
+    ClassAnswer,
+    ClassAnswers,
+    PendingWorkload,
+    PlacementClass,
+    RefusedClass,
+    WorkloadClass,
+)
+from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaves
 from admission.engine.placement import gangs
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Admit, Reason
-from admission.engine.preemption.pruning import Prospects
+from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.order.line import Keys, Line, among_users
+from queues.order.line import Line, QueueKeys, among_users
 from queues.order.policies import counts_use
-from queues.order.shares import Users
+from queues.order.shares import UserShares
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
@@ -36,32 +43,32 @@ _OF_THE_CLASS = (reasons.Code.QUEUE_LIMIT, reasons.Code.RESERVED)
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class AdmissionRound:
     """Answers of a turn so far."""
 
-    desk: Desk
+    desk: EngineState
     trial: Trial
     now: int
     admits: list[Admit] = field(default_factory=list)
     #: Beneficiaries of claims that were refused again.
     unhelped: list[RefusedClass] = field(default_factory=list)
     #: Why classes were refused that were tried, in that order; and kinds.
-    answers: dict[Batch, Reason] = field(default_factory=dict)
-    struck: dict[Kind, Reason] = field(default_factory=dict)
+    answers: dict[WorkloadClass, Reason] = field(default_factory=dict)
+    struck: dict[PlacementClass, Reason] = field(default_factory=dict)
     #: What users have, with what was admitted; None: nobody was tried yet.
-    users: Users | None = None
+    users: UserShares | None = None
     #: Classes about which something else may have to be said than in the last turn.
-    news: dict[Batch, None] = field(default_factory=dict)
+    news: dict[WorkloadClass, None] = field(default_factory=dict)
     #: Queues whose books are not what they were in the last turn, as far as known when the turn began.
     touched: set[QueueName] = field(default_factory=set)
 
     @property
-    def waiting(self) -> Waiting:
+    def waiting(self) -> PendingWorkloads:
         """Everybody who waits."""
         assert self.desk.waiting is not None
         return self.desk.waiting
 
-    def try_beneficiaries(self, beneficiaries: Iterable[Entry], held: Held) -> None:
+    def try_beneficiaries(self, beneficiaries: Iterable[PendingWorkload], held: Held) -> None:
         """Those for whom space was made come first, each with its own space."""
         order = sorted(beneficiaries, key=lambda each: _arrival(each.candidate.workload))
         for entry in order:
@@ -103,7 +110,9 @@ class Turn:
         """What others stay off: a place in the near future, and quota."""
         told = bool(self.waiting.heads.telling or self.desk.telling)
         batches, until = self.waiting.heads.who(self.waiting.batches, self.now, told=told)
-        heads = [Head(each.waits_longest(), each.wants.need, each.refused_already()) for each in batches]
+        heads = [
+            LongestWaiting(each.waits_longest(), each.wants.need, each.refused_already()) for each in batches
+        ]
         backfill = Backfill.around(snapshot, heads, self.trial, self.desk.possessions, told=told)
         backfill.no_later_than(until)
         return backfill
@@ -121,7 +130,7 @@ class Turn:
             struck=out,
         )
         while (alike := line.head()) is not None:
-            batch: Batch = alike.about
+            batch: WorkloadClass = alike.about
             head = alike.head()
             answer = backfill.admit(head, batch.wants.need, self.trial)
             if isinstance(answer, Admit):
@@ -143,9 +152,9 @@ class Turn:
         self.desk.tried = lined_up
         self.news |= dict.fromkeys(lined_up)
 
-    def _lined_up(self) -> tuple[list[Batch], list[object]]:
+    def _lined_up(self) -> tuple[list[WorkloadClass], list[object]]:
         """Classes that are tried; and those of strict queues that only hold up the others."""
-        lined_up: list[Batch] = []
+        lined_up: list[WorkloadClass] = []
         strict: dict[QueueName, None] = {}
         for kind in self.waiting.kinds.values():
             if kind.reason is None:
@@ -165,7 +174,7 @@ class Turn:
     def _is_strict(self, queue: QueueName) -> bool:
         return self.waiting.is_strict(queue)
 
-    def _in_strict_order(self, queue: QueueName) -> list[Batch]:
+    def _in_strict_order(self, queue: QueueName) -> list[WorkloadClass]:
         """Classes of a strict queue of which somebody still waits, by their heads."""
         classes = [
             batch
@@ -174,7 +183,7 @@ class Turn:
         ]
         return sorted(classes, key=lambda batch: batch.alike.first())
 
-    def reasons(self, better: Mapping[WorkloadKey, Reason]) -> Verdicts:
+    def reasons(self, better: Mapping[WorkloadKey, Reason]) -> ClassAnswers:
         """Why everybody waits who was not admitted. ``better``: reasons of some that are to be told instead."""
         verdicts = self.desk.verdicts
         self._judge()
@@ -183,7 +192,7 @@ class Turn:
         if better:
             overlap = sum(self.waiting.is_in_class(key) for key in better)
             singles = {**singles, **better}
-        return Verdicts(dict[Any, Verdict](verdicts), singles, overlap)
+        return ClassAnswers(dict[Any, ClassAnswer](verdicts), singles, overlap)
 
     def _judge(self) -> None:
         strict: set[QueueName] = set()
@@ -208,14 +217,14 @@ class Turn:
                 verdicts[batch] = known if same and known is not None else batch.judge(reason)
         self.news = {}
 
-    def _reason(self, batch: Batch) -> Reason:
+    def _reason(self, batch: WorkloadClass) -> Reason:
         found = (
             batch.never or self.answers.get(batch) or batch.refused_already() or self.struck.get(batch.kind)
         )
         assert found is not None
         return found
 
-    def refused(self, prospects: Prospects) -> Iterator[RefusedClass]:
+    def refused(self, prospects: PreemptionProspects) -> Iterator[RefusedClass]:
         """Who was refused now and may hope that somebody goes: beneficiaries of claims first."""
         self._judge()
         yield from self.unhelped
@@ -227,7 +236,7 @@ class Turn:
         for batch in self._in_order(parked.awake):
             yield batch.refuse()
 
-    def seated(self) -> Iterator[tuple[Workload, Need]]:
+    def seated(self) -> Iterator[tuple[Workload, MissingMembers]]:
         """Those among the refused who hold seats already."""
         self._judge()
         for each in self.unhelped:
@@ -236,7 +245,7 @@ class Turn:
         for batch in self._in_order(self.waiting.seated):
             yield batch.alike.head().workload, batch.wants.need
 
-    def _in_order(self, batches: Iterable[Batch]) -> list[Batch]:
+    def _in_order(self, batches: Iterable[WorkloadClass]) -> list[WorkloadClass]:
         """Those of these classes that were refused: tried ones as they were tried, the others by share.
 
         Who is held up in a strict queue was not asked.
@@ -259,13 +268,13 @@ class Turn:
 class _Order:
     """The order of the line, told for classes one by one: down the tree, then in the queue."""
 
-    def __init__(self, usage: Usage, users: Users, keys: Keys) -> None:
+    def __init__(self, usage: Usage, users: UserShares, keys: QueueKeys) -> None:
         self._usage = usage
         self._users = users
         self._keys = keys
         self._ordinals: dict[tuple[QueueName, tuple[Account, ...]], int] = {}
 
-    def look_at(self, batches: Iterable[Batch]) -> None:
+    def look_at(self, batches: Iterable[WorkloadClass]) -> None:
         """Put their queues in order."""
         every = dict.fromkeys((batch.queue, batch.wants.accounts) for batch in batches)
         in_order = sorted(((self._levels(each), each) for each in every), key=itemgetter(0))
@@ -275,7 +284,7 @@ class _Order:
             ordinal += levels != before
             self._ordinals[each], before = ordinal, levels
 
-    def place(self, batch: Batch) -> tuple[object, ...]:
+    def place(self, batch: WorkloadClass) -> tuple[object, ...]:
         """Where a class comes."""
         tree, alike = self._usage.tree, batch.alike
         ordinal = self._ordinals[batch.queue, batch.wants.accounts]

@@ -14,7 +14,7 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 @dataclass(slots=True, eq=False)
-class Possessions:
+class OpenAdmissions:
     """Admissions that are not closed, by workload and by queue."""
 
     _of: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class Possessions:
 
 
 @dataclass(slots=True, eq=False)
-class Seats:
+class SeatLookup:
     """Who sits where in this turn, worked out for those who are asked about."""
 
     _snapshot: Snapshot
-    _possessions: Possessions
+    _possessions: OpenAdmissions
     #: Seats that adopted pods have got in this turn.
     _more: dict[WorkloadKey, list[Seat]] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ def evicts(snapshot: Snapshot, freed: Iterable[Free]) -> Iterator[Evict]:
             yield Evict(admission=number, code=code, message=message, not_before=not_before)
 
 
-def adopts(snapshot: Snapshot, trial: Trial, seats: Seats) -> Iterator[Adopt]:
+def adopts(snapshot: Snapshot, trial: Trial, seats: SeatLookup) -> Iterator[Adopt]:
     """Pods that run without an admission enter the books of their queue, whatever its limits say.
 
     Their amounts are in the table's ``used`` already: they are on the nodes.

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from admission.engine.nodes.capacity import Capacity
 from admission.engine.nodes.devices import Devices, devices_of
-from admission.engine.nodes.fragmentation import Gauge
-from admission.engine.nodes.host_ports import OnNode, Ports
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.fragmentation import FragmentationGauge
+from admission.engine.nodes.host_ports import HostPorts, OnNode
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
 from queues.admissions import Seat
 from queues.quota.accounts import Account
@@ -26,7 +26,7 @@ _PLENTY = 1 << 31
 
 
 @dataclass(slots=True)
-class Step:
+class TrialStep:
     """What one placement took, so that it can be undone."""
 
     columns: Columns
@@ -44,7 +44,7 @@ class _Standing:
     room: Amounts
     seen: int
     #: By identity of the chain: sums by index of the level.
-    levels: dict[int, tuple[Sequence[Level], dict[int, Amounts]]] = field(default_factory=dict)
+    levels: dict[int, tuple[Sequence[TopologyLevel], dict[int, Amounts]]] = field(default_factory=dict)
 
     def update(self, columns: Columns, room: Amounts) -> None:
         """The room of these columns (each once) is another now."""
@@ -65,9 +65,9 @@ class Trial:
     table: NodeTable
     free: Amounts
     usage: Usage
-    ports: Ports
+    ports: HostPorts
     #: What was placed since the last ``keep`` or ``undo``.
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TrialStep] = field(default_factory=list)
     _rows: dict[str, int] = field(default_factory=dict)
     _requests: dict[Resources, Amounts] = field(default_factory=dict)
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
@@ -77,14 +77,14 @@ class Trial:
     #: Resources whose devices are shared on some node.
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: Tells where a single pod fragments devices least; None: packing alone decides.
-    gauge: Gauge | None = None
+    gauge: FragmentationGauge | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
         """Start from what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
         devices = devices_of(table.resources, table.allocatable)
-        ports = Ports(table.layout.position)
+        ports = HostPorts(table.layout.position)
         ports.occupy(table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
 
@@ -134,7 +134,9 @@ class Trial:
         """(N,) how many such pods each node takes now; 0 outside the mask."""
         return self._standing(takes, None, None).room * mask
 
-    def capacity(self, takes: Resources, chain: Sequence[Level], mask: Mask, named: Hashable) -> Capacity:
+    def capacity(
+        self, takes: Resources, chain: Sequence[TopologyLevel], mask: Mask, named: Hashable
+    ) -> Capacity:
         """Pods per domain of a chain on the nodes of a mask, good until the next change of the trial.
 
         ``named``: equal names stand for equal masks, so that nothing has to be counted twice.
@@ -244,7 +246,7 @@ class Trial:
         self.free[:, columns] -= taken
         self._changed.append(columns)
         self.usage.add(queue, accounts)
-        self.steps.append(Step(columns, taken, queue, accounts, ports))
+        self.steps.append(TrialStep(columns, taken, queue, accounts, ports))
         for column in columns.tolist() if ports else ():
             self.ports.take(column, ports)
 

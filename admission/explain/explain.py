@@ -6,12 +6,12 @@ Worked out when somebody asks, from a Snapshot and its Plan alone.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.engine.memo import Desk
+from admission.engine.memo import EngineState
 from admission.engine.plan import Plan, Reason
-from admission.engine.settlement import Seats
+from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from admission.explain.suggestions import Change, changes
+from admission.explain.suggestions import Suggestion, suggestions
 from admission.explain.what_if import moved_nodes
 from admission.explain.wording import names
 from queues.admissions import Admission, AdmissionState
@@ -33,7 +33,7 @@ class Explained:
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
     #: Smallest first; () = nothing of what is known would.
-    changes: tuple[Change, ...]
+    changes: tuple[Suggestion, ...]
 
 
 def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:
@@ -52,7 +52,7 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
         queue_length=len(line) if place is not None else None,
         ahead=tuple(before[-ahead:]),
         behind=_behind(world, workload, [snapshot.pending[each] for each in before]),
-        changes=tuple(changes(world, workload, reason)),
+        changes=tuple(suggestions(world, workload, reason)),
     )
 
 
@@ -60,12 +60,12 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     """Those of its queue who are tried, in order."""
     own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
     alone = replace(snapshot, pending=own)
-    desk = Desk()
+    desk = EngineState()
     keys = desk.see(alone)
     assert desk.waiting is not None
     assert desk.tree is not None
     usage = Usage(desk.tree)
-    desk.waiting.sort(keys, alone, Seats(alone, desk.possessions), Trial.open(snapshot.nodes, usage))
+    desk.waiting.sort(keys, alone, SeatLookup(alone, desk.possessions), Trial.open(snapshot.nodes, usage))
     batches = desk.waiting.batches.get(workload.queue, {}).values()
     classes = [batch.alike for batch in batches if batch.never is None and batch.waits]
     line = Line(usage, classes, snapshot.now, users=desk.users)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Admit, Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
-from admission.explain.what_if import Outcome, Trying
+from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
@@ -41,7 +41,7 @@ class Endings:
     where: str
 
 
-def fewest(trying: Trying, refused: Reason | None) -> Endings | None:
+def fewest(trying: WhatIf, refused: Reason | None) -> Endings | None:
     """The fewest, as far as a bounded number of tries tells; None: no end would do."""
     found = _enough(trying, refused)
     if found is None:
@@ -57,7 +57,7 @@ def fewest(trying: Trying, refused: Reason | None) -> Endings | None:
     return Endings(admissions=tuple(sorted(ends)), where=_where(trying, admit))
 
 
-def _enough(trying: Trying, refused: Reason | None) -> tuple[frozenset[AdmissionId], Admit] | None:
+def _enough(trying: WhatIf, refused: Reason | None) -> tuple[frozenset[AdmissionId], Admit] | None:
     """Rough answers one upon the other: when those are gone, who has to go still?"""
     ends: frozenset[AdmissionId] = frozenset()
     for _ in range(_ROUNDS):
@@ -76,7 +76,7 @@ def _enough(trying: Trying, refused: Reason | None) -> tuple[frozenset[Admission
     return None if admit is None else (every, admit)
 
 
-def _smaller(trying: Trying, size: int) -> Iterator[Collection[AdmissionId]]:
+def _smaller(trying: WhatIf, size: int) -> Iterator[Collection[AdmissionId]]:
     """Sets of fewer than ``size``, the smallest first, those that hold much before others."""
     likely = sorted(
         _running(trying), key=lambda each: (-_matters(trying, each), _lasting(trying, each), each)
@@ -90,12 +90,12 @@ def _smaller(trying: Trying, size: int) -> Iterator[Collection[AdmissionId]]:
             yield some
 
 
-def _running(trying: Trying) -> list[AdmissionId]:
+def _running(trying: WhatIf) -> list[AdmissionId]:
     admissions = trying.world.admissions
     return [each for each in sorted(admissions) if admissions[each].state is AdmissionState.OPEN]
 
 
-def _matters(trying: Trying, number: AdmissionId) -> int:
+def _matters(trying: WhatIf, number: AdmissionId) -> int:
     """Pods of the workload that would fit into what it holds, in thousandths, by the scarcest resource."""
     held = trying.world.admissions[number].holds()
     sets = [pods.takes for pods in trying.workload.pod_sets]
@@ -105,21 +105,21 @@ def _matters(trying: Trying, number: AdmissionId) -> int:
     )
 
 
-def _lasting(trying: Trying, number: AdmissionId) -> int:
+def _lasting(trying: WhatIf, number: AdmissionId) -> int:
     left = remaining(trying.world, trying.world.admissions[number])
     return 1 << 40 if left is None else left
 
 
-def _outcome(trying: Trying, ends: Collection[AdmissionId]) -> Outcome:
+def _outcome(trying: WhatIf, ends: Collection[AdmissionId]) -> WhatIfOutcome:
     then = trying.without(ends)
     return trying.outcome(admissions=then.admissions, nodes=then.nodes)
 
 
-def _goes_in(trying: Trying, ends: Collection[AdmissionId]) -> Admit | None:
+def _goes_in(trying: WhatIf, ends: Collection[AdmissionId]) -> Admit | None:
     return _outcome(trying, ends).admit
 
 
-def _where(trying: Trying, admit: Admit) -> str:
+def _where(trying: WhatIf, admit: Admit) -> str:
     layout = trying.world.nodes.layout
     for pods in trying.workload.pod_sets:
         chain = layout.chain(pods.required_topology) if pods.required_topology else None
@@ -136,7 +136,7 @@ _FOREVER = 1 << 40
 
 
 def fewest_endings(
-    world: Snapshot, workload: Workload, lacks: Need, tree: QueueTree, refused: Reason
+    world: Snapshot, workload: Workload, lacks: MissingMembers, tree: QueueTree, refused: Reason
 ) -> frozenset[AdmissionId]:
     """Admissions whose end might help against this refusal; none: no end would."""
     if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
@@ -200,7 +200,7 @@ class _Offer:
     ends: frozenset[AdmissionId]
 
 
-def _room(world: Snapshot, workload: Workload, lacks: Need) -> frozenset[AdmissionId]:
+def _room(world: Snapshot, workload: Workload, lacks: MissingMembers) -> frozenset[AdmissionId]:
     """Where the fewest have to end for those who start together; without a required level all nodes are one place."""
     sitting = _sitting(world)
     chosen: frozenset[AdmissionId] = frozenset()

@@ -7,7 +7,7 @@ from typing import Any
 from admission.engine.placement import need
 from admission.engine.plan import Evict, Reason
 from admission.engine.reasons import Code
-from admission.explain.what_if import Outcome, Trying, is_scarce, with_limit
+from admission.explain.what_if import WhatIf, WhatIfOutcome, is_scarce, with_limit
 from admission.explain.wording import amount
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT, Queue
@@ -21,12 +21,12 @@ _LIMITS = 8
 class Raised:
     """Numbers of queues raised, and what then becomes of the workload."""
 
-    trying: Trying
+    trying: WhatIf
     #: ``capability`` | ``deserved``.
     kind: str
     #: (queue, account, what it has, how much more), in the order in which they were met.
     more: tuple[tuple[QueueName, Account, int, int], ...] = ()
-    outcome: Outcome
+    outcome: WhatIfOutcome
 
     @property
     def queues(self) -> Mapping[QueueName, Queue]:
@@ -80,9 +80,9 @@ class Raised:
         return replace(self, more=tuple(each for each in less if each[3] > 0))
 
 
-def capability_raised(trying: Trying, refused: Reason) -> Raised | None:
+def capability_raised(trying: WhatIf, refused: Reason) -> Raised | None:
     """Every limit that refuses raised by what is too much, up to root; None: no limit of a queue refuses."""
-    raised = Raised(trying=trying, kind="capability", outcome=Outcome(None, (), refused))
+    raised = Raised(trying=trying, kind="capability", outcome=WhatIfOutcome(None, (), refused))
     for _ in range(_LIMITS):
         reason = raised.outcome.reason
         if (
@@ -100,13 +100,13 @@ def capability_raised(trying: Trying, refused: Reason) -> Raised | None:
     return raised.least() if raised.outcome else raised
 
 
-def deserved_raised(trying: Trying) -> Iterator[Raised]:
+def deserved_raised(trying: WhatIf) -> Iterator[Raised]:
     """What its queue lacks to have its gang in its share; then with the queue above, and so on."""
     workload, tree, lacks = trying.workload, trying.tree, trying.need()
     usage = trying.memo.usage
     assert usage is not None
     asked = need.asked(workload, lacks.least or lacks.missing)
-    raised = Raised(trying=trying, kind="deserved", outcome=Outcome(None, (), None))
+    raised = Raised(trying=trying, kind="deserved", outcome=WhatIfOutcome(None, (), None))
     for name in tree.paths.get(workload.queue, ())[:-1]:
         for account, units in asked.items():
             before = tree.deserved(name, account)

@@ -14,7 +14,7 @@ from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest, holding, remaining
 from admission.explain.quota_raises import Raised, capability_raised, deserved_raised
-from admission.explain.what_if import Outcome, Trying
+from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.explain.wording import amount, duration, many, names
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
@@ -24,7 +24,7 @@ from queues.workload import AdmissionId, Workload
 _MORE_TRIED = 4
 
 
-class Kind(StrEnum):
+class SuggestionKind(StrEnum):
     """What has to change. In the order in which changes are told: what takes care of itself comes first."""
 
     #: Nothing: it goes in when it is its turn.
@@ -48,21 +48,21 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Suggestion:
     """One thing that would let a workload in, alone."""
 
-    kind: Kind
+    kind: SuggestionKind
     #: As a sentence without its full stop.
     message: str
     #: The numbers, JSON-able; amounts in the units of ``queues.resources``, times in seconds.
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def changes(world: Snapshot, workload: Workload, reason: Reason) -> list[Change]:
+def suggestions(world: Snapshot, workload: Workload, reason: Reason) -> list[Suggestion]:
     """Changes that would let the workload in, each alone; the smallest first."""
     if (only := _by_hand(world, workload, reason)) is not None:
         return [only]
-    trying, now = Trying.of(world, workload)
+    trying, now = WhatIf.of(world, workload)
     if now or workload.key in world.claims:
         return [_its_turn(trying, now)]
     refused = now.reason or reason
@@ -78,12 +78,12 @@ def changes(world: Snapshot, workload: Workload, reason: Reason) -> list[Change]
     return found or [*_more_than_one(trying, refused, raised)]
 
 
-def _more_than_one(trying: Trying, refused: Reason, raised: Raised | None) -> Iterator[Change]:
+def _more_than_one(trying: WhatIf, refused: Reason, raised: Raised | None) -> Iterator[Suggestion]:
     """Nothing does alone: higher limits, and whose end or what nodes it then takes."""
     if raised is None:
         yield from _nodes(trying, refused)
         return
-    there, now = Trying.of(replace(trying.world, queues=raised.queues), trying.workload)
+    there, now = WhatIf.of(replace(trying.world, queues=raised.queues), trying.workload)
     if now.reason is None:
         return
     for then in (*_endings(there, now.reason), *_nodes(there, now.reason)):
@@ -95,13 +95,13 @@ def _more_than_one(trying: Trying, refused: Reason, raised: Raised | None) -> It
         return
 
 
-def _nodes(trying: Trying, refused: Reason) -> Iterator[Change]:
+def _nodes(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     """Nothing on the nodes that there are would do."""
     workload, table = trying.workload, trying.world.nodes
     if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
         more = amount(account, refused.facts["over"])
-        yield Change(kind=Kind.NODES, message=f"nodes with {more} more, at the least", facts={})
+        yield Suggestion(kind=SuggestionKind.NODES, message=f"nodes with {more} more, at the least", facts={})
         return
     if refused.code not in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT):
         return
@@ -109,27 +109,31 @@ def _nodes(trying: Trying, refused: Reason) -> Iterator[Change]:
         mask = table.layout.allowed(pods.nodes)
         if not holding(table, pods.takes, mask, empty=True).any():
             message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
-            yield Change(kind=Kind.NODES, message=message, facts={"takes": dict(pods.takes)})
+            yield Suggestion(kind=SuggestionKind.NODES, message=message, facts={"takes": dict(pods.takes)})
             return
-    yield Change(kind=Kind.NODES, message="more nodes that its pods may use")
+    yield Suggestion(kind=SuggestionKind.NODES, message="more nodes that its pods may use")
 
 
-def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Change | None:
+def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:
     """What stands against a workload before anything is tried."""
     if workload.obstacle is not None:
-        return Change(kind=Kind.WORKLOAD, message=f"what is wrong with it corrected: {reason.message}")
+        return Suggestion(
+            kind=SuggestionKind.WORKLOAD, message=f"what is wrong with it corrected: {reason.message}"
+        )
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
     match reason.code:
         case Code.BACKOFF:
             seconds = max(0, workload.not_before - world.now)
-            return Change(
-                kind=Kind.TIME,
+            return Suggestion(
+                kind=SuggestionKind.TIME,
                 message=f"in {duration(seconds)} it is tried again",
                 facts={"seconds": seconds},
             )
         case Code.DRAINING:
-            return Change(kind=Kind.TIME, message=f"when the pods of admission {facts['admission']} are gone")
+            return Suggestion(
+                kind=SuggestionKind.TIME, message=f"when the pods of admission {facts['admission']} are gone"
+            )
         case Code.QUEUE_PAUSED:
             told = f"queue {queue} resumed (muster resume {queue})"
         case Code.QUEUE_CLOSED:
@@ -145,13 +149,13 @@ def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Change | No
         case Code.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             told = f"{many(missing, 'pod')} more, or a minimum of {facts['wanted']}"
-            return Change(kind=Kind.WORKLOAD, message=told, facts={"pods": missing})
+            return Suggestion(kind=SuggestionKind.WORKLOAD, message=told, facts={"pods": missing})
         case _:
             return None
-    return Change(kind=Kind.QUEUE, message=told, facts={"queue": queue})
+    return Suggestion(kind=SuggestionKind.QUEUE, message=told, facts={"queue": queue})
 
 
-def _its_turn(trying: Trying, now: Outcome) -> Change:
+def _its_turn(trying: WhatIf, now: WhatIfOutcome) -> Suggestion:
     """Alone it would get on."""
     world, claim = trying.world, trying.world.claims.get(trying.workload.key)
     if claim is not None:
@@ -159,16 +163,16 @@ def _its_turn(trying: Trying, now: Outcome) -> Change:
         told = "nothing but the next turn: its place is free"
         if leaving:
             told = f"when the pods of {names([_holder(world, each) for each in leaving])} are gone"
-        return Change(kind=Kind.TURN, message=told, facts={"admissions": leaving})
+        return Suggestion(kind=SuggestionKind.TURN, message=told, facts={"admissions": leaving})
     told = "it would go in now" if now.goes_in else _taken_back(trying, now)
-    return Change(
-        kind=Kind.TURN,
+    return Suggestion(
+        kind=SuggestionKind.TURN,
         message=f"nothing but its turn: alone, {told}",
         facts={"victims": len(now.victims)},
     )
 
 
-def _time(trying: Trying) -> Iterator[Change]:
+def _time(trying: WhatIf) -> Iterator[Suggestion]:
     """It will have waited long enough for a place to be cleared."""
     workload, world = trying.workload, trying.world
     after_seconds = trying.tree.policy(workload.queue).clear_after
@@ -181,15 +185,15 @@ def _time(trying: Trying) -> Iterator[Change]:
     outcome = trying.outcome(now=moment)
     if outcome:
         seconds = moment - world.now
-        yield Change(
-            kind=Kind.TIME,
+        yield Suggestion(
+            kind=SuggestionKind.TIME,
             message=f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
             f"then {_taken_back(trying, outcome)}",
             facts={"seconds": seconds, "victims": len(outcome.victims)},
         )
 
 
-def _endings(trying: Trying, refused: Reason) -> Iterator[Change]:
+def _endings(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     """The fewest of those who run whose end would do."""
     found = fewest(trying, refused)
     if found is None:
@@ -199,8 +203,8 @@ def _endings(trying: Trying, refused: Reason) -> Iterator[Change]:
     at_most = _at_most(world, found.admissions)
     told = f"{found.where} when {who} end" if found.where else f"when {who} end"
     told += "s" if len(found.admissions) == 1 else ""
-    yield Change(
-        kind=Kind.END,
+    yield Suggestion(
+        kind=SuggestionKind.END,
         message=told + (f", at most {duration(at_most)}" if at_most is not None else ""),
         facts={"admissions": list(found.admissions), "domain": found.where, "seconds": at_most},
     )
@@ -212,7 +216,7 @@ def _at_most(world: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
     return None if None in times else max(time for time in times if time is not None)
 
 
-def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
+def _less(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     """Asking for less: a level preferred, not required; or as many pods as fit."""
     workload = trying.workload
     required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
@@ -226,8 +230,8 @@ def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
             for pods in workload.pod_sets
         )
         if trying.instead(pod_sets=freer).goes_in:
-            yield Change(
-                kind=Kind.WORKLOAD,
+            yield Suggestion(
+                kind=SuggestionKind.WORKLOAD,
                 message=f"{', '.join(required)} preferred instead of required",
                 facts={"levels": required},
             )
@@ -238,15 +242,15 @@ def _less(trying: Trying, refused: Reason) -> Iterator[Change]:
         for count in sorted({fit, *range(workload.minimum - 1, fit, -1)[:_MORE_TRIED]}, reverse=True):
             fewer = (replace(pods, count=count, minimum=min(pods.minimum, count)),)
             if trying.instead(pod_sets=fewer, minimum=count).goes_in:
-                yield Change(
-                    kind=Kind.WORKLOAD,
+                yield Suggestion(
+                    kind=SuggestionKind.WORKLOAD,
                     message=f"{many(count, 'pod')} instead of {workload.minimum}",
                     facts={"pods": count, "minimum": workload.minimum},
                 )
                 return
 
 
-def _priority(trying: Trying) -> Iterator[Change]:
+def _priority(trying: WhatIf) -> Iterator[Suggestion]:
     """The lowest priority at which somebody would be taken back for it."""
     workload, world = trying.workload, trying.world
     # Whoever else may be taken back for it by priority.
@@ -260,30 +264,30 @@ def _priority(trying: Trying) -> Iterator[Change]:
     for priority in higher[:4]:
         outcome = trying.instead(priority=priority)
         if outcome:
-            yield Change(
-                kind=Kind.PRIORITY,
+            yield Suggestion(
+                kind=SuggestionKind.PRIORITY,
                 message=f"priority {priority} instead of {workload.priority}: {_taken_back(trying, outcome)}",
                 facts={"priority": priority, "victims": len(outcome.victims)},
             )
             return
 
 
-def _deserved(trying: Trying) -> Iterator[Change]:
+def _deserved(trying: WhatIf) -> Iterator[Suggestion]:
     """More deserved, by its queue or by those above as well, so that lent quota is got back for it."""
     for raised in deserved_raised(trying):
         if raised.outcome:
-            yield Change(
-                kind=Kind.DESERVED,
+            yield Suggestion(
+                kind=SuggestionKind.DESERVED,
                 message=f"{raised.told}: {_taken_back(trying, raised.outcome)}",
                 facts={**raised.facts, "victims": len(raised.outcome.victims)},
             )
             return
 
 
-def _capability(raised: Raised, outcome: Outcome) -> Change:
+def _capability(raised: Raised, outcome: WhatIfOutcome) -> Suggestion:
     """Limits raised, and who would have to go then."""
     told = f"{raised.told}: {_taken_back(raised.trying, outcome)}" if outcome.victims else raised.told
-    return Change(kind=Kind.CAPABILITY, message=told, facts=raised.facts)
+    return Suggestion(kind=SuggestionKind.CAPABILITY, message=told, facts=raised.facts)
 
 
 def _holder(world: Snapshot, id_: AdmissionId) -> str:
@@ -291,7 +295,7 @@ def _holder(world: Snapshot, id_: AdmissionId) -> str:
     return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
 
-def _taken_back(trying: Trying, outcome: Outcome) -> str:
+def _taken_back(trying: WhatIf, outcome: WhatIfOutcome) -> str:
     """Who would have to go, by queue: ``3 of tenant-b are taken back for it``."""
     if outcome.goes_in:
         return "it goes in"

@@ -10,7 +10,7 @@ from typing import Any
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import NodeTable
-from admission.engine.placement.need import Need, need
+from admission.engine.placement.need import MissingMembers, missing_members
 from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState
@@ -22,7 +22,7 @@ from queues.workload import NO_FLAVOR, AdmissionId, NodeName, Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Trying:
+class WhatIf:
     """The workload alone before the engine, in worlds that differ in one thing."""
 
     world: Snapshot
@@ -33,7 +33,7 @@ class Trying:
     latest: list[Memo]
 
     @classmethod
-    def of(cls, world: Snapshot, workload: Workload) -> "tuple[Trying, Outcome]":
+    def of(cls, world: Snapshot, workload: Workload) -> "tuple[WhatIf, WhatIfOutcome]":
         """The workload alone in this world, and what becomes of it there."""
         alone = replace(world, pending={workload.key: workload})
         _, memo = decide(alone, Memo())
@@ -46,22 +46,22 @@ class Trying:
         assert self.memo.tree is not None
         return self.memo.tree
 
-    def outcome(self, **other: Any) -> "Outcome":
+    def outcome(self, **other: Any) -> "WhatIfOutcome":
         """What ``decide`` says with these fields of the snapshot instead."""
         world = replace(self.world, **other)
         plan, self.latest[0] = decide(world, self.latest[0])
         key = self.workload.key
-        return Outcome(
+        return WhatIfOutcome(
             admit=next((admit for admit in plan.admits if admit.workload == key), None),
             victims=tuple(evict for evict in plan.evicts if evict.beneficiary == key),
             reason=plan.reasons.get(key),
         )
 
-    def need(self) -> Need:
+    def need(self) -> MissingMembers:
         """What it lacks beyond the seats that it has."""
         mine = (each for each in self.world.admissions.values() if each.workload == self.workload.key)
         held = [seat for each in mine if each.state is AdmissionState.OPEN for seat in each.holding()]
-        return need(self.workload, held)
+        return missing_members(self.workload, held)
 
     def without(self, ends: Collection[AdmissionId]) -> Snapshot:
         """The world once these have ended."""
@@ -70,14 +70,14 @@ class Trying:
         left = {key: each for key, each in admissions.items() if key not in ends}
         return replace(self.world, admissions=left, nodes=moved_nodes(self.world.nodes, gone))
 
-    def instead(self, **other: Any) -> "Outcome":
+    def instead(self, **other: Any) -> "WhatIfOutcome":
         """The same with other fields of the workload."""
         workload = replace(self.workload, **other)
         return self.outcome(pending={workload.key: workload})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """What became of the workload. True: it goes in, now or once its victims are gone."""
 
     #: Its seats, if it goes in now.

@@ -48,7 +48,7 @@ class TopologyFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class HyperNodeMember:
     """Whom a HyperNode contains: nodes, or (exact only) HyperNodes."""
 
     hypernode: bool = False
@@ -66,7 +66,7 @@ class HyperNodeFact:
     tier: int
     tier_name: str = ""
     #: Those that can be used.
-    members: tuple[Member, ...] = ()
+    members: tuple[HyperNodeMember, ...] = ()
     uid: str = ""
     #: What is wrong with the others.
     problems: tuple[str, ...] = ()

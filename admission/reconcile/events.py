@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.facts import HyperNodeFact
-from admission.reconcile.status import Note
+from admission.reconcile.status import EventNote
 from admission.world.hypernodes import problems_of
 from queues.api.kinds import hypernode
 
@@ -12,14 +12,14 @@ from queues.api.kinds import hypernode
 REASON: Final = "InvalidMembers"
 
 
-class Complaints:
+class HyperNodeEvents:
     """Remembers what was told, one term long."""
 
     def __init__(self) -> None:
         self._seen: tuple[HyperNodeFact, ...] = ()
         self._told: Mapping[str, str] = {}
 
-    def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[Note]:
+    def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[EventNote]:
         """What has to be told now: of each HyperNode whose problems are others than before."""
         seen = tuple(hypernodes)
         if seen == self._seen:
@@ -31,7 +31,7 @@ class Complaints:
             {fact.uid: problems[fact.name] for fact in seen if fact.name in problems},
         )
         return [
-            Note(
+            EventNote(
                 ref=hypernode(fact.name, fact.uid),
                 reason=REASON,
                 message=problems[fact.name],

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.pod_shapes import BARE, shape_name
-from admission.workloads.seats import Occupancy, awaits_seat
-from admission.workloads.state import Portrait
-from admission.world.nodes import Stock
+from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.state import WorkloadState
+from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
 from queues.api.node_affinity import own_affinity, pinned_affinity
@@ -58,9 +58,9 @@ class Order:
 
 
 def orders_for(
-    portrait: Portrait,
+    portrait: WorkloadState,
     fact: WorkloadFact | None,
-    stock: Stock,
+    stock: NodeInventory,
     promised: Mapping[str, Promised] = MappingProxyType({}),
 ) -> list[Order]:
     """All that is to be written for one workload now.
@@ -91,7 +91,7 @@ def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
     )
 
 
-def _buried(portrait: Portrait, stock: Stock) -> list[Order]:
+def _buried(portrait: WorkloadState, stock: NodeInventory) -> list[Order]:
     """Pods on nodes that no longer exist: nobody else ends them soon."""
     return [
         _remove(pod, "buried", grace=0)
@@ -101,7 +101,7 @@ def _buried(portrait: Portrait, stock: Stock) -> list[Order]:
     ]
 
 
-def _evictions(portrait: Portrait) -> list[Order]:
+def _evictions(portrait: WorkloadState) -> list[Order]:
     return [
         _remove(pod, "evict")
         for place in portrait.occupancies
@@ -111,7 +111,7 @@ def _evictions(portrait: Portrait) -> list[Order]:
     ]
 
 
-def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Order]:
+def _job_orders(portrait: WorkloadState, fact: WorkloadFact, stock: NodeInventory) -> list[Order]:
     open_ = [
         place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
     ]
@@ -125,7 +125,9 @@ def _job_orders(portrait: Portrait, fact: WorkloadFact, stock: Stock) -> list[Or
     return []
 
 
-def _resume(portrait: Portrait, fact: WorkloadFact, open_: list[Admission], stock: Stock) -> Order:
+def _resume(
+    portrait: WorkloadState, fact: WorkloadFact, open_: list[Admission], stock: NodeInventory
+) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
 
     By its queue's label a template's pods are gated, unless it says that they are released.
@@ -162,7 +164,7 @@ def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
     return fact.indexed and bool(close) and len({seat.node for seat in admission.holding()}) > 1
 
 
-def leaves_no_choice(admission: Admission, stock: Stock) -> bool:
+def leaves_no_choice(admission: Admission, stock: NodeInventory) -> bool:
     """Whether pods that may use any of the seats' nodes can only end up as the seats say.
 
     So it is when all seats are on one node, or when no node could take one pod more than it has seats.
@@ -193,7 +195,7 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Orde
 
 
 def _releases(
-    portrait: Portrait, fact: WorkloadFact | None, promised: Mapping[str, Promised]
+    portrait: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised]
 ) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
     seated = {pod.uid for place in portrait.occupancies for pod in place.sitting.values()}
@@ -227,7 +229,7 @@ Place = tuple[str, int | None]
 
 
 def _vacant_seats(
-    places: list[Occupancy], by_index: bool, promised: Set[Promised]
+    places: list[SeatMap], by_index: bool, promised: Set[Promised]
 ) -> dict[Place, list[tuple[Admission, int]]]:
     vacant: dict[Place, list[tuple[Admission, int]]] = {}
     for place in places:
@@ -240,7 +242,7 @@ def _vacant_seats(
     return vacant
 
 
-def _seat_wanted(portrait: Portrait, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
+def _seat_wanted(portrait: WorkloadState, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
     match portrait.key.kind:
         case WorkloadKind.POD:
             return (BARE, None)

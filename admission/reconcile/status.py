@@ -39,7 +39,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class StatusCondition:
     """One condition. It changes when its status or reason does, not when the numbers of its message do."""
 
     type: str
@@ -57,7 +57,7 @@ class StatusWanted:
     ref: ObjectRef
     #: Fields that are Muster's, conditions with times of their own included.
     fields: Mapping[str, Any] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[StatusCondition, ...] = ()
     #: Others write this status too: only our conditions are touched.
     shared: bool = False
     #: Phase that the watch last showed; "" = no status yet, None = not told.
@@ -65,7 +65,7 @@ class StatusWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class EventNote:
     """An event to tell about an object."""
 
     ref: ObjectRef
@@ -128,23 +128,27 @@ class WorkloadStatus:
 def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     """Phase, counts, and conditions Scheduled and Unschedulable as Volcano's scheduler writes them."""
     phase = workload.phase()
-    conditions: list[Condition] = []
+    conditions: list[StatusCondition] = []
     if phase in (GroupPhase.RUNNING, GroupPhase.COMPLETED) or workload.admitted:
-        conditions.append(Condition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
+        conditions.append(StatusCondition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
         problem = workload.problem
         conditions.append(
-            Condition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)
+            StatusCondition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)
             if problem is None
-            else Condition(type=UNSCHEDULABLE, status="True", reason=problem.code, message=problem.message)
+            else StatusCondition(
+                type=UNSCHEDULABLE, status="True", reason=problem.code, message=problem.message
+            )
         )
     elif (reason := _reason(workload)) is not None:
         code = VOLCANOS_WORDS.get(reason.code, reason.code)
-        conditions.append(Condition(type=UNSCHEDULABLE, status="True", reason=code, message=reason.message))
-        conditions.append(Condition(type=SCHEDULED, status="False", reason=code, quiet=True))
+        conditions.append(
+            StatusCondition(type=UNSCHEDULABLE, status="True", reason=code, message=reason.message)
+        )
+        conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=code, quiet=True))
     if workload.unsupported:
         message = _not_acted_on(workload.unsupported)
         conditions.append(
-            Condition(type=UNSUPPORTED_FIELD, status="True", reason=UNSUPPORTED_FIELD, message=message)
+            StatusCondition(type=UNSUPPORTED_FIELD, status="True", reason=UNSUPPORTED_FIELD, message=message)
         )
     return StatusWanted(
         ref=workload.ref,
@@ -174,15 +178,15 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
 
 def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
     """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status belongs to others."""
-    told: tuple[Condition, ...] = ()
+    told: tuple[StatusCondition, ...] = ()
     if workload.admitted and workload.problem is not None:
         problem = workload.problem
-        told = (Condition(type=ADMITTED, status="True", reason=problem.code, message=problem.message),)
+        told = (StatusCondition(type=ADMITTED, status="True", reason=problem.code, message=problem.message),)
     elif workload.admitted:
-        told = (Condition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
+        told = (StatusCondition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
         reason = workload.reason
-        told = (Condition(type=ADMITTED, status="False", reason=reason.code, message=reason.message),)
+        told = (StatusCondition(type=ADMITTED, status="False", reason=reason.code, message=reason.message),)
     return StatusWanted(ref=workload.ref, conditions=told, shared=True)
 
 
@@ -267,9 +271,9 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
     if queue.closed:
         state = "Closing" if queue.running + queue.inqueue + queue.pending + queue.unknown else "Closed"
     usable = (
-        Condition(type="Usable", status="False", reason="QueueBroken", message=queue.broken)
+        StatusCondition(type="Usable", status="False", reason="QueueBroken", message=queue.broken)
         if queue.broken is not None
-        else Condition(type="Usable", status="True", reason="Usable", quiet=True)
+        else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
     )
     return StatusWanted(
         ref=queue.ref,
@@ -327,7 +331,7 @@ def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Docume
 
 
 def _condition(
-    wanted: Condition, before: Mapping[str, Any] | None, now: int, *, shared: bool
+    wanted: StatusCondition, before: Mapping[str, Any] | None, now: int, *, shared: bool
 ) -> Mapping[str, Any] | None:
     if before is None and wanted.quiet:
         return None

@@ -15,7 +15,7 @@ from queues.errors import InvalidDocument
 from queues.workload import WorkloadKey, WorkloadKind
 
 
-class Careers:
+class VolcanoJobController:
     """Reads each Job's document once and keeps the result while the document stays the same."""
 
     def __init__(self, rules: PodRules) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from admission.engine.plan import Reason
 from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
-from admission.workloads.state import Portrait
+from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.kinds import queue_object
@@ -14,7 +14,7 @@ from queues.resources import NOTHING, Resources
 from queues.workload import QueueName
 
 
-def _reason(world: World, portrait: Portrait) -> Reason | None:
+def _reason(world: World, portrait: WorkloadState) -> Reason | None:
     reason = world.reasons.get(portrait.key) if portrait.lacking else None
     displaced = world.displacements.get(portrait.key)
     if reason is None or displaced is None:
@@ -46,7 +46,7 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
         )
 
 
-def _standing(portrait: Portrait) -> str:
+def _standing(portrait: WorkloadState) -> str:
     if portrait.over:
         return "completed"
     open_ = [

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST, Level
+from admission.engine.nodes.levels import HOST, TopologyLevel
 from admission.engine.nodes.table import Layout, Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
@@ -160,7 +160,7 @@ def _levels(layout: Layout) -> list[list[str]]:
     return [_keys(layout, chain) for chain in layout.chains]
 
 
-def _keys(layout: Layout, chain: tuple[Level, ...]) -> list[str]:
+def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
     """The label keys of a topology; the host where it matters: nodes without that label are in no domain then."""
     keys = [level.key for level in chain[:-1]]
     for column in range(len(layout.names)) if keys else ():

@@ -18,7 +18,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.simulate.tables import Row, named
+from admission.simulate.tables import TableRow, named
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue
 from queues.resources import MOST, Resources, total
@@ -45,7 +45,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class DrfProblem:
     """Applications, and how large the cluster is."""
 
     applications: tuple[Application, ...]
@@ -67,7 +67,7 @@ class Division:
         return max((abs(self.given.get(app.name, 0) - app.expected) for app in self.applications), default=0)
 
 
-def load(folder: Path) -> Problem:
+def load(folder: Path) -> DrfProblem:
     """What a folder asks. Raises InvalidDocument."""
     answer, part = _expected(folder)
     expected = {row["tenant"]: row.whole("tasks_discrete", _MOST_TASKS) for row in named(answer, "tenant")}
@@ -83,7 +83,7 @@ def load(folder: Path) -> Problem:
     if not 0 < most <= MOST:
         found = "an amount that is too large to count" if most else "nobody who asks for anything"
         raise InvalidDocument(where=str(tenants), found=found, expected="tasks that ask for something")
-    return Problem(applications=applications, part=part)
+    return DrfProblem(applications=applications, part=part)
 
 
 def _expected(folder: Path) -> tuple[Path, Decimal]:
@@ -105,7 +105,7 @@ def _part(file: Path) -> Decimal | None:
     return Decimal(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
-def _application(row: Row, expected: dict[str, int]) -> Application:
+def _application(row: TableRow, expected: dict[str, int]) -> Application:
     takes = Resources({name: int(row.number(name) * _EXACT) for name in RESOURCES})
     name = row["tenant"]
     if name == ROOT:
@@ -115,7 +115,7 @@ def _application(row: Row, expected: dict[str, int]) -> Application:
     )
 
 
-def share_out(problem: Problem) -> Division:
+def share_out(problem: DrfProblem) -> Division:
     """One turn with everything waiting on an empty cluster."""
     applications = problem.applications
     asked = total(app.takes * app.tasks for app in applications)

@@ -16,13 +16,13 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.plan import Admit, Evict, Plan
 from admission.engine.snapshot import Snapshot
-from admission.simulate.trace import START, Case, Job
-from admission.world.past_use import Retrospect
+from admission.simulate.trace import START, Case, TraceJob
+from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, Claim, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.resources import Resources
-from queues.versioned_map import Register
+from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
 #: Seconds that a job needs to come back to work after an eviction.
@@ -51,14 +51,14 @@ class Segment:
 class _Career:
     """What the loop knows of a job, and the engine does not."""
 
-    job: Job
+    job: TraceJob
     #: Seconds of work that are done and saved.
     saved: int = 0
     restarts: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class SimulationOutcome:
     """What came of a case."""
 
     segments: list[Segment] = field(default_factory=list)
@@ -83,13 +83,13 @@ class Simulation:
         self._queues = queues
         self._nodes = case.nodes
         self._careers = {job.workload.key: _Career(job) for job in case.jobs}
-        self._pending: Register[WorkloadKey, Workload] = Register()
-        self._holders: Register[WorkloadKey, Workload] = Register()
-        self._admissions: Register[AdmissionId, Admission] = Register()
-        self._claims: Register[WorkloadKey, Claim] = Register()
+        self._pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
+        self._holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
+        self._admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
+        self._claims: VersionedMap[WorkloadKey, Claim] = VersionedMap()
         self._ended: dict[AdmissionId, frozenset[int]] = {}
         self._demand = Demand()
-        self._retrospect = Retrospect()
+        self._retrospect = UsageHistory()
         self._retrospect.begin(half_lives(queues), {}, START)
         self._last_id = 0
         self._memo = Memo()
@@ -99,9 +99,9 @@ class Simulation:
         self._looks: set[int] = set()
         self._moved: dict[NodeName, Resources] = {}
         self._plan: Plan | None = None
-        self.outcome = Outcome()
+        self.outcome = SimulationOutcome()
 
-    def run(self, until: int | None = None, watch: Watch = lambda snapshot, plan: None) -> Outcome:
+    def run(self, until: int | None = None, watch: Watch = lambda snapshot, plan: None) -> SimulationOutcome:
         """Play until nothing can happen any more, or until a moment. ``watch`` sees every plan."""
         began = perf_counter()
         for job in self._case.jobs:

@@ -21,7 +21,7 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.simulate.models import MODEL, nodes_with
-from admission.simulate.tables import Row, named
+from admission.simulate.tables import TableRow, named
 from queues.admissions import Admission
 from queues.errors import InvalidDocument
 from queues.quota.queue import Queue
@@ -57,7 +57,7 @@ class Trace:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class PodsOutcome:
     """What became of the pods."""
 
     arrived: int = 0
@@ -103,10 +103,10 @@ def arrivals(trace: Trace, seed: int) -> Iterator[PodSet]:
         yield pod
 
 
-def play(trace: Trace, seed: int) -> Outcome:
+def play(trace: Trace, seed: int) -> PodsOutcome:
     """One seed."""
     began = perf_counter()
-    outcome = Outcome(capacity=trace.capacity)
+    outcome = PodsOutcome(capacity=trace.capacity)
     learned, memo, table = Demand(), Memo(), trace.nodes
     queues: Mapping[QueueName, Queue] = {_QUEUE: Queue(name=_QUEUE)}
     admissions: dict[AdmissionId, Admission] = {}
@@ -146,7 +146,7 @@ def _workload(pod: PodSet, number: int) -> Workload:
     )
 
 
-def _node(row: Row) -> Node:
+def _node(row: TableRow) -> Node:
     gpus = row.offered("gpu", _GPUS_PER_NODE)
     takes = {
         CPU: row.offered("cpu_milli"),
@@ -158,7 +158,7 @@ def _node(row: Row) -> Node:
     return Node(name=NodeName(row["sn"]), allocatable=Resources(takes), labels={MODEL: row["model"]})
 
 
-def _pod(row: Row) -> PodSet:
+def _pod(row: TableRow) -> PodSet:
     gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli", WHOLE)
     takes = {
         CPU: row.whole("cpu_milli"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from admission.simulate.gangs import Outcome, Segment
+from admission.simulate.gangs import Segment, SimulationOutcome
 
 
 def write_schedule(path: Path, segments: Iterable[Segment]) -> None:
@@ -17,7 +17,7 @@ def write_schedule(path: Path, segments: Iterable[Segment]) -> None:
             rows.writerow([each.job, each.start, each.end, ";".join(each.nodes)])
 
 
-def summary(outcome: Outcome) -> dict[str, Any]:
+def summary(outcome: SimulationOutcome) -> dict[str, Any]:
     """The figures, JSON-able."""
     seconds = max(outcome.decide_seconds, 1e-9)
     return {

@@ -13,7 +13,7 @@ from queues.errors import InvalidDocument
 LARGEST: Final = 10**9
 
 
-class Row(dict[str, str]):
+class TableRow(dict[str, str]):
     """One line of a table, that knows where it is from."""
 
     where: str
@@ -60,7 +60,7 @@ class Row(dict[str, str]):
         )
 
 
-def rows(path: Path) -> Iterator[Row]:
+def rows(path: Path) -> Iterator[TableRow]:
     """The lines of a CSV file with a head. Raises InvalidDocument."""
     reader = csv.reader(_text(path).splitlines())
     try:
@@ -78,17 +78,17 @@ def rows(path: Path) -> Iterator[Row]:
         raise InvalidDocument(where=where, found=str(error), expected="a line of CSV") from error
 
 
-def _row(where: str, head: list[str], fields: list[str]) -> Row:
+def _row(where: str, head: list[str], fields: list[str]) -> TableRow:
     if len(fields) > len(head):
         raise InvalidDocument(where=where, found=f"{len(fields)} values", expected=f"{len(head)}")
-    row = Row(zip(head, (*fields, *[""] * (len(head) - len(fields))), strict=True))
+    row = TableRow(zip(head, (*fields, *[""] * (len(head) - len(fields))), strict=True))
     row.where = where
     return row
 
 
-def named(path: Path, column: str) -> list[Row]:
+def named(path: Path, column: str) -> list[TableRow]:
     """The lines of a CSV file that say something of different things, by name. Raises InvalidDocument."""
-    found: dict[str, Row] = {}
+    found: dict[str, TableRow] = {}
     for row in rows(path):
         name = row.name(column)
         if name in found:

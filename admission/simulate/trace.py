@@ -16,7 +16,7 @@ from typing import Any, Final
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.simulate.models import MODEL, nodes_with
-from admission.simulate.tables import LARGEST, Row, document, named
+from admission.simulate.tables import LARGEST, TableRow, document, named
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
@@ -32,7 +32,7 @@ _MOST_MEMBERS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class TraceJob:
     """One line of ``jobs.csv``. The engine sees the workload only."""
 
     id: str
@@ -51,7 +51,7 @@ class Case:
     nodes: NodeTable
     queues: Mapping[QueueName, Queue]
     #: By time of submission.
-    jobs: tuple[Job, ...]
+    jobs: tuple[TraceJob, ...]
     #: Seconds between two checkpoints of a job.
     checkpoint: int
 
@@ -59,7 +59,7 @@ class Case:
 def load(folder: Path, seed: int | None = None) -> Case:
     """The case in a folder. Raises InvalidDocument. ``seed`` shuffles its lines, which must not matter."""
 
-    def lines(file: str, column: str) -> list[Row]:
+    def lines(file: str, column: str) -> list[TableRow]:
         found = named(folder / file, column)
         if seed is not None:
             Random(seed).shuffle(found)
@@ -101,14 +101,14 @@ def _told(about: Mapping[str, Any], name: str, usual: Any, folder: Path) -> Any:
     return said
 
 
-def _when(row: Row) -> tuple[int, list[tuple[bool, int, str]], str]:
+def _when(row: TableRow) -> tuple[int, list[tuple[bool, int, str]], str]:
     """Jobs come by time; of the same second by name, numbers in it by their value."""
     parts = re.findall(r"(\d+)|(\D+)", row["id"])
     by_value = [(not digits, int(digits or 0), text) for digits, text in parts]
     return row.whole("submit_s"), by_value, row["id"]
 
 
-def _node(row: Row) -> Node:
+def _node(row: TableRow) -> Node:
     labels = {HOST: row["name"], RACK: row["rack"], MODEL: row["gpu_model"]}
     takes = {
         CPU: row.offered("cpu_milli"),
@@ -125,7 +125,7 @@ def _rack_gpus(table: NodeTable) -> int:
     return int(rack.sums(table.allocatable[table.resources.index(GPU)]).max(initial=0)) // 1000
 
 
-def _queue(row: Row) -> Queue:
+def _queue(row: TableRow) -> Queue:
     """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
     quota = row.offered("quota_gpus")
     fades = row.whole("usage_half_life_s") if row.get("usage_half_life_s") else None
@@ -143,7 +143,7 @@ def _queue(row: Row) -> Queue:
     )
 
 
-def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
+def _job(row: TableRow, number: int, checkpoint: int, rack_gpus: int) -> TraceJob:
     members, gpus = row.whole("members", _MOST_MEMBERS), row.whole("gpus_per_member")
     if not members:
         raise InvalidDocument(where=f"{row.where}, column members", found="0", expected="at least 1")
@@ -178,4 +178,4 @@ def _job(row: Row, number: int, checkpoint: int, rack_gpus: int) -> Job:
         user=row.get("user", ""),
         checkpoint_interval=checkpoint,
     )
-    return Job(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))
+    return TraceJob(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))

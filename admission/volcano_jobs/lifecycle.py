@@ -14,7 +14,7 @@ from admission.volcano_jobs.view import Counts, JobView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class JobStep:
     """The phase to enter, and why."""
 
     phase: Phase
@@ -22,29 +22,29 @@ class Step:
     message: str = ""
 
 
-Rule = Callable[[JobState, JobView, Counts], Step | None]
+Rule = Callable[[JobState, JobView, Counts], JobStep | None]
 
 
-def enough_started(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+def enough_started(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Pending → Running: as many pods run or have ended as must start together."""
     if counts.running + counts.ended < view.spec.minimum:
         return None
-    return Step(phase=Phase.RUNNING)
+    return JobStep(phase=Phase.RUNNING)
 
 
-def enough_succeeded(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+def enough_succeeded(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Running → Completed: minSuccess is reached, whatever the others do."""
     wanted = view.spec.min_success
     if wanted is None or counts.succeeded < wanted:
         return None
-    return Step(
+    return JobStep(
         phase=Phase.COMPLETED,
         reason="MinSuccess",
         message=f"{counts.succeeded} pods succeeded, {wanted} were needed",
     )
 
 
-def all_ended(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Running → Completed or Failed: every pod has ended."""
     spec = view.spec
     if not spec.replicas or counts.ended < spec.replicas:
@@ -53,52 +53,52 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> Step | None:
         for task in spec.tasks:
             done = counts.succeeded_of(task.name)
             if done < task.minimum:
-                return Step(
+                return JobStep(
                     phase=Phase.FAILED,
                     reason="TaskFailed",
                     message=f"{done} of the {task.minimum} pods that task {task.name} needs succeeded",
                 )
     needed = max(spec.minimum, spec.min_success or 0)
     enough = counts.succeeded >= needed
-    return Step(
+    return JobStep(
         phase=Phase.COMPLETED if enough else Phase.FAILED,
         reason="AllEnded",
         message=f"{counts.succeeded} of {spec.replicas} pods succeeded, {needed} were needed",
     )
 
 
-def too_few_left(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+def too_few_left(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Running → Pending: so many wait that the rest is no gang any more."""
     spec = view.spec
     missing = spec.replicas - counts.running - counts.ended
     if missing <= spec.replicas - spec.minimum or missing <= 0:
         return None
-    return Step(
+    return JobStep(
         phase=Phase.PENDING,
         reason="PodsMissing",
         message=f"{counts.running + counts.ended} of {spec.minimum} needed pods run",
     )
 
 
-def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> Step | None:
+def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> JobStep | None:
     """Restarting → Failed: it was restarted often enough."""
     if state.retry_count < view.spec.max_retry:
         return None
-    return Step(phase=Phase.FAILED, reason="MaxRetry", message=f"restarted {state.retry_count} times")
+    return JobStep(phase=Phase.FAILED, reason="MaxRetry", message=f"restarted {state.retry_count} times")
 
 
-def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> Step | None:
+def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
     """Restarting → Pending: few enough old pods are still there."""
     if view.spec.replicas - counts.terminating < view.spec.minimum:
         return None
-    return Step(phase=Phase.PENDING)
+    return JobStep(phase=Phase.PENDING)
 
 
 def none_left(into: Phase) -> Rule:
     """…ing → …ed: the last pod is gone."""
 
-    def rule(_state: JobState, _view: JobView, counts: Counts) -> Step | None:
-        return None if counts.left else Step(phase=into)
+    def rule(_state: JobState, _view: JobView, counts: Counts) -> JobStep | None:
+        return None if counts.left else JobStep(phase=into)
 
     return rule
 

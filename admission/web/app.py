@@ -36,7 +36,7 @@ _PATHS: Final = (
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Namespace, name, kind (None: every kind).
-Outlooks = Callable[[str, str, str | None], Awaitable[tuple[bodies.Outlook, ...]]]
+Outlooks = Callable[[str, str, str | None], Awaitable[tuple[bodies.OutlookBody, ...]]]
 
 
 def app(
@@ -88,7 +88,7 @@ def _json(body: bodies.Body | list[bodies.Body], status: int = 200) -> web.Respo
 
 
 def _problem(status: int, error: str, *, expected: str = "", hint: str = "") -> web.Response:
-    return _json(bodies.Problem(error=error, expected=expected, hint=hint), status)
+    return _json(bodies.ProblemBody(error=error, expected=expected, hint=hint), status)
 
 
 def _checks(checks: Mapping[str, Check]) -> Handler:
@@ -100,7 +100,7 @@ def _checks(checks: Mapping[str, Check]) -> Handler:
     return run_checks
 
 
-async def _checked(name: str, check: Check) -> bodies.Check:
+async def _checked(name: str, check: Check) -> bodies.CheckBody:
     try:
         message = await asyncio.wait_for(check(), _CHECK_SECONDS)
     except TimeoutError:
@@ -108,7 +108,7 @@ async def _checked(name: str, check: Check) -> bodies.Check:
     except Exception as error:
         _log.exception("check %s failed", name)
         message = f"{type(error).__name__}: {error}"
-    return bodies.Check(name=name, ok=message is None, message=message or "")
+    return bodies.CheckBody(name=name, ok=message is None, message=message or "")
 
 
 def _metrics(text: Callable[[], bytes]) -> Handler:

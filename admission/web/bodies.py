@@ -14,7 +14,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A JSON object with camelCase keys."""
 
 
-class Account(Body, frozen=True, kw_only=True):
+class AccountBody(Body, frozen=True, kw_only=True):
     """One line of a queue's books: one resource in one flavor."""
 
     #: "" sums over all flavors.
@@ -38,7 +38,7 @@ class Account(Body, frozen=True, kw_only=True):
     share_with_past: float | None = None
 
 
-class Queue(Body, frozen=True, kw_only=True):
+class QueueBody(Body, frozen=True, kw_only=True):
     """One queue with the use of its subtree."""
 
     name: str
@@ -55,7 +55,7 @@ class Queue(Body, frozen=True, kw_only=True):
     #: Workloads of the whole subtree that wait, and that hold seats.
     pending: int
     admitted: int
-    accounts: tuple[Account, ...]
+    accounts: tuple[AccountBody, ...]
     #: After how many seconds past use counts half, its own or inherited; null: only present use counts.
     usage_half_life_seconds: int | None = None
     #: The largest ``shareWithPast`` over its accounts: what its siblings are compared with; null: there is none.
@@ -67,10 +67,10 @@ class QueueList(Body, frozen=True, kw_only=True):
 
     #: When the answer was made; ages are told against it.
     now: str
-    items: tuple[Queue, ...]
+    items: tuple[QueueBody, ...]
 
 
-class Reason(Body, frozen=True, kw_only=True):
+class ReasonBody(Body, frozen=True, kw_only=True):
     """Why a workload waits: the same code, sentence and numbers everywhere."""
 
     code: str
@@ -81,7 +81,7 @@ class Reason(Body, frozen=True, kw_only=True):
     since: str | None = None
 
 
-class Waiting(Body, frozen=True, kw_only=True):
+class WaitingBody(Body, frozen=True, kw_only=True):
     """A workload in line."""
 
     #: vcjob | job | podgroup | pod
@@ -100,7 +100,7 @@ class Waiting(Body, frozen=True, kw_only=True):
     #: What all of them take together, by resource.
     asks: Mapping[str, str]
     #: null: not considered yet.
-    reason: Reason | None
+    reason: ReasonBody | None
 
 
 class PendingList(Body, frozen=True, kw_only=True):
@@ -111,10 +111,10 @@ class PendingList(Body, frozen=True, kw_only=True):
     total: int
     #: The same over all namespaces.
     total_everywhere: int
-    items: tuple[Waiting, ...]
+    items: tuple[WaitingBody, ...]
 
 
-class Seats(Body, frozen=True, kw_only=True):
+class SeatsBody(Body, frozen=True, kw_only=True):
     """Seats of one pod set on one node."""
 
     pod_set: str
@@ -127,7 +127,7 @@ class Seats(Body, frozen=True, kw_only=True):
     takes: Mapping[str, str]
 
 
-class Admission(Body, frozen=True, kw_only=True):
+class AdmissionBody(Body, frozen=True, kw_only=True):
     """What a workload holds or held."""
 
     id: int
@@ -138,13 +138,13 @@ class Admission(Body, frozen=True, kw_only=True):
     #: True: ran before it was in the books.
     adopted: bool
     #: Why it is being taken back; null: it is not.
-    eviction: Reason | None
+    eviction: ReasonBody | None
     #: Seats that are held, and how many were given back already.
-    seats: tuple[Seats, ...]
+    seats: tuple[SeatsBody, ...]
     ended: int
 
 
-class Event(Body, frozen=True, kw_only=True):
+class EventBody(Body, frozen=True, kw_only=True):
     """A decision about the workload."""
 
     at: str
@@ -161,7 +161,7 @@ class Event(Body, frozen=True, kw_only=True):
     numbers: Mapping[str, Any]
 
 
-class Explanation(Body, frozen=True, kw_only=True):
+class ExplanationBody(Body, frozen=True, kw_only=True):
     """``GET /api/v1/workloads/{namespace}/{name}``: the whole story of one workload."""
 
     now: str
@@ -182,21 +182,21 @@ class Explanation(Body, frozen=True, kw_only=True):
     queue_length: int | None
     #: What the position is counted by, as a phrase; "" without one.
     position_by: str
-    reason: Reason | None
+    reason: ReasonBody | None
     #: No attempt before this time, after so many rollbacks; null: no backoff.
     not_before: str | None
     rollbacks: int
     #: Those right before it in its queue, nearest last (at most ten).
-    ahead: tuple[Waiting, ...]
+    ahead: tuple[WaitingBody, ...]
     #: Queues from its own up to root, with their books.
-    path: tuple[Queue, ...]
+    path: tuple[QueueBody, ...]
     #: Open ones first, then the newest.
-    admissions: tuple[Admission, ...]
+    admissions: tuple[AdmissionBody, ...]
     #: Newest last.
-    history: tuple[Event, ...]
+    history: tuple[EventBody, ...]
 
 
-class Change(Body, frozen=True, kw_only=True):
+class ChangeBody(Body, frozen=True, kw_only=True):
     """Something that would let a workload in, alone."""
 
     #: turn | time | end | workload | priority | deserved | capability | queue | nodes
@@ -206,7 +206,7 @@ class Change(Body, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = {}
 
 
-class Outlook(Body, frozen=True, kw_only=True):
+class OutlookBody(Body, frozen=True, kw_only=True):
     """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a waiting workload in. Of the leader."""
 
     now: str
@@ -222,10 +222,10 @@ class Outlook(Body, frozen=True, kw_only=True):
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
     #: Smallest first; each was tried on a copy of the engine's input. [] = nothing of what is known would.
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeBody, ...]
 
 
-class Problem(Body, frozen=True, kw_only=True):
+class ProblemBody(Body, frozen=True, kw_only=True):
     """Every answer that is not 2xx."""
 
     #: What went wrong, as a sentence.
@@ -236,7 +236,7 @@ class Problem(Body, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Check(Body, frozen=True, kw_only=True):
+class CheckBody(Body, frozen=True, kw_only=True):
     """One check of ``/healthz`` or ``/readyz``."""
 
     name: str
@@ -248,4 +248,4 @@ class Checks(Body, frozen=True, kw_only=True):
     """``GET /healthz`` and ``GET /readyz``: 200 when all are ok, else 503."""
 
     ok: bool
-    checks: tuple[Check, ...]
+    checks: tuple[CheckBody, ...]

@@ -6,7 +6,7 @@ from typing import Any
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
-from admission.explain.suggestions import Change
+from admission.explain.suggestions import Suggestion
 from admission.web import bodies
 from admission.web.wording import moment, quantities
 from queues.resources import show
@@ -15,7 +15,7 @@ from queues.workload import Workload
 
 def outlooks(
     snapshot: Snapshot, plan: Plan, namespace: str, name: str, kind: str | None
-) -> tuple[bodies.Outlook, ...]:
+) -> tuple[bodies.OutlookBody, ...]:
     """Of all that wait under this name, by kind; () = nobody does."""
     found = [
         workload
@@ -27,8 +27,8 @@ def outlooks(
     return tuple(_outlook(snapshot, workload, it) for workload, it in ordered if it is not None)
 
 
-def _outlook(snapshot: Snapshot, workload: Workload, it: Explained) -> bodies.Outlook:
-    return bodies.Outlook(
+def _outlook(snapshot: Snapshot, workload: Workload, it: Explained) -> bodies.OutlookBody:
+    return bodies.OutlookBody(
         now=moment(snapshot.now),
         kind=str(workload.kind),
         namespace=workload.namespace,
@@ -42,8 +42,8 @@ def _outlook(snapshot: Snapshot, workload: Workload, it: Explained) -> bodies.Ou
     )
 
 
-def _change(change: Change) -> bodies.Change:
-    return bodies.Change(kind=str(change.kind), message=change.message, facts=_facts(change.facts))
+def _change(change: Suggestion) -> bodies.ChangeBody:
+    return bodies.ChangeBody(kind=str(change.kind), message=change.message, facts=_facts(change.facts))
 
 
 def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:

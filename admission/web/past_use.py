@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Decay, PastUse
+from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.tree import QueueTree
 from queues.sql.read import views
 from queues.workload import FlavorName, QueueName
@@ -38,7 +38,7 @@ def pasts(
     Without ``past`` (not all of it is read) only the half-lives are told.
     """
     held = {line.name: {account_of(each): each.used for each in line.accounts} for line in lines}
-    decay = Decay.over(ways, lambda queue: held.get(queue, {}), lambda queue, user: {})
+    decay = DecayedUsage.over(ways, lambda queue: held.get(queue, {}), lambda queue, user: {})
     if decay is None:
         return {}
     if past is not None:

@@ -7,7 +7,7 @@ There places are what they would be for one user, and say so.
 from collections.abc import Iterable
 
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.types.queue import Queue as QueueDocument
+from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.order.policies import PATIENCE, Rank, by_user, counts_use, small_first, urgency
 from queues.quota.queue import ROOT, Queue

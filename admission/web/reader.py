@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from admission.web.bodies import Explanation, PendingList, QueueList
+from admission.web.bodies import ExplanationBody, PendingList, QueueList
 from queues.errors import MusterError
 
 #: None: all is well; else what is wrong, as a sentence.
@@ -21,7 +21,7 @@ class Reader(Protocol):
         """The first ``limit`` in line: of a queue and its subtree, of a namespace. Raises UnknownName."""
         ...
 
-    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[Explanation, ...]:
+    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[ExplanationBody, ...]:
         """Workloads of that name (one for each kind), live ones first. Raises UnknownName."""
         ...
 

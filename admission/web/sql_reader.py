@@ -19,7 +19,7 @@ from queues.quota.tree import QueueTree
 from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.read import views
-from queues.sql.read.past_use import Gathering
+from queues.sql.read.past_use import UsageReader
 from queues.workload import AdmissionId, QueueName
 
 #: How many of those before a workload are told.
@@ -35,7 +35,7 @@ class SqlReader:
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
-        self._gathering = Gathering()
+        self._gathering = UsageReader()
         self._looking_back = asyncio.Lock()
 
     async def queues(self) -> bodies.QueueList:
@@ -72,7 +72,9 @@ class SqlReader:
             items=tuple(here[:limit]),
         )
 
-    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[bodies.Explanation, ...]:
+    async def explain(
+        self, *, namespace: str, name: str, kind: str | None
+    ) -> tuple[bodies.ExplanationBody, ...]:
         """The whole story of the workloads of that name. Raises UnknownName, with names that look alike."""
         async with self._database.snapshot() as tx:
             found = await views.explain(tx, namespace, name, kind)
@@ -106,7 +108,7 @@ class SqlReader:
         )
 
 
-def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies.Waiting, ...]:
+def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies.WaitingBody, ...]:
     """By queue; there in the order in which the engine tries them."""
     by_queue: dict[QueueName, list[views.PendingLine]] = defaultdict(list)
     for line in lines:
@@ -118,8 +120,8 @@ def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies
     )
 
 
-def _waiting(line: views.PendingLine, position: int | None) -> bodies.Waiting:
-    return bodies.Waiting(
+def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBody:
+    return bodies.WaitingBody(
         kind=str(line.key.kind),
         namespace=line.namespace,
         name=line.name,
@@ -135,14 +137,14 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.Waiting:
     )
 
 
-def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.Reason | None:
+def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.ReasonBody | None:
     if stored is None:
         return None
     facts = facts_for_people(stored.facts)
     if displaced is not None:
         evicted = {"at": moment(displaced.at), "code": displaced.code, "for": displaced.by}
         facts = {**facts, "evicted": evicted}
-    return bodies.Reason(
+    return bodies.ReasonBody(
         code=stored.code,
         message=stored.message if displaced is None else displaced.told_with(stored.message),
         facts=facts,
@@ -151,18 +153,18 @@ def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -
 
 
 def explanation(
-    one: views.Explanation,
-    queues: tuple[bodies.Queue, ...],
-    line: tuple[bodies.Waiting, ...],
+    one: views.ExplanationRows,
+    queues: tuple[bodies.QueueBody, ...],
+    line: tuple[bodies.WaitingBody, ...],
     now: str,
     counted: str,
-) -> bodies.Explanation:
+) -> bodies.ExplanationBody:
     """One story, with the queues on its way to root and those before it. ``line``: who waits in its queue."""
     waits = one.state == "pending"
     uid = one.workload.key.uid
     place = next((index for index, other in enumerate(line) if other.uid == uid), None) if waits else None
     it = _waiting(one.workload, None if place is None else place + 1)
-    return bodies.Explanation(
+    return bodies.ExplanationBody(
         now=now,
         kind=it.kind,
         namespace=it.namespace,
@@ -188,9 +190,9 @@ def explanation(
     )
 
 
-def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction]) -> bodies.Admission:
+def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction]) -> bodies.AdmissionBody:
     eviction = evictions.get(held.id)
-    return bodies.Admission(
+    return bodies.AdmissionBody(
         id=held.id,
         queue=held.queue,
         state=str(held.state),
@@ -198,18 +200,18 @@ def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction])
         adopted=held.adopted is not None,
         eviction=None
         if eviction is None
-        else bodies.Reason(code=eviction.code, message=eviction.message, since=moment(eviction.at)),
+        else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=moment(eviction.at)),
         seats=_seats(held.holding()),
         ended=len(held.ended),
     )
 
 
-def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.Seats, ...]:
+def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.SeatsBody, ...]:
     groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
     for seat in seats:
         groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
     return tuple(
-        bodies.Seats(
+        bodies.SeatsBody(
             pod_set=pod_set,
             node=node,
             flavor=flavor,
@@ -227,8 +229,8 @@ def _first(key: tuple[str, str, str], group: list[Seat]) -> tuple[str, int, str]
     return key[0], min(seat.ordinal for seat in group), key[1]
 
 
-def _event(line: views.DecisionLine) -> bodies.Event:
-    return bodies.Event(
+def _event(line: views.DecisionLine) -> bodies.EventBody:
+    return bodies.EventBody(
         at=moment(line.at),
         what=line.kind,
         code=line.code,

@@ -18,7 +18,7 @@ _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
 
 def tree(
     lines: Iterable[views.QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
-) -> tuple[bodies.Queue, ...]:
+) -> tuple[bodies.QueueBody, ...]:
     """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
     pasts = pasts or {}
     by_name = {line.name: line for line in lines}
@@ -56,7 +56,7 @@ def _walk(
 
 def _queue(
     line: views.QueueLine, paused_at: QueueName | None, pending: int, admitted: int, past: QueuePast | None
-) -> bodies.Queue:
+) -> bodies.QueueBody:
     state, message = "open", ""
     if line.broken:
         state, message = "broken", _BROKEN
@@ -70,7 +70,7 @@ def _queue(
     )
     shares = [account.share for account in accounts if account.share is not None]
     with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
-    return bodies.Queue(
+    return bodies.QueueBody(
         name=line.name,
         parent=line.parent,
         state=state,
@@ -93,7 +93,7 @@ def _ever_used(lines: Iterable[views.AccountLine], past: QueuePast | None) -> li
     return list(told.values())
 
 
-def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.Account:
+def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountBody:
     def told(units: int | None) -> str | None:
         return None if units is None else show(line.resource, units)
 
@@ -101,7 +101,7 @@ def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.Account:
     if past is not None and past.averages is not None:
         average = past.averages.get(account_of(line), 0)
     weighed = None if average is None or not line.deserved else (line.used + average) / (2 * line.deserved)
-    return bodies.Account(
+    return bodies.AccountBody(
         flavor=line.flavor,
         resource=line.resource,
         used=show(line.resource, line.used),
@@ -130,10 +130,10 @@ def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
     return found
 
 
-def path_to_root(queues: tuple[bodies.Queue, ...], start: str) -> tuple[bodies.Queue, ...]:
+def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:
     """The queue of that name and those above it."""
     by_name = {queue.name: queue for queue in queues}
-    path: list[bodies.Queue] = []
+    path: list[bodies.QueueBody] = []
     name: str | None = start
     while name in by_name and by_name[name] not in path:
         path.append(by_name[name])

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact
-from admission.workloads.inputs import DEFAULT_QUEUE, Sight
+from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_shapes import BARE, is_by_ordinal, shape_name
-from admission.workloads.seats import Occupancy, is_live, taken_places
+from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, WorkloadKind
 
 
 def unbooked_of(
-    sight: Sight, pod_sets: Sequence[PodSet], occupancies: Sequence[Occupancy]
+    sight: WorkloadInputs, pod_sets: Sequence[PodSet], occupancies: Sequence[SeatMap]
 ) -> Unbooked | None:
     """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for."""
     ids = {admission.id for admission in sight.admissions}
@@ -60,7 +60,7 @@ def unbooked_of(
     )
 
 
-def _set_of(sight: Sight, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
+def _set_of(sight: WorkloadInputs, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
     match sight.key.kind:
         case WorkloadKind.POD:
             return BARE

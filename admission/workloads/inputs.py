@@ -12,7 +12,7 @@ DEFAULT_QUEUE = QueueName("default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long to wait before drawing conclusions. Seconds."""
 
     #: A refusal by the stock scheduler counts after this.
@@ -29,7 +29,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class WorkloadInputs:
     """All that is known about one workload."""
 
     key: WorkloadKey

@@ -5,16 +5,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
-from admission.workloads.inputs import Sight
+from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.pod_shapes import BARE, shape_name, task_of
-from admission.workloads.seats import Occupancy, awaits_seat
+from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import AdmissionState, Seat
 from queues.api.reading.device_shares import with_share
 from queues.workload import NodeFilter, NodeName, PodSet, Requirement, WorkloadKind
 
 
-def pod_sets_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodSet, ...]:
+def pod_sets_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> tuple[PodSet, ...]:
     """Its pods by shape, done ones and those that hold seats included."""
     fact = sight.fact
     if sight.key.kind is WorkloadKind.POD:
@@ -40,7 +40,7 @@ def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) ->
     return replace(pods, done=done) if done else pods
 
 
-def _held_ordinals(name: str, occupancies: Sequence[Occupancy]) -> set[int]:
+def _held_ordinals(name: str, occupancies: Sequence[SeatMap]) -> set[int]:
     return {
         seat.ordinal
         for place in occupancies
@@ -51,7 +51,7 @@ def _held_ordinals(name: str, occupancies: Sequence[Occupancy]) -> set[int]:
 
 
 def group_pod_sets(
-    fact: WorkloadFact, pods: Sequence[PodFact], occupancies: Sequence[Occupancy]
+    fact: WorkloadFact, pods: Sequence[PodFact], occupancies: Sequence[SeatMap]
 ) -> tuple[PodSet, ...]:
     """Pod sets of a PodGroup: its seats and its gated pods, by shape.
 

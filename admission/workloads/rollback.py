@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from admission.facts import PodFact
-from admission.workloads.inputs import Patience, Sight
-from admission.workloads.seats import Occupancy, is_live
+from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
 from queues.workload import AdmissionId, NodeName, WorkloadKind
 
 
-def strays_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, ...]:
+def strays_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> tuple[PodFact, ...]:
     """Live pods of admissions that are closed, and those that came for a seat that another pod has.
 
     What an adopted pod carries may be of another ledger, so it is none while it has a seat.
@@ -24,7 +24,7 @@ def strays_of(sight: Sight, occupancies: Sequence[Occupancy]) -> tuple[PodFact, 
 
 
 def displaced_of(
-    sight: Sight, occupancies: Sequence[Occupancy], others: Sequence[PodFact]
+    sight: WorkloadInputs, occupancies: Sequence[SeatMap], others: Sequence[PodFact]
 ) -> tuple[PodFact, ...]:
     """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
     if sight.key.kind not in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
@@ -39,13 +39,13 @@ def displaced_of(
     return tuple(found.values())
 
 
-def unplaced(place: Occupancy) -> tuple[PodFact, ...]:
+def unplaced(place: SeatMap) -> tuple[PodFact, ...]:
     """Pods whose refusal counts. One without a seat of its own waits while an earlier occupant is on its way out."""
     leaving = any(pod.deleting for pod in place.sitting.values())
     return (*place.sitting.values(), *(() if leaving else place.standing))
 
 
-def is_refused(pod: PodFact, sight: Sight, now: int, patience: Patience) -> bool:
+def is_refused(pod: PodFact, sight: WorkloadInputs, now: int, patience: Timeouts) -> bool:
     """Whether the scheduler has had its time, from when there was room for the pod."""
     if pod.refused is None or pod.node is not None:
         return False
@@ -53,10 +53,10 @@ def is_refused(pod: PodFact, sight: Sight, now: int, patience: Patience) -> bool
 
 
 def evictable_of(
-    sight: Sight,
-    places: Sequence[Occupancy],
+    sight: WorkloadInputs,
+    places: Sequence[SeatMap],
     now: int,
-    patience: Patience,
+    patience: Timeouts,
 ) -> dict[AdmissionId, tuple[str, str, int]]:
     """Gangs that cannot fully start go back whole."""
     rollbacks = sight.backoff[1]

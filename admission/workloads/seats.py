@@ -19,7 +19,7 @@ def is_live(pod: PodFact) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Occupancy:
+class SeatMap:
     """Who sits where in one admission."""
 
     admission: Admission
@@ -34,7 +34,7 @@ class Occupancy:
         return [index for index in seats if index not in self.sitting and index not in self.admission.ended]
 
 
-def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[Occupancy, ...]:
+def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:
     """Who sits where in all admissions of a workload. Whom one of them adopted belongs to no other."""
     adopted = {uid: admission.id for admission in admissions for uid in admission.adopted or ()}
     return tuple(
@@ -43,7 +43,7 @@ def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> 
     )
 
 
-def occupancy(admission: Admission, pods: Iterable[PodFact]) -> Occupancy:
+def occupancy(admission: Admission, pods: Iterable[PodFact]) -> SeatMap:
     """Match live pods to seats: by adoption, by the seat written on the pod, else (directed Jobs) by node."""
     adopted = admission.adopted or {}
     by_seat = {(seat.pod_set, seat.ordinal): index for index, seat in enumerate(admission.seats)}
@@ -64,7 +64,7 @@ def occupancy(admission: Admission, pods: Iterable[PodFact]) -> Occupancy:
             sitting[index] = pod
     if unseated:
         standing += _sit_by_node(admission, sitting, unseated)
-    return Occupancy(admission, sitting, tuple(standing))
+    return SeatMap(admission, sitting, tuple(standing))
 
 
 def _sit_by_node(admission: Admission, sitting: dict[int, PodFact], pods: list[PodFact]) -> list[PodFact]:
@@ -86,7 +86,7 @@ def awaits_seat(pod: PodFact) -> bool:
     return pod.gated and is_live(pod) and not pod.deleting
 
 
-def seats_over(place: Occupancy, *, successors: "Successors", dead: frozenset[NodeName]) -> frozenset[int]:
+def seats_over(place: SeatMap, *, successors: "Successors", dead: frozenset[NodeName]) -> frozenset[int]:
     """Seats of an admission to give back. A seat with a live pod is never over.
 
     ``dead``: nodes that cannot take a pod any more; once the gang has started, their vacant seats are over.
@@ -127,7 +127,7 @@ def successors_of(
     kind: WorkloadKind,
     pods: Sequence[PodFact],
     pod_sets: Sequence[PodSet],
-    occupancies: Sequence[Occupancy],
+    occupancies: Sequence[SeatMap],
     *,
     over: bool,
 ) -> Successors:
@@ -154,7 +154,7 @@ def successors_of(
     return Successors(numbers=waiting)
 
 
-def taken_places(occupancies: Iterable[Occupancy]) -> set[tuple[str, int]]:
+def taken_places(occupancies: Iterable[SeatMap]) -> set[tuple[str, int]]:
     """Places (pod set, ordinal) on which a live pod sits, in whatever admission."""
     return {
         (place.admission.seats[index].pod_set, place.admission.seats[index].ordinal)

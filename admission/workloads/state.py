@@ -1,6 +1,6 @@
 """One workload as a whole: what it lacks, which of its seats are over, which admissions must go back.
 
-Pure: everything that is known about the workload comes in as a ``Sight``.
+Pure: everything that is known about the workload comes in as a ``WorkloadInputs``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import unbooked_of
-from admission.workloads.inputs import DEFAULT_QUEUE, Patience, Sight
+from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.pod_sets import elsewhere, pod_sets_of
 from admission.workloads.rollback import displaced_of, evictable_of, is_refused, strays_of, unplaced
-from admission.workloads.seats import Occupancy, is_live, occupancies_of, seats_over, successors_of
+from admission.workloads.seats import SeatMap, is_live, occupancies_of, seats_over, successors_of
 from admission.workloads.workload import is_hollow, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
 from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portrait:
+class WorkloadState:
     """What follows for one workload."""
 
     key: WorkloadKey
@@ -32,7 +32,7 @@ class Portrait:
     #: The owner ended or is gone; only what it holds is left of it.
     over: bool
     pods: tuple[PodFact, ...] = ()
-    occupancies: tuple[Occupancy, ...] = ()
+    occupancies: tuple[SeatMap, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
     evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Portrait:
         return (workload.queue, workload.priority, *asked, self.over)
 
 
-def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
+def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> WorkloadState | None:
     """The portrait of one workload; None: nothing of it is left, or it is not ours."""
     if not _exists(sight) and not sight.admissions:
         return None
@@ -96,7 +96,7 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
         for place in (left if sight.key.kind is WorkloadKind.POD_GROUP else occupancies)
         if place.admission.state is AdmissionState.OPEN
     )
-    return Portrait(
+    return WorkloadState(
         key=sight.key,
         namespace=workload.namespace,
         name=workload.name,
@@ -118,8 +118,9 @@ def portray(sight: Sight, now: int, patience: Patience) -> Portrait | None:
     )
 
 
-def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
-    """What is left to say where ``portray`` failed: the workload waits with that as its reason, and keeps its seats."""
+def underivable_state(sight: WorkloadInputs, error: Exception) -> WorkloadState | None:
+    """What is left to say where ``derive_state`` failed: the workload waits with that as its reason, and keeps its
+    seats."""
     fact, pod = sight.fact, next(iter(sight.pods), None)
     last = sight.admissions[-1] if sight.admissions else None
     named = fact or pod or last
@@ -135,7 +136,7 @@ def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
         pod_sets=(),
         obstacle=("Defect", f"Muster cannot handle this object ({type(error).__name__}); its log tells more"),
     )
-    return Portrait(
+    return WorkloadState(
         key=sight.key,
         namespace=workload.namespace,
         name=workload.name,
@@ -145,7 +146,7 @@ def unportrayed(sight: Sight, error: Exception) -> Portrait | None:
     )
 
 
-def _exists(sight: Sight) -> bool:
+def _exists(sight: WorkloadInputs) -> bool:
     match sight.key.kind:
         case WorkloadKind.POD:
             return bool(sight.recreations) or any(is_live(pod) for pod in sight.pods)
@@ -155,16 +156,14 @@ def _exists(sight: Sight) -> bool:
             return sight.fact is not None
 
 
-def _over(sight: Sight) -> bool:
+def _over(sight: WorkloadInputs) -> bool:
     if sight.key.kind is WorkloadKind.POD:
         return not (sight.recreations or any(is_live(pod) and not pod.deleting for pod in sight.pods))
     fact = sight.fact
     return fact is None or fact.finished or fact.deleting or sight.job_over
 
 
-def _left(
-    occupancies: Sequence[Occupancy], ended: Mapping[AdmissionId, frozenset[int]]
-) -> tuple[Occupancy, ...]:
+def _left(occupancies: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[int]]) -> tuple[SeatMap, ...]:
     """Who sits where once these seats are given back."""
     return tuple(
         replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
@@ -174,7 +173,7 @@ def _left(
     )
 
 
-def _may_end(sight: Sight, admission: Admission, over: bool) -> bool:
+def _may_end(sight: WorkloadInputs, admission: Admission, over: bool) -> bool:
     """Whether a missing pod proves that nobody will come for its seat."""
     if sight.busy:
         return False
@@ -185,6 +184,6 @@ def _may_end(sight: Sight, admission: Admission, over: bool) -> bool:
     return True
 
 
-def _all_bound(place: Occupancy) -> bool:
+def _all_bound(place: SeatMap) -> bool:
     held = len(place.admission.holding())
     return held > 0 and sum(pod.node is not None for pod in place.sitting.values()) >= held

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
-from admission.workloads.inputs import DEFAULT_QUEUE, Sight
+from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_shapes import task_of
-from admission.workloads.seats import Occupancy, awaits_seat, is_live
+from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
 from queues.workload import PodSet, Workload, WorkloadKind
 
@@ -16,7 +16,9 @@ def wanted(pod_sets: Sequence[PodSet]) -> int:
     return sum(pods.count - len(pods.done) for pods in pod_sets)
 
 
-def workload_of(sight: Sight, pod_sets: tuple[PodSet, ...], occupancies: Sequence[Occupancy]) -> Workload:
+def workload_of(
+    sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], occupancies: Sequence[SeatMap]
+) -> Workload:
     """The workload with all it wants, and what is known about interrupting it."""
     fact = sight.fact
     arrival = sight.arrival or 0
@@ -56,7 +58,7 @@ class _Interruption(TypedDict):
     waiting_since: int
 
 
-def _interruption(sight: Sight, conduct: Conduct) -> _Interruption:
+def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
     """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
     alone = any(not pod.controlled for pod in sight.pods) and sight.key.kind in (
@@ -76,17 +78,19 @@ def _interruption(sight: Sight, conduct: Conduct) -> _Interruption:
     }
 
 
-def _members(sight: Sight) -> Sequence[PodFact]:
+def _members(sight: WorkloadInputs) -> Sequence[PodFact]:
     """Pods of a group: they alone tell what it takes."""
     return sight.pods if sight.key.kind is WorkloadKind.POD_GROUP else ()
 
 
-def _minimum(sight: Sight, fact: WorkloadFact) -> int:
+def _minimum(sight: WorkloadInputs, fact: WorkloadFact) -> int:
     """The gang size. As in Volcano, members of a group that succeeded are part of the gang still."""
     return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(sight)))
 
 
-def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> tuple[str, str] | None:
+def _too_few_pods(
+    sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]
+) -> tuple[str, str] | None:
     exist, needed = wanted(pod_sets), _minimum(sight, fact)
     if not exist and any(not is_live(pod) for pod in sight.pods):
         return None  # it is done
@@ -103,7 +107,7 @@ def _too_few_pods(sight: Sight, fact: WorkloadFact, pod_sets: Sequence[PodSet]) 
     return None
 
 
-def _workload_of_pod(sight: Sight, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
+def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
     """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
     pod = sight.pods[0] if sight.pods and sight.key.kind is WorkloadKind.POD else None
     last = sight.admissions[-1] if sight.admissions else None

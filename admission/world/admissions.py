@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 Member = TypeVar("Member")
 
 
-class Index(Generic[Key, Member]):
+class KeyIndex(Generic[Key, Member]):
     """Which members belong under a key; a member may belong under several."""
 
     __slots__ = ("_members",)
@@ -48,7 +48,7 @@ class Index(Generic[Key, Member]):
         return key in self._members
 
 
-class Holdings:
+class AdmissionIndex:
     """Part of the world: who holds what."""
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class Holdings:
         self.unasked: set[AdmissionId] = set()
         #: Those that it does not know: its pods come from another ledger.
         self._unheard_of: set[AdmissionId] = set()
-        self._of: Index[WorkloadKey, AdmissionId] = Index()
-        self._closed_of: Index[WorkloadKey, AdmissionId] = Index()
-        self._on_node: Index[NodeName, AdmissionId] = Index()
+        self._of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
+        self._closed_of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
+        self._on_node: KeyIndex[NodeName, AdmissionId] = KeyIndex()
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
 

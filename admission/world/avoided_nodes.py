@@ -7,17 +7,17 @@ place would look as good as before. Not stored: a new leader tries once more whe
 from collections.abc import Iterable
 
 from admission.facts import PodFact
-from admission.workloads.seats import Occupancy
+from admission.workloads.seats import SeatMap
 from queues.workload import NodeName, WorkloadKey
 
 
-class Refusals:
+class AvoidedNodes:
     """Which nodes to leave out for whom, and until when (seconds)."""
 
     def __init__(self) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
 
-    def note(self, key: WorkloadKey, occupancies: Iterable[Occupancy], until: int) -> bool:
+    def note(self, key: WorkloadKey, occupancies: Iterable[SeatMap], until: int) -> bool:
         """The gang's pods that are refused now are not to be seated there again before this time.
 
         Whether that is news.
@@ -51,7 +51,7 @@ class Refusals:
             self._until[after] = self._until.pop(before)
 
 
-def _refusing(place: Occupancy) -> set[NodeName]:
+def _refusing(place: SeatMap) -> set[NodeName]:
     seats = place.admission.seats
     nodes = {seats[index].node for index, pod in place.sitting.items() if _is_refused(pod)}
     if any(_is_refused(pod) for pod in place.standing):

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from admission.engine.nodes.levels import tier_key
-from admission.facts import HyperNodeFact, Member, NodeFact, holds
+from admission.facts import HyperNodeFact, HyperNodeMember, NodeFact, holds
 from queues.api.reading.name_patterns import Patterns
 from queues.api.validation.cycles import cycles
 from queues.workload import NodeName, Requirement
@@ -18,7 +18,7 @@ from queues.workload import NodeName, Requirement
 Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]
 
 
-def tree_of(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact]) -> Tree:
+def hypernode_tree(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact]) -> Tree:
     """Key of each tier and the domain of each node in it, the outermost first."""
     by_name = {each.name: each for each in sorted(hypernodes, key=lambda each: each.name)}
     contents = _contents(by_name, nodes)
@@ -79,7 +79,7 @@ def _chosen(
     by_pattern = _patterns(frozenset(texts)).found_in(node.name for node in nodes)
     by_label = _Labelled(nodes)
 
-    def of(member: Member) -> Iterable[NodeName]:
+    def of(member: HyperNodeMember) -> Iterable[NodeName]:
         if member.exact is not None:
             return {NodeName(member.exact)} & names
         if member.regex is not None:

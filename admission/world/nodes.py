@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts import FlavorFact, HyperNodeFact, NodeFact, TopologyFact
-from admission.world.hypernodes import tree_of
+from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.resources import MOST, NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
@@ -18,7 +18,7 @@ from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, W
 Place = tuple[NodeName, tuple[HostPort, ...]]
 
 
-class Ports:
+class PortsInUse:
     """Who has which port of which node. Most pods have none, so this is small."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Ports:
         }
 
 
-class Stock:
+class NodeInventory:
     """Nodes, flavors and topologies, with the amounts taken on each node."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Stock:
         self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
-        self.ports = Ports()
+        self.ports = PortsInUse()
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
@@ -189,7 +189,9 @@ class Stock:
     def table(self) -> NodeTable:
         """The nodes as the engine sees them."""
         if self._table is None:
-            tree = tree_of(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
+            tree = (
+                hypernode_tree(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
+            )
             self._table = NodeTable.build(self._rows(), self._levels(), tree)
         elif self._changes:
             self._table = self._table.with_used(self._changes)

@@ -7,16 +7,16 @@ from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.volcano_jobs.state import JobState
 from admission.workloads.seats import is_live
 from admission.world.persistence import Outcomes
-from admission.world.pods import Members
+from admission.world.pods import PodIndex
 from queues.workload import WorkloadKey, WorkloadKind
 
 
-class Partings:
+class PodOutcomes:
     """Part of the world: how pods of Volcano Jobs ended, and pods that carry our finalizer and are to go."""
 
     def __init__(
         self,
-        members: Members,
+        members: PodIndex,
         jobs: Mapping[str, JobState],
         outcomes: Mapping[WorkloadKey, Outcomes],
         unsaved: dict[str, tuple[WorkloadKey, PodFact]],

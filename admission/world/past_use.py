@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping
 
 from queues.admissions import Admission
 from queues.quota.accounts import accounts, seats_by_flavor
-from queues.quota.decayed_usage import Holder, Memories, PastUse, Sums, half_lives
+from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.queue import Queue
 from queues.workload import AdmissionId, QueueName
 
 
-class Retrospect:
+class UsageHistory:
     """Empty, and no work, as long as no queue has ``usageHalfLife``."""
 
     def __init__(self) -> None:
         #: Queues have changed: somebody has to ask which half-lives there are.
         self.stale = False
-        self._memories = Memories()
+        self._memories = UsageRecorder()
 
     def unread(self, queues: Mapping[QueueName, Queue]) -> Mapping[QueueName, frozenset[int]] | None:
         """By which half-lives the ledger has to be read anew; None: what is known is of the right ones."""
@@ -30,7 +30,7 @@ class Retrospect:
         return wanted
 
     def begin(
-        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[Holder, Sums], now: int
+        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[UsageHolder, Sums], now: int
     ) -> None:
         """What the ledger says (``queues.sql.read.past_use``)."""
         self._memories.begin(half_lives, rows, now)

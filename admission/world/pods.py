@@ -1,17 +1,17 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
 from admission.facts import PodFact, WorkloadFact
-from admission.world.admissions import Holdings, Index
+from admission.world.admissions import AdmissionIndex, KeyIndex
 from queues.workload import WorkloadKey, WorkloadKind
 
 #: Namespace and name.
 Place = tuple[str, str]
 
 
-class Members:
+class PodIndex:
     """Part of the world: pods, their groups and their controllers."""
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: AdmissionIndex) -> None:
         self._holdings = holdings
         self.facts: dict[WorkloadKey, WorkloadFact] = {}
         self.pods: dict[str, PodFact] = {}
@@ -20,9 +20,9 @@ class Members:
         self._job_group_places: dict[str, Place] = {}
         self._groups: dict[Place, WorkloadKey] = {}
         self._owner: dict[str, WorkloadKey] = {}
-        self._of: Index[WorkloadKey, str] = Index()
-        self._of_group: Index[Place, str] = Index()
-        self._controlled: Index[WorkloadKey, str] = Index()
+        self._of: KeyIndex[WorkloadKey, str] = KeyIndex()
+        self._of_group: KeyIndex[Place, str] = KeyIndex()
+        self._controlled: KeyIndex[WorkloadKey, str] = KeyIndex()
 
     def put_pod(self, uid: str, fact: PodFact | None) -> None:
         """A pod appeared, changed or went away. It is to be settled then."""

@@ -3,30 +3,30 @@
 from collections.abc import Collection
 
 from admission.engine.snapshot import Unbooked
-from admission.workloads.state import Portrait
+from admission.workloads.state import WorkloadState
 from admission.world.disruption_budgets import Budgets
-from admission.world.nodes import Stock
+from admission.world.nodes import NodeInventory
 from queues.admissions import Admission
-from queues.versioned_map import Register
+from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, Workload, WorkloadKey
 
 
-class Showing:
+class SnapshotRows:
     """Part of the world: the rows of the next snapshot that follow from portraits and admissions."""
 
-    def __init__(self, stock: Stock, budgets: Budgets) -> None:
+    def __init__(self, stock: NodeInventory, budgets: Budgets) -> None:
         self._stock = stock
         self._budgets = budgets
-        self.pending: Register[WorkloadKey, Workload] = Register()
-        self.holders: Register[WorkloadKey, Workload] = Register()
-        self.admissions: Register[AdmissionId, Admission] = Register()
+        self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
+        self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
+        self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
         self.ended: dict[AdmissionId, frozenset[int]] = {}
         self.evictable: dict[AdmissionId, tuple[str, str, int]] = {}
         self.started: dict[AdmissionId, None] = {}
         self.unbooked: dict[WorkloadKey, Unbooked] = {}
 
     def replace(
-        self, before: Portrait | None, after: Portrait | None, numbered: Collection[WorkloadKey]
+        self, before: WorkloadState | None, after: WorkloadState | None, numbered: Collection[WorkloadKey]
     ) -> bool:
         """One portrait takes another's place. Whether a decision may come out differently.
 
@@ -38,7 +38,7 @@ class Showing:
             self._put(after, numbered)
         return before is None or after is None or before.decisive() != after.decisive()
 
-    def _remove(self, before: Portrait, after: Portrait | None) -> None:
+    def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
         self._stock.ports.look(before.key, ())
         if after is None or not after.occupancies:
             self._budgets.look(before.key, ())
@@ -52,7 +52,7 @@ class Showing:
             self.holders.pop(before.key)
             self._stock.demand.look(before.key, ())
 
-    def _put(self, after: Portrait, numbered: Collection[WorkloadKey]) -> None:
+    def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
         asks = after.workload.pod_sets if after.lacking or after.occupancies else ()
         self._stock.demand.look(after.key, asks)
         self._stock.ports.look(after.key, after.workload.pod_sets)

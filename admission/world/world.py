@@ -24,19 +24,19 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.volcano_jobs.state import JobState
-from admission.workloads.inputs import Patience, Sight
+from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.seats import is_live
-from admission.workloads.state import Portrait, portray, unportrayed
-from admission.world.admissions import Holdings
-from admission.world.avoided_nodes import Refusals
+from admission.workloads.state import WorkloadState, derive_state, underivable_state
+from admission.world.admissions import AdmissionIndex
+from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.disruption_budgets import Budgets
-from admission.world.nodes import Stock
-from admission.world.outcomes import Partings, following
-from admission.world.past_use import Retrospect
+from admission.world.nodes import NodeInventory
+from admission.world.outcomes import PodOutcomes, following
+from admission.world.past_use import UsageHistory
 from admission.world.persistence import LedgerRows, Unsaved
-from admission.world.pods import Members
+from admission.world.pods import PodIndex
 from admission.world.recreations import Recreations
-from admission.world.snapshot_rows import Showing
+from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import Admission, AdmissionState
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
@@ -45,20 +45,20 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, Workl
 class World:
     """Facts, open admissions, and what follows from them for every workload."""
 
-    def __init__(self, rows: LedgerRows, patience: Patience) -> None:
+    def __init__(self, rows: LedgerRows, patience: Timeouts) -> None:
         self.patience = patience
-        self.stock = Stock()
+        self.stock = NodeInventory()
         self.budgets = Budgets()
-        self.holdings = Holdings()
-        self.members = Members(self.holdings)
+        self.holdings = AdmissionIndex()
+        self.members = PodIndex(self.holdings)
         #: Nodes that refused pods of a gang a moment ago.
-        self.refusals = Refusals()
+        self.refusals = AvoidedNodes()
         self.recreations = Recreations(rows.recreations)
-        self.retrospect = Retrospect()
+        self.retrospect = UsageHistory()
         self.unsaved = Unsaved()
         self.jobs: dict[str, JobState] = dict(rows.jobs)
-        self.partings = Partings(self.members, self.jobs, rows.outcomes, self.unsaved.outcomes)
-        self.showing = Showing(self.stock, self.budgets)
+        self.partings = PodOutcomes(self.members, self.jobs, rows.outcomes, self.unsaved.outcomes)
+        self.showing = SnapshotRows(self.stock, self.budgets)
         self.queues: dict[QueueName, QueueFact] = {}
         self.pods: Mapping[str, PodFact] = self.members.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.members.facts
@@ -79,7 +79,7 @@ class World:
         self.news = True
         #: Workloads whose objects may need a write.
         self.touched: set[WorkloadKey] = set()
-        self.portraits: dict[WorkloadKey, Portrait] = {}
+        self.portraits: dict[WorkloadKey, WorkloadState] = {}
         #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
         self.defects: dict[WorkloadKey, Exception] = {}
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
@@ -311,21 +311,21 @@ class World:
             elif before is None or before.described() != portrait.described():
                 self.unsaved.described[key] = None
 
-    def _portray(self, key: WorkloadKey, now: int) -> Portrait | None:
+    def _portray(self, key: WorkloadKey, now: int) -> WorkloadState | None:
         sight = self._sight(key)
         try:
-            return portray(sight, now, self.patience)
+            return derive_state(sight, now, self.patience)
         except Exception as error:
             # A defect that one workload brings to light must not keep the others waiting.
             self.defects[key] = error
-            return unportrayed(sight, error)
+            return underivable_state(sight, error)
 
-    def _sight(self, key: WorkloadKey) -> Sight:
+    def _sight(self, key: WorkloadKey) -> WorkloadInputs:
         job = self.jobs.get(key.uid)
         admissions = self.holdings.of(key)
         pods = self.members.of(key)
         dead_nodes, taken_nodes = self.stock.lost(seat for each in admissions for seat in each.seats)
-        return Sight(
+        return WorkloadInputs(
             key=key,
             fact=self.facts.get(key),
             pods=pods,

@@ -11,7 +11,7 @@ from typing import Final
 from deploy.demo import cast
 from deploy.demo.proof import writes
 from deploy.demo.scene import Observer
-from deploy.demo.screen import Screen
+from deploy.demo.screen import DemoScreen
 from deploy.demo.story import Story
 from deploy.demo.summary import summary
 from deploy.local.components import ClusterOptions
@@ -35,7 +35,7 @@ def main() -> int:
     """Exit code 0 if everything happened as promised, 1 if not, 130 if interrupted before the end."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     die_with_parent()
-    screen = Screen()
+    screen = DemoScreen()
     told = False
     try:
         screen.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
@@ -59,7 +59,7 @@ def main() -> int:
     return 0
 
 
-def set_up(stack: Stack, screen: Screen) -> None:
+def set_up(stack: Stack, screen: DemoScreen) -> None:
     """Muster, nodes, queues."""
     screen.say("· `muster install`: definitions, rights, admission policies, the first two queues.")
     stack.install()
@@ -71,7 +71,7 @@ def set_up(stack: Stack, screen: Screen) -> None:
     stack.apply(*(cast.EXAMPLES / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
 
 
-def play(stack: Stack, screen: Screen) -> None:
+def play(stack: Stack, screen: DemoScreen) -> None:
     """Tell the story and sum up. Raises MusterError."""
     with storyteller(stack, screen) as story:
         scene = story.tell()
@@ -84,7 +84,7 @@ def play(stack: Stack, screen: Screen) -> None:
 
 
 @contextmanager
-def storyteller(stack: Stack, screen: Screen) -> Iterator[Story]:
+def storyteller(stack: Stack, screen: DemoScreen) -> Iterator[Story]:
     """A story with its own view of what happens from now on."""
     with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
         yield Story(
@@ -96,7 +96,7 @@ def storyteller(stack: Stack, screen: Screen) -> Iterator[Story]:
         )
 
 
-def keep(stack: Stack, screen: Screen) -> None:
+def keep(stack: Stack, screen: DemoScreen) -> None:
     """Leave the cluster up, with work that waits, until Ctrl-C."""
     with storyteller(stack, screen) as story:
         story.leave()

@@ -21,7 +21,7 @@ class NoAnswer(MusterError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SceneRow:
     """One workload now."""
 
     role: Role
@@ -43,9 +43,9 @@ class Scene:
     """Everything at one moment."""
 
     queues: Sequence[Mapping[str, Any]]
-    rows: Mapping[Role, Row]
+    rows: Mapping[Role, SceneRow]
 
-    def __getitem__(self, role: Role) -> Row:
+    def __getitem__(self, role: Role) -> SceneRow:
         return self.rows[role]
 
 
@@ -85,7 +85,7 @@ class Observer:
         """When the first of its pods got a node, by ``time.monotonic``."""
         return next((one.at for one in self.history.moments if one.node and role.owns(one.name)), None)
 
-    def _row(self, role: Role, pods: Mapping[str, Moment], waiting: Mapping[str, Any] | None) -> Row:
+    def _row(self, role: Role, pods: Mapping[str, Moment], waiting: Mapping[str, Any] | None) -> SceneRow:
         own = [moment for name, moment in pods.items() if role.owns(name)]
         bound = sum(1 for moment in own if moment.node)
         done = sum(1 for moment in own if moment.phase == "Succeeded")
@@ -93,7 +93,7 @@ class Observer:
         reason = (waiting or {}).get("reason") or {"code": "", "message": ""}
         if reason["code"]:
             self._remember(role, reason["code"], reason["message"])
-        return Row(
+        return SceneRow(
             role=role,
             state=_state(role, waiting=waiting is not None, bound=bound, started=started, done=done),
             bound=bound,

@@ -12,7 +12,7 @@ _UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
 _BOLD: Final = "\x1b[1m{text}\x1b[0m"
 
 
-class Screen:
+class DemoScreen:
     """Where the demo is seen."""
 
     def __init__(self, out: TextIO | None = None) -> None:

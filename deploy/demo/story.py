@@ -19,8 +19,8 @@ from deploy.demo.cast import (
     Role,
 )
 from deploy.demo.scene import NoAnswer, Observer, Scene
-from deploy.demo.screen import Screen
-from deploy.local.client import Client
+from deploy.demo.screen import DemoScreen
+from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from queues.errors import ApiError, MusterError
@@ -52,9 +52,9 @@ class Story:
     """One telling."""
 
     stack: Stack
-    api: Client
+    api: LocalClient
     observer: Observer
-    screen: Screen
+    screen: DemoScreen
     total_gpus: int
 
     def tell(self) -> Scene:

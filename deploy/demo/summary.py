@@ -7,7 +7,7 @@ from typing import Final
 from admission.cli.rendering.table import table
 from deploy.demo.cast import ALL, GANG, GROUP, ONE_RACK, Role
 from deploy.demo.proof import whole, writes_for
-from deploy.demo.scene import Observer, Row, Scene
+from deploy.demo.scene import Observer, Scene, SceneRow
 from deploy.demo.table import WIDTH
 
 _WRAP: Final = textwrap.TextWrapper(width=WIDTH, subsequent_indent=" " * 9, break_on_hyphens=False)
@@ -43,7 +43,7 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms"
 
 
-def _ran(rows: Sequence[Row], reasons: Mapping[Role, Sequence[tuple[str, str]]]) -> Iterator[str]:
+def _ran(rows: Sequence[SceneRow], reasons: Mapping[Role, Sequence[tuple[str, str]]]) -> Iterator[str]:
     columns = ["WORKLOAD", "QUEUE", "PODS", "GPUS", "WAITED"]
     cells = [
         (row.role.key, row.role.queue, row.role.pods, row.role.pods * row.role.gpus, f"{row.waited:.1f} s")

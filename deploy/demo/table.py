@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from admission.cli.rendering.table import branches, table
-from deploy.demo.scene import Row, Scene
+from deploy.demo.scene import Scene, SceneRow
 from queues.resources import GPU
 
 WIDTH: Final = 100
@@ -52,7 +52,7 @@ def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _workloads(rows: Iterable[Row]) -> list[str]:
+def _workloads(rows: Iterable[SceneRow]) -> list[str]:
     told = list(rows)
     cells = [
         (

@@ -24,7 +24,7 @@ SKEW = datetime.timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LocalCertificate:
     """A certificate and its key, as PEM."""
 
     certificate: bytes
@@ -62,12 +62,12 @@ class Authority:
         write_private(certificate_file, made.pem)
         return made
 
-    def server(self, *names: str) -> Pair:
+    def server(self, *names: str) -> LocalCertificate:
         """A certificate for a server reached by these names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
         return self._issue(names[0], (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
+    def client(self, user: str, groups: Sequence[str] = ()) -> LocalCertificate:
         """A certificate that makes its bearer this user."""
         return self._issue(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -77,7 +77,7 @@ class Authority:
         organizations: Sequence[str],
         usage: x509.ObjectIdentifier,
         alternatives: x509.SubjectAlternativeName | None = None,
-    ) -> Pair:
+    ) -> LocalCertificate:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
@@ -91,7 +91,7 @@ class Authority:
         if alternatives is not None:
             draft = draft.add_extension(alternatives, critical=False)
         signed = draft.sign(self._key, hashes.SHA256())
-        return Pair(signed.public_bytes(serialization.Encoding.PEM), private_pem(key))
+        return LocalCertificate(signed.public_bytes(serialization.Encoding.PEM), private_pem(key))
 
 
 def service_account_keys(folder: Path) -> tuple[Path, Path]:
@@ -110,7 +110,7 @@ def service_account_keys(folder: Path) -> tuple[Path, Path]:
     return private, public
 
 
-def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pair: Pair) -> None:
+def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pair: LocalCertificate) -> None:
     """A kubeconfig that needs no other file."""
 
     def encoded(pem: bytes) -> str:

@@ -15,7 +15,7 @@ import yaml
 from queues.errors import ApiError, ApiUnavailable
 
 
-class Client:
+class LocalClient:
     """One connection, one thread at a time, as the identity of a kubeconfig."""
 
     def __init__(self, kubeconfig: Path, *, timeout: float = 30.0) -> None:
@@ -33,7 +33,7 @@ class Client:
         self._timeout = timeout
         self._connection: http.client.HTTPSConnection | None = None
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> "LocalClient":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -17,12 +17,12 @@ from typing import Self
 
 from deploy.local import kubernetes
 from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, COMMANDS, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
-from queues.sql.embedded.supervised import Guarded, Program
+from queues.sql.embedded.supervised import Program, SupervisedProcess
 
 #: Each component's user and groups. RBAC's own roles for scheduler and controllers come with these names.
 IDENTITIES = {
@@ -53,7 +53,7 @@ class LocalCluster:
         self.options = options or ClusterOptions()
         self._patience = patience
         self._state: StateDirectory | None = None
-        self._running: dict[str, Guarded] = {}
+        self._running: dict[str, SupervisedProcess] = {}
         self._nodes = 0
 
     def __enter__(self) -> Self:
@@ -116,9 +116,9 @@ class LocalCluster:
         self._write_kubeconfig(path, user, groups)
         return path
 
-    def client(self) -> Client:
+    def client(self) -> LocalClient:
         """A small administrator's client. One thread at a time; close it."""
-        return Client(self.kubeconfig)
+        return LocalClient(self.kubeconfig)
 
     def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
         """Add ready nodes, numbered on from those added before."""
@@ -263,7 +263,7 @@ class LocalCluster:
             # Sockets of a killed etcd: it does not take them over.
             for socket in self.directory.glob("*.sock"):
                 socket.unlink()
-        self._running[name] = Guarded.start(
+        self._running[name] = SupervisedProcess.start(
             Program(
                 argv=COMMANDS[name](self._places, self.options),
                 log=self._log(name),
@@ -298,7 +298,7 @@ class LocalCluster:
                 raise ComponentFailed(component=name, status=component.returncode, log=log, reason=end)
 
     def _api_server(self) -> None:
-        with Client(self.kubeconfig, timeout=5) as api:
+        with LocalClient(self.kubeconfig, timeout=5) as api:
             api.get("/readyz")
 
     def _default_service_account(self) -> None:

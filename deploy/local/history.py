@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from queues.errors import ApiError, MusterError
 
 
@@ -63,7 +63,7 @@ class PodHistory:
     _gap: str | None = None
 
     def __enter__(self) -> Self:
-        with Client(self.kubeconfig) as api:
+        with LocalClient(self.kubeconfig) as api:
             self._version = api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
         threading.Thread(target=self._follow, daemon=True, name="pod history").start()
         return self
@@ -92,13 +92,13 @@ class PodHistory:
 
     def _follow(self) -> None:
         while not self._stop.is_set() and self._gap is None:
-            with Client(self.kubeconfig) as api:
+            with LocalClient(self.kubeconfig) as api:
                 try:
                     self._listen(api)
                 except (ApiError, ValueError):
                     self._stop.wait(0.2)
 
-    def _listen(self, api: Client) -> None:
+    def _listen(self, api: LocalClient) -> None:
         query = f"watch=true&resourceVersion={self._version}&allowWatchBookmarks=true"
         for event in api.watch(f"/api/v1/pods?{query}"):
             if event["type"] == "ERROR":

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from deploy.local.processes import die_with_parent
 from queues.errors import MusterError
-from queues.sql.embedded.supervised import Guarded, Program
+from queues.sql.embedded.supervised import Program, SupervisedProcess
 
 KUBERNETES = "1.36.3"
 ETCD = "3.6"
@@ -178,7 +178,7 @@ def _run_with_progress(argv: list[str | Path], module: Path, title: str) -> None
     env = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
     _say(f"{title} …")
     with tempfile.NamedTemporaryFile(prefix="muster-go-") as log:
-        go = Guarded.start(Program(argv=argv, log=Path(log.name), cwd=module, env=env))
+        go = SupervisedProcess.start(Program(argv=argv, log=Path(log.name), cwd=module, env=env))
         try:
             while not go.wait(30):
                 _say(f"{title} … {time.monotonic() - started:.0f} s")

@@ -21,7 +21,7 @@ from deploy.local.components import ClusterOptions
 from deploy.local.processes import free_port
 from queues.errors import MusterError
 from queues.sql.embedded.server import EmbeddedPostgres
-from queues.sql.embedded.supervised import Guarded, Program
+from queues.sql.embedded.supervised import Program, SupervisedProcess
 
 #: Who Muster is to the API server: the service account of its deployment, here with a client certificate.
 USERNAME = "system:serviceaccount:muster-system:muster"
@@ -36,7 +36,7 @@ class ReplicaEnded(MusterError):
     """Muster ended with status {status} before it was ready. The end of {log}: {tail}"""
 
 
-class CommandFailed(MusterError):
+class LocalCommandFailed(MusterError):
     """{command} ended with status {status}: {output}"""
 
 
@@ -45,7 +45,7 @@ class Replica:
     """One running ``muster run``."""
 
     name: str
-    process: Guarded
+    process: SupervisedProcess
     http: str
     log: Path
 
@@ -149,7 +149,7 @@ class Stack:
         port = free_port()
         webhook = self.webhook_port if not self.replicas else free_port()
         log = self.cluster.directory / f"{name}.log"
-        process = Guarded.start(
+        process = SupervisedProcess.start(
             Program(
                 argv=[
                     sys.executable,
@@ -208,7 +208,7 @@ class Stack:
         )
         if check and done.returncode:
             shown = " ".join(str(part) for part in argv[-6:])
-            raise CommandFailed(
+            raise LocalCommandFailed(
                 command=shown, status=done.returncode, output=(done.stdout + done.stderr)[-2000:]
             )
         return done

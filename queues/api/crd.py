@@ -15,7 +15,7 @@ from queues.api.model import Model
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.podgroup import PodGroup
-from queues.api.types.queue import Queue
+from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 
@@ -40,7 +40,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class CrdResource:
     """A kind, and how the API server serves it."""
 
     model: type[Model]
@@ -69,7 +69,7 @@ _AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
 _QUEUE = Column(name="QUEUE", path=".spec.queue", priority=1)
 
 RESOURCES = (
-    Resource(
+    CrdResource(
         model=VolcanoJob,
         group="batch.volcano.sh",
         version="v1alpha1",
@@ -86,7 +86,7 @@ RESOURCES = (
             _QUEUE,
         ),
     ),
-    Resource(
+    CrdResource(
         model=PodGroup,
         group="scheduling.volcano.sh",
         version="v1beta1",
@@ -103,8 +103,8 @@ RESOURCES = (
             _QUEUE,
         ),
     ),
-    Resource(
-        model=Queue,
+    CrdResource(
+        model=QueueDocument,
         group="scheduling.volcano.sh",
         version="v1beta1",
         kind="Queue",
@@ -118,7 +118,7 @@ RESOURCES = (
             Column(name="PAUSED", path=".spec.policy.paused", type="boolean", priority=1),
         ),
     ),
-    Resource(
+    CrdResource(
         model=HyperNode,
         group="topology.volcano.sh",
         version="v1alpha1",
@@ -131,7 +131,7 @@ RESOURCES = (
             _AGE,
         ),
     ),
-    Resource(
+    CrdResource(
         model=ResourceFlavor,
         group="muster.dev",
         version="v1alpha1",
@@ -140,7 +140,7 @@ RESOURCES = (
         short=("rf",),
         columns=(_AGE,),
     ),
-    Resource(
+    CrdResource(
         model=Topology,
         group="muster.dev",
         version="v1alpha1",
@@ -172,7 +172,7 @@ def crd_files() -> dict[str, str]:
     }
 
 
-def _definition(resource: Resource) -> dict[str, Any]:
+def _definition(resource: CrdResource) -> dict[str, Any]:
     version: dict[str, Any] = {"name": resource.version, "served": True, "storage": True}
     if resource.columns:
         version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]

@@ -4,7 +4,7 @@ The plain form: at every inner queue take the child that comes first by (below i
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
 there the first by the queue's own order (``queues.order.policies``); ask; update the books; start again. ``Line`` does
 the same with heaps: an answer changes the books of one path only, and that path's queues are all on top of
-their heaps. Workloads of one shape in one queue form a class (``Alike``), and a class that was refused is not
+their heaps. Workloads of one shape in one queue form a class (``ClassQueue``), and a class that was refused is not
 asked again in the same turn: nothing is given back during it. A refusal may hold for all classes of a kind,
 in whatever queue: they leave the line when they come to its head, and only then their queue is keyed by who
 is next in it.
@@ -18,8 +18,8 @@ from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from queues.order.policies import Candidate, Rank, counts_use
-from queues.order.shares import Share, Users, below_deserved, below_guarantee, share
+from queues.order.policies import LineEntry, Rank, counts_use
+from queues.order.shares import Share, UserShares, below_deserved, below_guarantee, share
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
@@ -28,7 +28,7 @@ from queues.workload import QueueName
 
 
 @dataclass(slots=True, eq=False)
-class Alike:
+class ClassQueue:
     """A class: candidates of one shape in one queue (of one user where users count), in its order."""
 
     queue: QueueName
@@ -37,13 +37,13 @@ class Alike:
     #: Whose they are where users count (``by_user``); else "".
     user: str = ""
     ranks: list[Rank] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[LineEntry] = field(default_factory=list)
     #: So many at the left were admitted in this turn.
     taken: int = 0
     #: Whatever whoever made it wants to find here again.
     about: Any = None
 
-    def add(self, place: Rank, candidate: Candidate) -> None:
+    def add(self, place: Rank, candidate: LineEntry) -> None:
         """One more."""
         index = bisect_left(self.ranks, place)
         self.ranks.insert(index, place)
@@ -54,7 +54,7 @@ class Alike:
         index = bisect_left(self.ranks, place)
         del self.ranks[index], self.candidates[index]
 
-    def head(self) -> Candidate:
+    def head(self) -> LineEntry:
         """The first that was not admitted yet."""
         return self.candidates[self.taken]
 
@@ -62,7 +62,7 @@ class Alike:
         """Its rank."""
         return self.ranks[self.taken]
 
-    def rest(self) -> Sequence[Candidate]:
+    def rest(self) -> Sequence[LineEntry]:
         """All that were not admitted."""
         return self.candidates[self.taken :]
 
@@ -98,10 +98,10 @@ class _Node:
     """A queue of the tree, or a user's part of one: its classes, or its children with candidates."""
 
     name: _Lane
-    classes: list[tuple[Rank, Alike]] = field(default_factory=list)
+    classes: list[tuple[Rank, ClassQueue]] = field(default_factory=list)
     children: list[tuple[_Key | _UserKey, "_Node"]] = field(default_factory=list)
 
-    def first(self) -> Alike:
+    def first(self) -> ClassQueue:
         """The class whose head is the first in or below this queue."""
         node = self
         while node.children:
@@ -109,19 +109,19 @@ class _Node:
         return node.classes[0][1]
 
 
-class Keys:
+class QueueKeys:
     """Places of queues among their siblings as they were worked out last; whoever changes books forgets them."""
 
     def __init__(self) -> None:
-        self._known: dict[QueueName, tuple[Candidate, _Key]] = {}
+        self._known: dict[QueueName, tuple[LineEntry, _Key]] = {}
         self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
 
-    def get(self, queue: QueueName, head: Candidate) -> _Key | None:
+    def get(self, queue: QueueName, head: LineEntry) -> _Key | None:
         """The key, if it was worked out for the same head."""
         known = self._known.get(queue)
         return known[1] if known is not None and known[0] is head else None
 
-    def put(self, queue: QueueName, head: Candidate, key: _Key) -> None:
+    def put(self, queue: QueueName, head: LineEntry, key: _Key) -> None:
         """Remember a key."""
         self._known[queue] = (head, key)
 
@@ -155,18 +155,18 @@ class Line:
     def __init__(
         self,
         usage: Usage,
-        classes: Iterable[Alike],
+        classes: Iterable[ClassQueue],
         now: int,
         *,
-        users: Users | None = None,
-        keys: Keys | None = None,
+        users: UserShares | None = None,
+        keys: QueueKeys | None = None,
         struck: Iterable[Hashable] = (),
     ) -> None:
         """``keys``: of earlier lines; ``struck``: kinds and classes that are refused already."""
         self._usage = usage
         self._now = now
-        self._users = users or Users()
-        self._keys = keys or Keys()
+        self._users = users or UserShares()
+        self._keys = keys or QueueKeys()
         self._struck: set[Hashable] = set(struck)
         self._nodes: dict[_Lane, _Node] = {ROOT: _Node(ROOT)}
         #: Classes that wait, by kind.
@@ -174,7 +174,7 @@ class Line:
         self._total = 0
         self._fill(classes)
 
-    def head(self) -> Alike | None:
+    def head(self) -> ClassQueue | None:
         """Whose first is to be tried now; None: everybody was."""
         while self._total:
             alike = self._leaf().classes[0][1]
@@ -217,7 +217,7 @@ class Line:
             leaf.classes.clear()
         self._rekey(leaf.name)
 
-    def _gone(self, alike: Alike) -> None:
+    def _gone(self, alike: ClassQueue) -> None:
         if alike not in self._struck and alike.kind not in self._struck:
             self._live[alike.kind] -= 1
             self._total -= 1
@@ -228,7 +228,7 @@ class Line:
             node = node.children[0][1]
         return node
 
-    def _lane(self, alike: Alike) -> _Lane:
+    def _lane(self, alike: ClassQueue) -> _Lane:
         # Who did not say who asked comes last under round-robin, and is a user like others elsewhere.
         if alike.user or (self._usage.past is not None and counts_use(self._usage.tree, alike.queue)):
             return alike.queue, alike.user
@@ -239,7 +239,7 @@ class Line:
             return (lane, *self._usage.tree.paths[lane[0]])
         return self._usage.tree.paths[lane]
 
-    def _fill(self, classes: Iterable[Alike]) -> None:
+    def _fill(self, classes: Iterable[ClassQueue]) -> None:
         for alike in classes:
             lane = self._lane(alike)
             node = self._nodes.get(lane)
@@ -276,7 +276,7 @@ class Line:
                 self._keys.put(lane, head, key)
         return key
 
-    def _key_of(self, queue: QueueName, first: Alike) -> _Key:
+    def _key_of(self, queue: QueueName, first: ClassQueue) -> _Key:
         usage, head, place = self._usage, first.head(), first.first()
         own = head.workload.queue
         by_priority = usage.tree.order(own) == "priority"
@@ -304,7 +304,7 @@ class Line:
                 heappop(siblings)
 
 
-def among_users(tree: QueueTree, users: Users, alike: Alike) -> _UserKey:
+def among_users(tree: QueueTree, users: UserShares, alike: ClassQueue) -> _UserKey:
     """The place of a class among those of other users of its queue."""
     queue, user = alike.queue, alike.user
     first = alike.first()

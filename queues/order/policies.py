@@ -80,7 +80,7 @@ _UNKNOWN_RUN_TIME: Final = 30 * 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Candidate:
+class LineEntry:
     """A workload that may be tried in this turn."""
 
     workload: Workload
@@ -104,7 +104,7 @@ class Rank(NamedTuple):
     key: WorkloadKey
 
 
-def rank(tree: QueueTree, candidate: Candidate) -> Rank:
+def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
     """The place of a candidate in its queue."""
     workload = candidate.workload
     queue = workload.queue

@@ -10,7 +10,7 @@ from functools import total_ordering
 from typing import Final
 
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Decay, Past
+from queues.quota.decayed_usage import DecayedUsage, HolderUsage
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.workload import QueueName
@@ -60,7 +60,9 @@ def share(usage: Usage, queue: QueueName) -> Share:
     return largest
 
 
-def _dominant(tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: Past | None) -> Share:
+def _dominant(
+    tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: HolderUsage | None
+) -> Share:
     """The largest share of what the queue deserves."""
     largest = NO_SHARE
     if past is None:
@@ -95,19 +97,19 @@ def below_deserved(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> 
     return all(usage.used(queue, account) < tree.deserved(queue, account) for account in asked)
 
 
-class Users:
+class UserShares:
     """What the users of queues have, where they take turns. Mutable."""
 
     def __init__(self) -> None:
         #: What they had in the past; None: it does not count anywhere.
-        self.past: Decay | None = None
+        self.past: DecayedUsage | None = None
         self._used: dict[tuple[QueueName, str], dict[Account, int]] = {}
         #: Whose books no copy shares.
         self._own: set[tuple[QueueName, str]] = set()
 
-    def copy(self) -> "Users":
+    def copy(self) -> "UserShares":
         """Books that change on their own. What neither changes is shared."""
-        twin = Users()
+        twin = UserShares()
         twin.past = self.past
         twin._used = dict(self._used)
         self._own = set()

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
-from queues.versioned_map import Register, differing
+from queues.versioned_map import VersionedMap, differing
 from queues.workload import FlavorName, QueueName
 
 #: So many straight lines to a half-life; the average of the past stays the same for as long.
@@ -52,7 +52,7 @@ _SLOPES: Final = _slopes()
 _STARTS: Final = tuple(accumulate(_SLOPES[:-1], initial=sum(_SLOPES)))
 
 
-class Holder(NamedTuple):
+class UsageHolder(NamedTuple):
     """Whose past it is, and by which half-life (seconds) it fades."""
 
     queue: QueueName
@@ -69,7 +69,7 @@ Sums = Mapping[Account, Mapping[int, int]]
 class PastUse:
     """All that decisions know of the past: of queues with ``usageHalfLife``, and those below them."""
 
-    rows: Mapping[Holder, Sums] = field(default_factory=dict)
+    rows: Mapping[UsageHolder, Sums] = field(default_factory=dict)
 
     def lines(self) -> list[list[str | int]]:
         """As rows of plain values, in order: queue, user, half-life, flavor, resource, block, sum in digits."""
@@ -83,14 +83,14 @@ class PastUse:
     @classmethod
     def from_lines(cls, lines: Iterable[Iterable[str | int]]) -> "PastUse":
         """What ``lines`` wrote. Raises ValueError or TypeError."""
-        rows: dict[Holder, dict[Account, dict[int, int]]] = {}
+        rows: dict[UsageHolder, dict[Account, dict[int, int]]] = {}
         for queue, user, half_life, flavor, resource, block, units in lines:
             texts, numbers = (queue, user, flavor, resource, units), (half_life, block)
             if not all(isinstance(each, str) for each in texts) or not all(
                 isinstance(each, int) for each in numbers
             ):
                 raise TypeError(f"a line of past use with {(*texts, *numbers)!r}")
-            holder = Holder(QueueName(str(queue)), str(user), int(half_life))
+            holder = UsageHolder(QueueName(str(queue)), str(user), int(half_life))
             if holder.half_life <= 0:
                 raise ValueError(f"a half-life of {half_life} s")
             sums = rows.setdefault(holder, {}).setdefault(Account(FlavorName(str(flavor)), str(resource)), {})
@@ -144,22 +144,22 @@ def half_lives(queues: Mapping[QueueName, Queue]) -> dict[QueueName, frozenset[i
     return {name: every for name, every in found.items() if every}
 
 
-class Memories:
+class UsageRecorder:
     """The past as it grows, posting by posting. Mutable."""
 
     def __init__(self) -> None:
         #: By which half-lives what the queues post is remembered.
         self.half_lives: Mapping[QueueName, frozenset[int]] = {}
-        self._rows: Register[Holder, Sums] = Register()
+        self._rows: VersionedMap[UsageHolder, Sums] = VersionedMap()
         self._swept: dict[int, int] = {}
         self._past = NO_PAST
 
     def begin(
-        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[Holder, Sums], now: int
+        self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[UsageHolder, Sums], now: int
     ) -> None:
         """Forget everything, and remember this instead."""
         self.half_lives = half_lives
-        self._rows = Register(rows)
+        self._rows = VersionedMap(rows)
         every = frozenset[int]().union(*half_lives.values())
         self._swept = {half_life: now // half_life for half_life in every}
         self._past = PastUse(rows=self._rows.freeze()) if half_lives else NO_PAST
@@ -167,7 +167,7 @@ class Memories:
     def post(self, queue: QueueName, user: str, amounts: Mapping[Account, int], at: int) -> None:
         """What was taken at a second, or (below 0) given back."""
         for half_life in self.half_lives.get(queue, ()):
-            holder = Holder(queue, user, half_life)
+            holder = UsageHolder(queue, user, half_life)
             block, weighs = weight(at, half_life)
             sums = dict(self._rows.get(holder) or {})
             for account, units in amounts.items():
@@ -199,7 +199,7 @@ class Memories:
                     },
                 )
 
-    def _put(self, holder: Holder, sums: Mapping[Account, Mapping[int, int]]) -> None:
+    def _put(self, holder: UsageHolder, sums: Mapping[Account, Mapping[int, int]]) -> None:
         kept = {account: blocks for account, blocks in sums.items() if blocks}
         if kept:
             self._rows.put(holder, kept)
@@ -215,7 +215,7 @@ def _with(blocks: Mapping[int, int], block: int, units: int) -> dict[int, int]:
     return after
 
 
-class Past(NamedTuple):
+class HolderUsage(NamedTuple):
     """Of one holder, as it will be when the slot ends: by account the average is held − sums ÷ scale."""
 
     scale: int
@@ -245,7 +245,7 @@ _Whose = QueueName | tuple[QueueName, str]
 
 
 @dataclass(slots=True, eq=False)
-class Decay:
+class DecayedUsage:
     """The past of one snapshot, summed up the tree. Brought up to date from snapshot to snapshot."""
 
     tree: QueueTree
@@ -253,7 +253,7 @@ class Decay:
     held: Callable[[QueueName], Mapping[Account, int]]
     held_by_user: Callable[[QueueName, str], Mapping[Account, int]]
     now: int = 0
-    _rows: Mapping[Holder, Sums] = field(default_factory=dict)
+    _rows: Mapping[UsageHolder, Sums] = field(default_factory=dict)
     #: By queue, in its own half-life, with everything below.
     _sums: dict[QueueName, dict[Account, dict[int, int]]] = field(default_factory=dict)
     _known: dict[_Whose, tuple[int, Mapping[Account, int]]] = field(default_factory=dict)
@@ -270,7 +270,7 @@ class Decay:
         tree: QueueTree,
         held: Callable[[QueueName], Mapping[Account, int]],
         held_by_user: Callable[[QueueName, str], Mapping[Account, int]],
-    ) -> "Decay | None":
+    ) -> "DecayedUsage | None":
         """Of these queues; None: past use counts in none of them."""
         if not any(queue.policy.usage_half_life for queue in tree.queues.values()):
             return None
@@ -303,7 +303,7 @@ class Decay:
             return None
         return min((slot_ends(self.now, half_life) for half_life in self._queues), default=None)
 
-    def of_queue(self, queue: QueueName) -> Past | None:
+    def of_queue(self, queue: QueueName) -> HolderUsage | None:
         """The past of a queue with everything below it; None: it does not count."""
         half_life = self.half_life(queue)
         if half_life is None or queue == ROOT:
@@ -311,18 +311,18 @@ class Decay:
         known = self._known.get(queue)
         if known is None:
             known = self._known[queue] = self._faded(half_life, self._sums.get(queue, {}))
-        return Past(*known, self.held(queue))
+        return HolderUsage(*known, self.held(queue))
 
-    def of_user(self, queue: QueueName, user: str) -> Past | None:
+    def of_user(self, queue: QueueName, user: str) -> HolderUsage | None:
         """The past of one user in a queue; None: it does not count."""
         half_life = self.half_life(queue)
         if half_life is None:
             return None
         known = self._known.get((queue, user))
         if known is None:
-            sums = self._rows.get(Holder(queue, user, half_life), {})
+            sums = self._rows.get(UsageHolder(queue, user, half_life), {})
             known = self._known[queue, user] = self._faded(half_life, sums)
-        return Past(*known, self.held_by_user(queue, user))
+        return HolderUsage(*known, self.held_by_user(queue, user))
 
     def _faded(self, half_life: int, sums: Sums) -> tuple[int, Mapping[Account, int]]:
         oldest = oldest_block(self.now, half_life)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Decay
+from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName
@@ -40,7 +40,7 @@ class Usage:
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
         #: What was used in the past; None: it does not count anywhere.
-        self.past: Decay | None = None
+        self.past: DecayedUsage | None = None
         #: Queues whose books were written to, ancestors included. Whoever wants to know empties it.
         self.touched: set[QueueName] = set()
         #: Used by the queue and everything below it.

@@ -2,7 +2,7 @@
 
 A term is (holder, number). The number grows with every election, so a holder that comes back after a long
 sleep is recognised, and so is one that was elected anew under the same name. All times are the database's
-``clock_timestamp()``; the leader itself trusts only its monotonic clock (``Trust``). The rules are those
+``clock_timestamp()``; the leader itself trusts only its monotonic clock (``LeaseTrust``). The rules are those
 of river's leader election: renewing and resigning need the exact term, and a notification only wakes.
 """
 
@@ -35,13 +35,15 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class LeaseTrust:
     """How long a leader may believe that it leads, by its own monotonic clock (which the caller reads)."""
 
     until: float
 
     @classmethod
-    def since(cls, attempt_started: float, lease_seconds: float, margin: float = MARGIN_SECONDS) -> "Trust":
+    def since(
+        cls, attempt_started: float, lease_seconds: float, margin: float = MARGIN_SECONDS
+    ) -> "LeaseTrust":
         """After an election or renewal *started* then: a slow answer costs trust and never adds to it."""
         return cls(attempt_started + lease_seconds - margin)
 

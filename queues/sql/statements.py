@@ -1,6 +1,6 @@
 """Rows handed to a statement: one array per column, so that one statement serves any number of rows.
 
-Statements are built once, at import, and executed with ``Given.rows``: building them costs more than running them.
+Statements are built once, at import, and executed with ``UnnestRows.rows``: building them costs more than running them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ SMALLS: Final = ARRAY(SmallInteger)
 _prefixes = count()
 
 
-class Given:
+class UnnestRows:
     """Few narrow columns: ``FROM unnest($1, $2, …) AS given(a, b, …)``."""
 
     def __init__(self, **types: TypeEngine[Any]) -> None:
@@ -73,7 +73,7 @@ class Given:
         }
 
 
-class GivenWide:
+class JsonRows:
     """Many columns, or lists in them: ``FROM jsonb_to_recordset($1) AS given(a type, b type[], …)``."""
 
     def __init__(self, **types: TypeEngine[Any]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 
 from admission.engine.memo import Memo
-from admission.engine.pending.classes import Verdicts
+from admission.engine.pending.classes import ClassAnswers
 from admission.engine.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
@@ -159,8 +159,8 @@ def kueue(
 
 def _refused(plan: Plan, before: Plan | None) -> int:
     """Classes that got another reason, or whose members changed, since the turn before."""
-    assert isinstance(plan.reasons, Verdicts)
-    known = before.reasons.classes if before is not None and isinstance(before.reasons, Verdicts) else {}
+    assert isinstance(plan.reasons, ClassAnswers)
+    known = before.reasons.classes if before is not None and isinstance(before.reasons, ClassAnswers) else {}
     return sum(known.get(name) is not verdict for name, verdict in plan.reasons.classes.items())
 
 

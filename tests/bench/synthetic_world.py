@@ -13,7 +13,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
-from queues.versioned_map import Register
+from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
@@ -88,9 +88,9 @@ class Yard:
     queues: Mapping[QueueName, Queue]
     nodes: NodeTable
     now: int = NOW
-    pending: Register[WorkloadKey, Workload] = field(default_factory=Register)
-    admissions: Register[AdmissionId, Admission] = field(default_factory=Register)
-    holders: Register[WorkloadKey, Workload] = field(default_factory=Register)
+    pending: VersionedMap[WorkloadKey, Workload] = field(default_factory=VersionedMap)
+    admissions: VersionedMap[AdmissionId, Admission] = field(default_factory=VersionedMap)
+    holders: VersionedMap[WorkloadKey, Workload] = field(default_factory=VersionedMap)
     memo: Memo = field(default_factory=Memo)
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
     ended: dict[AdmissionId, frozenset[int]] = field(default_factory=dict)

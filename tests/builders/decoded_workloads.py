@@ -8,7 +8,7 @@ from admission.facts import WorkloadFact
 from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
 from admission.kube.decode.references import Context, in_context
 from admission.kube.decode.volcano_jobs import volcano_job_fact
-from admission.kube.objects import Job, PodGroup, VolcanoJob
+from admission.kube.objects import WireJob, WirePodGroup, WireVolcanoJob
 from queues.resources import Resources
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}
@@ -26,7 +26,7 @@ def a_job(
         "spec": {"parallelism": 4, "template": TEMPLATE, **spec},
         "status": status or {},
     }
-    return job_fact(msgspec.json.decode(msgspec.json.encode(document), type=Job))
+    return job_fact(msgspec.json.decode(msgspec.json.encode(document), type=WireJob))
 
 
 def a_volcano_job(
@@ -43,7 +43,7 @@ def a_volcano_job(
         "status": status or {},
     }
     raw = msgspec.json.encode(document)
-    return volcano_job_fact(msgspec.json.decode(raw, type=VolcanoJob), raw)
+    return volcano_job_fact(msgspec.json.decode(raw, type=WireVolcanoJob), raw)
 
 
 def task(name: str = "w", replicas: int = 4, **fields: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def task(name: str = "w", replicas: int = 4, **fields: Any) -> dict[str, Any]:
 
 def a_group(meta: dict[str, Any] | None = None, **spec: Any) -> WorkloadFact:
     document = {"metadata": {"name": "g", "namespace": "ns", "uid": "u", **(meta or {})}, "spec": spec}
-    return pod_group_fact(msgspec.json.decode(msgspec.json.encode(document), type=PodGroup))
+    return pod_group_fact(msgspec.json.decode(msgspec.json.encode(document), type=WirePodGroup))
 
 
 LEVELS = Context(levels=("block", "rack", "kubernetes.io/hostname"))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
-from admission.workloads.inputs import Patience, Sight
-from admission.workloads.state import Portrait, portray
+from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import LedgerRows
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, Seat
@@ -129,16 +129,16 @@ def portrait(
     key: WorkloadKey | None = None,
     now: int = NOW,
     **sight: Any,
-) -> Portrait:
+) -> WorkloadState:
     """The portrait of a workload that is there."""
     known = key or (fact.key if fact is not None else admissions[0].workload)
     given = {"key": known, "fact": fact, "pods": pods, "admissions": admissions, "arrival": 1, **sight}
-    found = portray(Sight(**given), now, Patience(refusal_grace=GRACE))
+    found = derive_state(WorkloadInputs(**given), now, Timeouts(refusal_grace=GRACE))
     assert found is not None
     return found
 
 
-def wanted(of: Portrait) -> int:
+def wanted(of: WorkloadState) -> int:
     """Pods that a workload wants seats for."""
     return sum(len(pods.wanted()) for pods in of.workload.pod_sets)
 
@@ -174,7 +174,7 @@ def world(
 ) -> World:
     """A world that has just begun with these facts and rows."""
     rows = LedgerRows(admissions=admissions, arrivals=arrivals or {})
-    begun = World(rows, Patience(refusal_grace=GRACE))
+    begun = World(rows, Timeouts(refusal_grace=GRACE))
     begun.begin((), (), [seen(fact) for fact in facts])
     begun.refresh(NOW)
     return begun

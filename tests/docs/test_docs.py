@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admission.engine.nodes.demand import Shape
-from admission.engine.preemption.rules import Rule
+from admission.engine.preemption.rules import EvictionRule
 from admission.engine.reasons import Code
 from admission.kube.writers.recreate import RECREATION_REFUSED
 from admission.kube.writers.release import RELEASE_REFUSED
@@ -99,7 +99,7 @@ def codes_given() -> Iterator[str]:
 
 def test_the_reasons_that_are_listed_are_those_that_are_given() -> None:
     refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED, RECREATION_REFUSED}
-    given = {*codes_given(), *Rule, "InvalidSpec", *refused} - NO_REASONS
+    given = {*codes_given(), *EvictionRule, "InvalidSpec", *refused} - NO_REASONS
     assert sorted(first_column("reference/reasons.md")) == sorted(given)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.stack import USERNAME, Stack
@@ -40,7 +40,7 @@ def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def admin(whole_stack: Stack) -> Iterator[Client]:
+def admin(whole_stack: Stack) -> Iterator[LocalClient]:
     with whole_stack.cluster.client() as api:
         yield api
 
@@ -63,7 +63,7 @@ def books(whole_stack: Stack) -> Iterator[Books]:
 def yard(
     request: pytest.FixtureRequest,
     whole_stack: Stack,
-    admin: Client,
+    admin: LocalClient,
     books: Books,
     pod_history: PodHistory,
 ) -> Iterator[Yard]:

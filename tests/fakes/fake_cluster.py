@@ -11,7 +11,7 @@ from typing import Any
 
 from admission.reconcile.release import Order, Verb
 from queues.api import names
-from queues.errors import Conflict, NotFound, Refused
+from queues.errors import ApiRefused, Conflict, NotFound
 from tests.fakes.fake_objects import (
     ENDED,
     GPU,
@@ -217,13 +217,13 @@ class ToyCluster:
             return
         after = merged(document, dict(order.body or {}))
         if kind == "pods" and "schedulingGates" not in document["spec"] and after["spec"] != document["spec"]:
-            raise Refused(
+            raise ApiRefused(
                 method="PATCH", path=order.name, status=422, reason="the pod is not gated", field=""
             )
         if kind == "jobs" and after["spec"]["template"] != document["spec"]["template"]:
             idle = document["spec"]["suspend"] and not document["status"].get("active")
             if not idle:
-                raise Refused(
+                raise ApiRefused(
                     method="PATCH", path=order.name, status=422, reason="template is immutable", field=""
                 )
         self.change(kind, order.uid, dict(order.body or {}))

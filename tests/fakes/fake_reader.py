@@ -25,9 +25,9 @@ def account(
     counted: str | None = None,
     past_use: str | None = None,
     share_with_past: float | None = None,
-) -> bodies.Account:
+) -> bodies.AccountBody:
     share = round(int(used) / int(deserved), 4) if deserved and resource == GPU else None
-    return bodies.Account(
+    return bodies.AccountBody(
         flavor=flavor,
         resource=resource,
         used=used,
@@ -44,16 +44,16 @@ def account(
 def queue(
     name: str,
     parent: str | None,
-    *accounts: bodies.Account,
+    *accounts: bodies.AccountBody,
     state: str = "open",
     message: str = "",
     pending: int = 0,
     admitted: int = 0,
     by: str = "",
     half_life: int | None = None,
-) -> bodies.Queue:
+) -> bodies.QueueBody:
     shares = [line.share for line in accounts if line.share is not None]
-    return bodies.Queue(
+    return bodies.QueueBody(
         name=name,
         parent=parent,
         state=state,
@@ -145,9 +145,9 @@ def waiting(
     minimum: int = 4,
     gpus: str = "32",
     priority: int = 0,
-    reason: bodies.Reason | None = None,
-) -> bodies.Waiting:
-    return bodies.Waiting(
+    reason: bodies.ReasonBody | None = None,
+) -> bodies.WaitingBody:
+    return bodies.WaitingBody(
         kind=kind,
         namespace=namespace,
         name=name,
@@ -163,14 +163,14 @@ def waiting(
     )
 
 
-LIMIT = bodies.Reason(
+LIMIT = bodies.ReasonBody(
     code="QueueLimit",
     message="queue team-a may use 32 nvidia.com/gpu and uses 32; 8 more are asked, 8 too many",
     facts={"by": "team-a", "resource": GPU, "asked": "8", "used": "32", "limit": "32"},
     since="2026-11-21T09:50:00Z",
 )
 
-NO_FIT = bodies.Reason(
+NO_FIT = bodies.ReasonBody(
     code="NoFit",
     message="no rack has 4 nodes with 8 free nvidia.com/gpu; the best one has 3",
     facts={},
@@ -185,7 +185,7 @@ PENDING = (
     ),
 )
 
-STORY = bodies.Explanation(
+STORY = bodies.ExplanationBody(
     now=NOW,
     kind="job",
     namespace="ml",
@@ -208,7 +208,7 @@ STORY = bodies.Explanation(
     path=(TRAIN, TEAM_A, ROOT),
     admissions=(),
     history=(
-        bodies.Event(
+        bodies.EventBody(
             at="2026-11-21T09:48:01Z",
             what="admit",
             code="gang",
@@ -217,7 +217,7 @@ STORY = bodies.Explanation(
             beneficiary=None,
             numbers={"seats": 8},
         ),
-        bodies.Event(
+        bodies.EventBody(
             at="2026-11-21T09:50:00Z",
             what="evict",
             code="Refused",
@@ -226,7 +226,7 @@ STORY = bodies.Explanation(
             beneficiary=None,
             numbers={},
         ),
-        bodies.Event(
+        bodies.EventBody(
             at="2026-11-21T09:52:00Z",
             what="evict",
             code="Cleared",
@@ -238,7 +238,7 @@ STORY = bodies.Explanation(
     ),
 )
 
-RUNNING = bodies.Explanation(
+RUNNING = bodies.ExplanationBody(
     now=NOW,
     kind="vcjob",
     namespace="ml",
@@ -260,7 +260,7 @@ RUNNING = bodies.Explanation(
     ahead=(),
     path=(DEV, TEAM_A, ROOT),
     admissions=(
-        bodies.Admission(
+        bodies.AdmissionBody(
             id=12,
             queue="dev",
             state="open",
@@ -268,7 +268,7 @@ RUNNING = bodies.Explanation(
             adopted=False,
             eviction=None,
             seats=(
-                bodies.Seats(
+                bodies.SeatsBody(
                     pod_set="master",
                     node="node-00003",
                     flavor="",
@@ -276,7 +276,7 @@ RUNNING = bodies.Explanation(
                     count=1,
                     takes={GPU: "1", "pods": "1"},
                 ),
-                bodies.Seats(
+                bodies.SeatsBody(
                     pod_set="worker",
                     node="node-00001",
                     flavor="h100",
@@ -284,7 +284,7 @@ RUNNING = bodies.Explanation(
                     count=3,
                     takes={GPU: "24", "pods": "3"},
                 ),
-                bodies.Seats(
+                bodies.SeatsBody(
                     pod_set="worker",
                     node="node-00002",
                     flavor="h100",
@@ -295,13 +295,13 @@ RUNNING = bodies.Explanation(
             ),
             ended=2,
         ),
-        bodies.Admission(
+        bodies.AdmissionBody(
             id=9,
             queue="dev",
             state="closed",
             opened="2026-11-21T07:00:00Z",
             adopted=False,
-            eviction=bodies.Reason(code="Cleared", message="its place was wanted", facts={}, since=NOW),
+            eviction=bodies.ReasonBody(code="Cleared", message="its place was wanted", facts={}, since=NOW),
             seats=(),
             ended=4,
         ),
@@ -310,7 +310,7 @@ RUNNING = bodies.Explanation(
 )
 
 
-OUTLOOK = bodies.Outlook(
+OUTLOOK = bodies.OutlookBody(
     now=NOW,
     kind="job",
     namespace="ml",
@@ -321,12 +321,12 @@ OUTLOOK = bodies.Outlook(
     ahead=("vcjob/llama-uid",),
     behind="1 before it in queue train, right before it vcjob/ml/llama-pretrain",
     changes=(
-        bodies.Change(
+        bodies.ChangeBody(
             kind="end",
             message="rack r12 when job/ml/bert ends, at most 40 min",
             facts={"admissions": [7], "domain": "rack r12", "seconds": 2400},
         ),
-        bodies.Change(
+        bodies.ChangeBody(
             kind="capability",
             message=f"8 {GPU} more capability in team-a",
             facts={"more": [{"queue": "team-a", "resource": GPU, "units": "8"}]},
@@ -340,7 +340,7 @@ class FakeReader:
 
     def __init__(self) -> None:
         self.down = False
-        self.tree: tuple[bodies.Queue, ...] = QUEUES
+        self.tree: tuple[bodies.QueueBody, ...] = QUEUES
 
     async def queues(self) -> bodies.QueueList:
         self._up()
@@ -356,7 +356,9 @@ class FakeReader:
             now=NOW, total=len(here), total_everywhere=len(in_queue), items=tuple(here[:limit])
         )
 
-    async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[bodies.Explanation, ...]:
+    async def explain(
+        self, *, namespace: str, name: str, kind: str | None
+    ) -> tuple[bodies.ExplanationBody, ...]:
         self._up()
         found = tuple(
             one
@@ -384,7 +386,7 @@ async def served(reader: FakeReader) -> AsyncIterator[str]:
             raise NotLeading(identity="b", leader="a")
         return b"\x93NUMPY-like bytes"
 
-    async def outlook(namespace: str, name: str, kind: str | None) -> tuple[bodies.Outlook, ...]:
+    async def outlook(namespace: str, name: str, kind: str | None) -> tuple[bodies.OutlookBody, ...]:
         return tuple(
             one
             for one in (OUTLOOK,)

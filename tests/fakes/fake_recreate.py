@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from admission.kube.client.client import Client
-from admission.kube.writers.recreate import Recreate, Step
+from admission.kube.writers.recreate import RecreationWriter, Step
 from admission.world.world import World
 from queues.workload import WorkloadKey
 from tests.fakes.fake_cluster import ToyCluster
 from tests.fakes.fake_pod_api import ToyApi, done
 
 
-class ToyRecreate(Recreate):
+class ToyRecreate(RecreationWriter):
     """Steps are taken when the test says so, and pauses pass by the cluster's clock."""
 
     def __init__(self, cluster: ToyCluster, world: World) -> None:

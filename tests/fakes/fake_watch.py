@@ -25,25 +25,25 @@ class _Kind:
 
 
 KINDS = {
-    "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=objects.Node))),
+    "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=objects.WireNode))),
     "queues": _Kind(FactKind.QUEUE, queue_fact),
     "topologies": _Kind(FactKind.TOPOLOGY, topology_fact),
     "jobs": _Kind(
         FactKind.WORKLOAD,
-        lambda raw: job_fact(msgspec.json.decode(raw, type=objects.Job)),
+        lambda raw: job_fact(msgspec.json.decode(raw, type=objects.WireJob)),
         WorkloadKind.JOB,
     ),
     "vcjobs": _Kind(
         FactKind.WORKLOAD,
-        lambda raw: volcano_job_fact(msgspec.json.decode(raw, type=objects.VolcanoJob), raw),
+        lambda raw: volcano_job_fact(msgspec.json.decode(raw, type=objects.WireVolcanoJob), raw),
         WorkloadKind.VOLCANO_JOB,
     ),
     "groups": _Kind(
         FactKind.WORKLOAD,
-        lambda raw: pod_group_fact(msgspec.json.decode(raw, type=objects.PodGroup)),
+        lambda raw: pod_group_fact(msgspec.json.decode(raw, type=objects.WirePodGroup)),
         WorkloadKind.POD_GROUP,
     ),
-    "pods": _Kind(FactKind.POD, lambda raw: pod_fact(msgspec.json.decode(raw, type=objects.Pod))),
+    "pods": _Kind(FactKind.POD, lambda raw: pod_fact(msgspec.json.decode(raw, type=objects.WirePod))),
 }
 
 

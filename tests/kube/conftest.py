@@ -14,7 +14,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.uninstall import Removal, uninstall
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import guards
-from admission.kube.writers.volcano_jobs import VolcanoJobs
+from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
@@ -92,9 +92,9 @@ async def namespace(local_cluster: LocalCluster) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture
-async def jobs(api: Client) -> AsyncIterator[VolcanoJobs]:
+async def jobs(api: Client) -> AsyncIterator[VolcanoJobWriter]:
     """Who makes and removes the pods of Volcano Jobs."""
-    made = VolcanoJobs(api, lambda: None)
+    made = VolcanoJobWriter(api, lambda: None)
     yield made
     await made.stop()
 

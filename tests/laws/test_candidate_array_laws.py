@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine.preemption.candidate_arrays import Chosen, Roll
-from admission.engine.preemption.rules import Below, Rights
+from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
+from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws.preemption import full_worlds, plan_of
 from tests.laws.planted.bug import Bug, is_broken_in
 
-_allowed = Roll.allowed
+_allowed = CandidateArrays.allowed
 
 Told = list[tuple[str, str]]
 
@@ -20,7 +20,14 @@ def left_out(snapshot: Snapshot) -> Told:
     """Who was left out in a turn though the rule lets him go, and for whom."""
     wrong: Told = []
 
-    def checked(self: Roll, rights: Rights, *, below: Below, larger: bool, at_once: bool = False) -> Chosen:
+    def checked(
+        self: CandidateArrays,
+        rights: PreemptionRights,
+        *,
+        below: ReclaimDepth,
+        larger: bool,
+        at_once: bool = False,
+    ) -> CandidateMask:
         chosen = _allowed(self, rights, below=below, larger=larger, at_once=at_once)
         before, rights.below = rights.below, below
         for place, unit in enumerate(self.units):
@@ -34,7 +41,7 @@ def left_out(snapshot: Snapshot) -> Told:
         return chosen
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Roll, "allowed", checked)
+        patch.setattr(CandidateArrays, "allowed", checked)
         plan_of(snapshot)
     return wrong
 
@@ -50,15 +57,15 @@ def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
     nobody_is_left_out(snapshot)
 
 
-def _only_what_is_lent(self: Roll, rights: Rights, **how: Any) -> Chosen:
-    lent, _ = self.excess.may_lose(rights.workload.queue, tuple(rights.asked), Below.NEVER)
+def _only_what_is_lent(self: CandidateArrays, rights: PreemptionRights, **how: Any) -> CandidateMask:
+    lent, _ = self.excess.may_lose(rights.workload.queue, tuple(rights.asked), ReclaimDepth.NEVER)
     return lent[self.queue_of]
 
 
 BUGS = (
-    Bug("places are cleared of what is lent only", Roll, "_cleared", _only_what_is_lent, nobody_is_left_out),
-    Bug("nobody of the own queue goes", Roll, "_own", lambda *given: False, nobody_is_left_out),
-    Bug("nothing is owned", Roll, "_on_side",
+    Bug("places are cleared of what is lent only", CandidateArrays, "_cleared", _only_what_is_lent, nobody_is_left_out),
+    Bug("nobody of the own queue goes", CandidateArrays, "_own", lambda *given: False, nobody_is_left_out),
+    Bug("nothing is owned", CandidateArrays, "_on_side",
         lambda self, rights, queues, holds, always: queues & False, nobody_is_left_out),
 )  # fmt: skip
 

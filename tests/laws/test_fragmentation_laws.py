@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from admission.engine.decide import Memo, decide
 from admission.engine.nodes.demand import Demand, Shape, Typical, shape_of, typical
 from admission.engine.nodes.devices import devices_of
-from admission.engine.nodes.fragmentation import STEP, Gauge
+from admission.engine.nodes.fragmentation import STEP, FragmentationGauge
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
@@ -107,7 +107,7 @@ def test_costs_order_nodes_as_the_definition_does(
         shapes[shape] = shapes.get(shape, 0) + count
     known = typical(shapes.items())
     table = NodeTable.build(nodes)
-    gauge = Gauge.over(known, table, devices_of(table.resources, table.allocatable))
+    gauge = FragmentationGauge.over(known, table, devices_of(table.resources, table.allocatable))
     asked = shape_of(pods)
     assert asked is not None
     if gauge is None:
@@ -224,7 +224,9 @@ def test_free_amounts_that_change_are_followed() -> None:
     )
     table = NodeTable.build([node])
     shape = Shape(cpu=1000, resource=GPU, devices=1, milli=500)
-    gauge = Gauge.over(Typical(shapes=((shape, 1),)), table, devices_of(table.resources, table.allocatable))
+    gauge = FragmentationGauge.over(
+        Typical(shapes=((shape, 1),)), table, devices_of(table.resources, table.allocatable)
+    )
     assert gauge is not None
     _, first = gauge.costs(shape, table.allocatable)
     later = table.with_used({NodeName("n"): Resources({GPU: 500, device(GPU, 1): 500})})

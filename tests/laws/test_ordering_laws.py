@@ -6,11 +6,11 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queues.order.line import Alike, Keys, Line
-from queues.order.policies import Candidate, by_user, rank
-from queues.order.shares import Users
+from queues.order.line import ClassQueue, Line, QueueKeys
+from queues.order.policies import LineEntry, by_user, rank
+from queues.order.shares import UserShares
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Decay, Memories, half_lives, slot_ends, weight
+from queues.quota.decayed_usage import DecayedUsage, UsageRecorder, half_lives, slot_ends, weight
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -42,7 +42,7 @@ def workloads(draw: st.DrawFn, number: int, leaves: list[QueueName]) -> Workload
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> tuple[QueueTree, list[Candidate]]:
+def lines(draw: st.DrawFn) -> tuple[QueueTree, list[LineEntry]]:
     queues = {
         name: replace(
             queue,
@@ -57,7 +57,7 @@ def lines(draw: st.DrawFn) -> tuple[QueueTree, list[Candidate]]:
         return tree, []
     every = [draw(workloads(number, leaves)) for number in range(draw(st.integers(0, 12)))]
     return tree, [
-        Candidate(workload=each, shape=each.pod_sets, joins=draw(st.booleans()), accounts=(ACCOUNT,))
+        LineEntry(workload=each, shape=each.pod_sets, joins=draw(st.booleans()), accounts=(ACCOUNT,))
         for each in every
     ]
 
@@ -84,12 +84,12 @@ def phi(moment: int) -> Fraction:
     return Fraction(units) * Fraction(2) ** (block - NOW // HALF_LIFE)
 
 
-def classes_of(tree: QueueTree, candidates: list[Candidate]) -> list[Alike]:
-    classes: dict[object, Alike] = {}
+def classes_of(tree: QueueTree, candidates: list[LineEntry]) -> list[ClassQueue]:
+    classes: dict[object, ClassQueue] = {}
     for each in candidates:
         queue = each.workload.queue
         user = each.workload.user if by_user(tree, queue) else ""
-        alike = classes.setdefault((queue, each.shape, user), Alike(queue, each.shape, user))
+        alike = classes.setdefault((queue, each.shape, user), ClassQueue(queue, each.shape, user))
         alike.add(rank(tree, each), each)
     return list(classes.values())
 
@@ -98,7 +98,7 @@ class Plain:
     """The plain form: a list, searched from the root down each time. Struck ones go when they come to the head."""
 
     def __init__(
-        self, usage: Usage, users: Users, waiting: list[Candidate], posted: list[Posted], begun: Usage
+        self, usage: Usage, users: UserShares, waiting: list[LineEntry], posted: list[Posted], begun: Usage
     ) -> None:
         self.usage, self.tree, self.users = usage, usage.tree, users
         self.posted = posted
@@ -117,7 +117,7 @@ class Plain:
             return list({(queue, each.workload.user): None for each in below})
         return []
 
-    def first_in(self, lane: object) -> Candidate:
+    def first_in(self, lane: object) -> LineEntry:
         """The head of a lane that has no lanes."""
         queue, user = lane if isinstance(lane, tuple) else (lane, None)
         mine = [
@@ -127,11 +127,11 @@ class Plain:
         ]
         return min(mine, key=self.in_queue)
 
-    def head_of(self, lane: object) -> Candidate:
+    def head_of(self, lane: object) -> LineEntry:
         lanes = [] if isinstance(lane, tuple) else self.lanes(QueueName(str(lane)))
         return self.head_of(min(lanes, key=self.key)) if lanes else self.first_in(lane)
 
-    def head(self) -> Candidate | None:
+    def head(self) -> LineEntry | None:
         while any(each.shape not in self.struck for each in self.waiting):
             first = self.head_of(ROOT)
             if first.shape not in self.struck:
@@ -139,7 +139,7 @@ class Plain:
             self.drop(first)
         return None
 
-    def drop(self, first: Candidate) -> list[Candidate]:
+    def drop(self, first: LineEntry) -> list[LineEntry]:
         queue = first.workload.queue
         turns = by_user(self.tree, queue)
         gone = [
@@ -152,7 +152,7 @@ class Plain:
         self.waiting = [each for each in self.waiting if each not in gone]
         return gone
 
-    def in_queue(self, each: Candidate) -> tuple[object, ...]:
+    def in_queue(self, each: LineEntry) -> tuple[object, ...]:
         workload, order = each.workload, self.tree.order(each.workload.queue)
         urgency, small = Fraction(0), 0
         if order == "priority":
@@ -165,7 +165,7 @@ class Plain:
             urgency = Fraction(workload.created + 10 * seconds)
         return each.joins, urgency, small, workload.arrival
 
-    def points(self, each: Candidate) -> Fraction:
+    def points(self, each: LineEntry) -> Fraction:
         workload = each.workload
         if self.tree.order(workload.queue) != "priority":
             return Fraction(0)
@@ -215,13 +215,13 @@ class Plain:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(lines(), st.data())
 def test_heads_come_in_the_order_of_the_plain_form(
-    made: tuple[QueueTree, list[Candidate]], data: st.DataObject
+    made: tuple[QueueTree, list[LineEntry]], data: st.DataObject
 ) -> None:
     tree, waiting = made
-    usage, users, keys = Usage(tree), Users(), Keys()
+    usage, users, keys = Usage(tree), UserShares(), QueueKeys()
     posted = data.draw(postings(tree))
-    decay = Decay.over(tree, usage.book, users.book)
-    memories = Memories()
+    decay = DecayedUsage.over(tree, usage.book, users.book)
+    memories = UsageRecorder()
     memories.begin(half_lives(tree.queues), {}, NOW)
     for queue, user, units, at in posted:
         memories.post(queue, user, {ACCOUNT: units}, at)

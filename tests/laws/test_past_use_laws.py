@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from queues.order import line
-from queues.quota.decayed_usage import Decay
+from queues.quota.decayed_usage import DecayedUsage
 from tests.laws.laws import past_use
 from tests.laws.laws.past_use import QUEUES, World, worlds
 from tests.laws.planted.bug import Bug, is_broken_in
@@ -46,7 +46,12 @@ def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
 
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
 
-_see, _faded, _half_life, _key = Decay.see, Decay._faded, Decay.half_life, line.among_users
+_see, _faded, _half_life, _key = (
+    DecayedUsage.see,
+    DecayedUsage._faded,
+    DecayedUsage.half_life,
+    line.among_users,
+)
 
 
 def _never_fades(self: Any, half_life: int, sums: Any) -> Any:
@@ -65,19 +70,19 @@ def _users_before_priority(tree: Any, users: Any, alike: Any) -> Any:
 
 
 BUGS = (
-    Bug("past use of queues is forgotten", Decay, "of_queue", lambda *_: None,
+    Bug("past use of queues is forgotten", DecayedUsage, "of_queue", lambda *_: None,
         past_use.the_queue_that_used_less_comes_first),
-    Bug("past use of users is forgotten", Decay, "of_user", lambda *_: None,
+    Bug("past use of users is forgotten", DecayedUsage, "of_user", lambda *_: None,
     past_use.the_user_who_used_less_comes_first),
     Bug("users come before priority", line, "among_users", _users_before_priority,
         past_use.the_user_who_used_less_comes_first),
-    Bug("past use never fades", Decay, "_faded", _never_fades, past_use.a_half_life_ago_counts_half),
-    Bug("the past is weighed by the block", Decay, "_move", lambda self, queue, before, after:
+    Bug("past use never fades", DecayedUsage, "_faded", _never_fades, past_use.a_half_life_ago_counts_half),
+    Bug("the past is weighed by the block", DecayedUsage, "_move", lambda self, queue, before, after:
         self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
                                                  for account, blocks in after.items()}),
         past_use.a_half_life_ago_counts_half),
-    Bug("old places are kept", Decay, "see", _unnoticed, past_use.memo_and_order_of_the_past_decide_nothing),
-    Bug("past use counts everywhere", Decay, "half_life", lambda self, queue: 3600,
+    Bug("old places are kept", DecayedUsage, "see", _unnoticed, past_use.memo_and_order_of_the_past_decide_nothing),
+    Bug("past use counts everywhere", DecayedUsage, "half_life", lambda self, queue: 3600,
         past_use.without_a_half_life_the_past_does_not_count),
 )  # fmt: skip
 
@@ -86,5 +91,5 @@ BUGS = (
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     if bug.attribute == "half_life":
-        monkeypatch.setattr(Decay, "over", classmethod(lambda cls, *books: cls(*books)))
+        monkeypatch.setattr(DecayedUsage, "over", classmethod(lambda cls, *books: cls(*books)))
     is_broken_in(worlds(), bug.law, examples=500)

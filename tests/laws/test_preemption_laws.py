@@ -12,7 +12,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.preemption.rules import Rights, Rule
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue, QueuePolicy
@@ -96,7 +96,7 @@ def test_no_ping_pong_of_a_gang_above_its_share_and_an_owner(monkeypatch: pytest
     holders = [_waits(1, other, gpus=3), _waits(2, other, gpus=1)]
     snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=2, pods=2))
     preemption.no_ping_pong(snapshot)
-    monkeypatch.setattr(Rights, "keeps", lambda self, mine: True)
+    monkeypatch.setattr(PreemptionRights, "keeps", lambda self, mine: True)
     with pytest.raises(AssertionError, match="in turns"):
         preemption.no_ping_pong(snapshot)
 
@@ -106,7 +106,7 @@ def test_a_place_of_what_others_deserve_is_cleared_for_what_is_mostly_owned() ->
     one, other = Queue(name=QueueName("one")), Queue(name=QueueName("other"))
     holders = [_waits(1, other, gpus=1), _waits(2, other, gpus=1), _waits(3, one, gpus=2)]
     snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=1, pods=3))
-    assert {evict.code for evict in preemption.plan_of(snapshot).evicts} == {Rule.CLEARED}
+    assert {evict.code for evict in preemption.plan_of(snapshot).evicts} == {EvictionRule.CLEARED}
     preemption.no_ping_pong(snapshot)
 
 

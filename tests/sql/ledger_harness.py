@@ -168,10 +168,10 @@ class Stage:
         async with self.muster.transaction() as tx:
             return await arrive(tx, self.term, rows)
 
-    async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.Entry:
+    async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.LedgerTransaction:
         return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)
 
-    async def admit(self, *gangs: Gang, at: int = NOW) -> ledger.Verdict:
+    async def admit(self, *gangs: Gang, at: int = NOW) -> ledger.LedgerOutcome:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx, at)
             verdict = await ledger.admit(tx, entry, gangs)

@@ -5,7 +5,7 @@ import asyncio
 from sqlalchemy import text
 
 from queues.sql.database import Database
-from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, Term, Trust, elect, holder, renew, resign
+from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS, LeaseTrust, Term, elect, holder, renew, resign
 
 
 async def let_it_expire(muster: Database) -> None:
@@ -86,7 +86,7 @@ async def test_a_lease_ends_by_the_clock_of_the_database(muster: Database) -> No
 
 
 def test_trust_starts_with_the_attempt_and_ends_before_the_lease() -> None:
-    trust = Trust.since(100.0, 8.0, margin=1.0)
+    trust = LeaseTrust.since(100.0, 8.0, margin=1.0)
     assert trust.holds(106.9)
     assert not trust.holds(107.0)
     assert trust.left(106.0) == 1.0

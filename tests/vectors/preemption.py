@@ -10,9 +10,9 @@ from typing import Any
 
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
-from admission.engine.preemption.candidates import Part, herd
-from admission.engine.preemption.rules import Below, ByShare, Rights
-from admission.engine.preemption.victim_set import Search
+from admission.engine.preemption.candidates import HeldAdmission, victim_candidates
+from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, ShareRule
+from admission.engine.preemption.victim_set import VictimSet
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
@@ -96,11 +96,13 @@ def chosen(case: Case) -> list[str]:
         if admission.state is AdmissionState.OPEN:
             usage.add(admission.queue, accounts(seats_by_flavor(admission.seats)))
     later = Trial.open(NodeTable.empty(), usage)
-    running = herd(snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()})
+    running = victim_candidates(
+        snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()}
+    )
     found: list[tuple[tuple[int, int], list[str]]] = []
-    for below in (Below.NEVER, Below.ANY):
+    for below in (ReclaimDepth.NEVER, ReclaimDepth.ANY):
         for by_share in _ways(case):
-            rights = Rights(
+            rights = PreemptionRights(
                 workload=incoming,
                 usage=usage,
                 asked=contested,
@@ -108,7 +110,7 @@ def chosen(case: Case) -> list[str]:
                 below=below,
                 by_share=by_share,
             )
-            search = Search(later, running, rights, lambda: usage.refusal(incoming.queue, asked) is None)
+            search = VictimSet(later, running, rights, lambda: usage.refusal(incoming.queue, asked) is None)
             units = sorted(
                 (unit for of in running.of_queue.values() for unit in of), key=lambda unit: unit.order
             )
@@ -119,19 +121,19 @@ def chosen(case: Case) -> list[str]:
     return min(found, default=((0, 0), []))[1]
 
 
-def _part(admission: Admission) -> Part:
+def _part(admission: Admission) -> HeldAdmission:
     seats = admission.seats
-    return Part(
+    return HeldAdmission(
         admission, seats, accounts(seats_by_flavor(seats)), size_of((each.takes, 1) for each in seats)
     )
 
 
-def _ways(case: Case) -> list[ByShare | None]:
+def _ways(case: Case) -> list[ShareRule | None]:
     if case.get("mode") != "fair":
         return [None]
     strategies = case.get("strategies") or list(_BY_SHARE)
     allowed = {_BY_SHARE[each]: True for each in strategies}
-    return [None, ByShare(final=allowed.get("final", False), initial=allowed.get("initial", False))]
+    return [None, ShareRule(final=allowed.get("final", False), initial=allowed.get("initial", False))]
 
 
 def _tree(case: Case) -> QueueTree:

@@ -54,10 +54,10 @@ def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
 
 
 async def _uninstall(settings: "Settings", waiting: str, delete_crds: bool) -> None:
-    from admission.kube.install.drain import Waiting
+    from admission.kube.install.drain import DrainMode
     from admission.kube.install.uninstall import Removal
     from admission.kube.install.uninstall import uninstall as uninstall_from
 
-    removal = Removal(namespace=settings.namespace, waiting=Waiting(waiting), delete_crds=delete_crds)
+    removal = Removal(namespace=settings.namespace, waiting=DrainMode(waiting), delete_crds=delete_crds)
     async with connected(settings) as client:
         await uninstall_from(client, removal, click.echo)

@@ -5,25 +5,25 @@ Known is what was declared (``muster.dev/run-time`` and the like), and from when
 
 from collections.abc import Iterable, Sequence
 
-from admission.engine.backfill.reserved_space import NEVER, Reservation, clearable, of_place
+from admission.engine.backfill.reserved_space import NEVER, ReservedSpace, clearable, of_place
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import is_gang, waits_since
 from admission.engine.placement import gangs
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import AdmissionState
-from queues.order.policies import Candidate
+from queues.order.policies import LineEntry
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, Workload
 
 #: What is to be kept, and the next second at which somebody should be gone: if he is not, all is reckoned anew.
-Found = tuple[Reservation, int]
+Found = tuple[ReservedSpace, int]
 
 
-def place(snapshot: Snapshot, candidate: Candidate, need: Need, trial: Trial) -> Found | None:
+def place(snapshot: Snapshot, candidate: LineEntry, need: MissingMembers, trial: Trial) -> Found | None:
     """The soonest place, and quota; None: too little is known."""
     head, later = candidate.workload, trial.fork()
     clear_after = trial.tree.policy(head.queue).clear_after
@@ -54,8 +54,8 @@ def place(snapshot: Snapshot, candidate: Candidate, need: Need, trial: Trial) ->
 
 def _narrowed(
     snapshot: Snapshot,
-    candidate: Candidate,
-    need: Need,
+    candidate: LineEntry,
+    need: MissingMembers,
     trial: Trial,
     ends: Sequence[tuple[int, AdmissionId]],
     times: list[int],

@@ -24,24 +24,24 @@ from admission.engine.pending.waiting_time import LONG, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement import need as need_module
 from admission.engine.placement.flavors import quota_hit
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState
-from queues.order.policies import Candidate
+from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, PodSet, Workload
 
 
-def has_less_than_its_share(candidate: Candidate, trial: Trial) -> bool:
+def has_less_than_its_share(candidate: LineEntry, trial: Trial) -> bool:
     """Whether its queue uses less than it deserves of all that is asked: then a place may be kept for it."""
     return below_deserved(trial.usage, candidate.workload.queue, candidate.accounts)
 
 
-def share_holds(workload: Workload, need: Need, trial: Trial) -> bool:
+def share_holds(workload: Workload, need: MissingMembers, trial: Trial) -> bool:
     """Whether the share of its queue would hold it, if nobody else of the queue was there."""
     return all(
         units <= trial.tree.deserved(workload.queue, account)
@@ -92,7 +92,7 @@ def those(
 
 
 def place(
-    snapshot: Snapshot, workload: Workload, need: Need, trial: Trial, those: Iterable[Admission]
+    snapshot: Snapshot, workload: Workload, need: MissingMembers, trial: Trial, those: Iterable[Admission]
 ) -> tuple[Trial, Admit] | None:
     """The world in which a gang has its place, the first of those who passed it being gone, and its seats there.
 
@@ -145,7 +145,7 @@ class _Passed:
         rows = np.array(takes) if takes else np.zeros((0, len(trial.free)), np.int64)
         return cls(snapshot, admissions, ends, np.array(columns, np.intp), rows)
 
-    def least(self, workload: Workload, need: Need, trial: Trial) -> int:
+    def least(self, workload: Workload, need: MissingMembers, trial: Trial) -> int:
         """At least so many must be gone, by quota and by what pods of one set ask for; more than there are: never."""
         wanted = {pods.name: pods for pods in workload.pod_sets}
         by_nodes = (
@@ -155,7 +155,7 @@ class _Passed:
         )
         return max(self._least_of_quota(workload, need, trial), *by_nodes)
 
-    def _least_of_quota(self, workload: Workload, need: Need, trial: Trial) -> int:
+    def _least_of_quota(self, workload: Workload, need: MissingMembers, trial: Trial) -> int:
         leasts = [need_module.asked(workload, each) for each in need_module.leasts(workload, need)]
         limits, paths = limits_on(workload.queue, trial.tree), trial.tree.paths
         later, least = trial.fork(), 0
@@ -181,7 +181,9 @@ class _Passed:
                 low = middle + 1
         return low
 
-    def gone(self, many: int, workload: Workload, need: Need, trial: Trial) -> tuple[Trial, Admit] | None:
+    def gone(
+        self, many: int, workload: Workload, need: MissingMembers, trial: Trial
+    ) -> tuple[Trial, Admit] | None:
         """How it fits when so many of them are gone; None: it does not."""
         later = trial.fork()
         self._add(later, many)

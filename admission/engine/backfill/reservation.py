@@ -23,16 +23,16 @@ from admission.engine import reasons
 from admission.engine.backfill import expected_ends
 from admission.engine.backfill import passed_over as passed_over_module
 from admission.engine.backfill.passed_over import has_less_than_its_share, holds_until, share_holds
-from admission.engine.backfill.reserved_space import Reservation, limits_on, of_place
+from admission.engine.backfill.reserved_space import ReservedSpace, limits_on, of_place
 from admission.engine.pending import waiting_time
 from admission.engine.pending.waiting_time import starves_by, waits_since
 from admission.engine.placement import gangs
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Admit, Reason
-from admission.engine.settlement import Possessions
+from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.order.policies import Candidate
+from queues.order.policies import LineEntry
 from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.
@@ -42,12 +42,12 @@ _HEADS_ASKED = 8
 _QUOTAS_KEPT = 4
 
 
-class Head(NamedTuple):
+class LongestWaiting(NamedTuple):
     """Who has waited longest of a class."""
 
-    candidate: Candidate
+    candidate: LineEntry
     #: What it lacks.
-    need: Need
+    need: MissingMembers
     #: Why nobody of the class could go in even alone; None: one may.
     refused: Reason | None
 
@@ -58,13 +58,19 @@ class Backfill:
 
     snapshot: Snapshot
     #: In the order in which those have waited whom they are for: it is the younger who stays off.
-    reservations: list[Reservation] = field(default_factory=list)
+    reservations: list[ReservedSpace] = field(default_factory=list)
     #: When the answers may be others though nothing else changed; None: never.
     until: int | None = None
 
     @classmethod
     def around(
-        cls, snapshot: Snapshot, heads: Iterable[Head], trial: Trial, possessions: Possessions, *, told: bool
+        cls,
+        snapshot: Snapshot,
+        heads: Iterable[LongestWaiting],
+        trial: Trial,
+        possessions: OpenAdmissions,
+        *,
+        told: bool,
     ) -> "Backfill":
         """Reserve for the longest-starved of these who lacks nothing but room, and for one before it who fits now.
 
@@ -84,7 +90,7 @@ class Backfill:
         if second is not None:
             self.until = second if self.until is None else min(self.until, second)
 
-    def admit(self, candidate: Candidate, need: Need, trial: Trial) -> Admit | Reason:
+    def admit(self, candidate: LineEntry, need: MissingMembers, trial: Trial) -> Admit | Reason:
         """As ``gangs.admit``, but off what is reserved for those whom it would delay."""
         reserved = self._in_the_way_of(candidate, trial)
         if not reserved:
@@ -102,7 +108,7 @@ class Backfill:
             return without
         return reasons.would_delay(str(reserved[0].candidate.workload), reserved[0].at)
 
-    def _in_the_way_of(self, candidate: Candidate, trial: Trial) -> list[Reservation]:
+    def _in_the_way_of(self, candidate: LineEntry, trial: Trial) -> list[ReservedSpace]:
         found = []
         for number, each in enumerate(self.reservations):
             if _alike(each.candidate, candidate):
@@ -114,7 +120,7 @@ class Backfill:
         return found
 
 
-def _alike(one: Candidate, other: Candidate) -> bool:
+def _alike(one: LineEntry, other: LineEntry) -> bool:
     """Whether they are of one class, of which the first in the order of the queue goes for all."""
     return one.workload.queue == other.workload.queue and one.shape == other.shape
 
@@ -122,7 +128,7 @@ def _alike(one: Candidate, other: Candidate) -> bool:
 class _Search:
     """Who gets a reservation, asked one by one, the longest waiting first."""
 
-    def __init__(self, backfill: Backfill, trial: Trial, possessions: Possessions, told: bool) -> None:
+    def __init__(self, backfill: Backfill, trial: Trial, possessions: OpenAdmissions, told: bool) -> None:
         self.backfill = backfill
         self._snapshot = backfill.snapshot
         self._possessions = possessions
@@ -150,7 +156,7 @@ class _Search:
     def _no_quota_left(self) -> bool:
         return self._asked_quota >= _HEADS_ASKED or len(self._quotas) >= _QUOTAS_KEPT
 
-    def ask(self, head: Head) -> None:
+    def ask(self, head: LongestWaiting) -> None:
         """Reserve for one what there is to be reserved."""
         (candidate, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
         workload = candidate.workload
@@ -190,7 +196,7 @@ class _Search:
             not self._no_quota_left and queue not in self._quotas and bool(limits_on(queue, self._trial.tree))
         )
 
-    def _fits(self, candidate: Candidate, later: Trial, answer: Admit, *, place: bool) -> None:
+    def _fits(self, candidate: LineEntry, later: Trial, answer: Admit, *, place: bool) -> None:
         """Nobody smaller takes what was given back in this turn before it was asked."""
         if not self._freed:
             return
@@ -201,7 +207,9 @@ class _Search:
         elif not place:
             self._keep_quota(found)
 
-    def _lacks_room(self, candidate: Candidate, need: Need, *, in_vain: bool) -> Reservation | None:
+    def _lacks_room(
+        self, candidate: LineEntry, need: MissingMembers, *, in_vain: bool
+    ) -> ReservedSpace | None:
         """It keeps a place. If nothing is known about its own, nobody who came later has one."""
         found = self._soonest(candidate, need) if self._told else None
         if found is None and in_vain:
@@ -211,7 +219,9 @@ class _Search:
             self._keep(found)
         return found
 
-    def _lacks_quota(self, candidate: Candidate, need: Need, *, starved: bool, passed_over: bool) -> None:
+    def _lacks_quota(
+        self, candidate: LineEntry, need: MissingMembers, *, starved: bool, passed_over: bool
+    ) -> None:
         """It keeps of limits on its path what they leave free; one keeps its place, if that is not idle until then."""
         workload, found = candidate.workload, None
         self._quotas.add(workload.queue)
@@ -227,13 +237,13 @@ class _Search:
             among = self._with_its_limits(workload)
             self._keep_quota(self._of_those_who_passed(candidate, need, among=among, starved=starved))
 
-    def _keeps_place_for_quota(self, candidate: Candidate, need: Need) -> bool:
+    def _keeps_place_for_quota(self, candidate: LineEntry, need: MissingMembers) -> bool:
         """Whether a gang that lacks quota has waited too long for others to have its place until it has enough."""
         since, _, _ = waits_since(candidate.workload)
         long = self._snapshot.now - since >= waiting_time.LONG
         return long and share_holds(candidate.workload, need, self._trial)
 
-    def _soonest(self, candidate: Candidate, need: Need) -> Reservation | None:
+    def _soonest(self, candidate: LineEntry, need: MissingMembers) -> ReservedSpace | None:
         found = expected_ends.place(self._snapshot, candidate, need, self._trial)
         if found is None:
             return None
@@ -242,12 +252,12 @@ class _Search:
 
     def _of_those_who_passed(
         self,
-        candidate: Candidate,
-        need: Need,
+        candidate: LineEntry,
+        need: MissingMembers,
         *,
         among: Iterable[AdmissionId] | None = None,
         starved: bool = False,
-    ) -> Reservation | None:
+    ) -> ReservedSpace | None:
         """``among``: only they leave; None: all. ``starved``: those who may be cleared away for it count with them."""
         snapshot, workload = self._snapshot, candidate.workload
         every = snapshot.admissions if among is None else list(among)
@@ -261,12 +271,12 @@ class _Search:
         tree = self._trial.tree
         return self._possessions.below(limits_on(workload.queue, tree)[-1], tree)
 
-    def _keep(self, found: Reservation) -> None:
+    def _keep(self, found: ReservedSpace) -> None:
         self.backfill.reservations.append(found)
         self._trial = self._trial.fork()
         found.withhold(self._trial)
 
-    def _keep_quota(self, found: Reservation | None) -> None:
+    def _keep_quota(self, found: ReservedSpace | None) -> None:
         """Of what was found, only the quota."""
         if found is not None:
             self._quotas.add(found.candidate.workload.queue)

@@ -16,7 +16,7 @@ from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement.need import size_of
 from admission.engine.plan import Admit
 from admission.engine.trial import Columns, Trial
-from queues.order.policies import Candidate
+from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
@@ -47,10 +47,10 @@ def _size(workload: Workload) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reservation:
+class ReservedSpace:
     """Where and when somebody is to start, or of which quota."""
 
-    candidate: Candidate
+    candidate: LineEntry
     #: Seconds since the epoch at which all should be free, at the latest; None: nobody knows.
     at: int | None = None
     #: From when on (seconds since the epoch) a place may be cleared for it; None: never.
@@ -66,7 +66,7 @@ class Reservation:
     #: It could start now: all this is for it until it was tried.
     due: bool = False
 
-    def is_delayed_by(self, candidate: Candidate, now: int, trial: Trial) -> bool:
+    def is_delayed_by(self, candidate: LineEntry, now: int, trial: Trial) -> bool:
         """Whether somebody who is admitted now could be in the way, and has no right to be."""
         mine, other = self.candidate.workload, candidate.workload
         if other.key == mine.key or other.priority > mine.priority:
@@ -86,7 +86,7 @@ class Reservation:
         owed = below_deserved(usage, other.queue, candidate.accounts)
         return not owed or below_deserved(usage, mine.queue, self.candidate.accounts)
 
-    def without_place(self) -> "Reservation":
+    def without_place(self) -> "ReservedSpace":
         """The same, but nothing of nodes."""
         none = self.columns[:0]
         return replace(self, columns=none, withheld=self.withheld[:, none], ports=())
@@ -114,7 +114,7 @@ class Reservation:
 
 
 def of_place(
-    candidate: Candidate,
+    candidate: LineEntry,
     trial: Trial,
     later: Trial,
     answer: Admit,
@@ -122,11 +122,11 @@ def of_place(
     at: int | None = None,
     clears: int | None = None,
     due: bool = False,
-) -> Reservation:
+) -> ReservedSpace:
     """What is to be kept for somebody who has these seats in a later world, others being gone by then."""
     columns, _ = per_node(answer.seats, trial)
     left = np.maximum(later.free[:, columns], 0)
-    return Reservation(
+    return ReservedSpace(
         candidate=candidate,
         at=at,
         clears=clears,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DomainShare:
     """So many pods in one domain of the level with that index in its topology."""
 
     size: int
@@ -26,11 +26,11 @@ class Part:
 class Capacity:
     """Pods per domain, level by level; worked out as far as it is asked for."""
 
-    chain: Sequence[Level]
+    chain: Sequence[TopologyLevel]
     #: (N,) pods each node takes.
     room: Amounts
     #: Outermost first.
-    parts: Sequence[Part] = ()
+    parts: Sequence[DomainShare] = ()
     _levels: dict[int, Amounts] = field(default_factory=dict)
     _total: int | None = None
 
@@ -72,7 +72,9 @@ class Capacity:
         self._total = int(carried.sum())
 
 
-def losses(chain: Sequence[Level], room: Amounts, after: Amounts, parts: Sequence[Part]) -> Amounts:
+def losses(
+    chain: Sequence[TopologyLevel], room: Amounts, after: Amounts, parts: Sequence[DomainShare]
+) -> Amounts:
     """(N,) by how many pods the whole capacity falls when one node's room falls from ``room`` to ``after``."""
     loss = room - after
     sizes = {part.at: part.size for part in reversed(parts)}

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from admission.engine.nodes.demand import Shape, Typical
 from admission.engine.nodes.devices import Devices
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from queues.resources import CPU, WHOLE
 from queues.workload import DeviceShare
@@ -60,7 +60,7 @@ class _Scores:
     free: Amounts
 
 
-class Gauge:
+class FragmentationGauge:
     """The measure for one distribution of requests over the nodes of one table. Follows the free amounts."""
 
     def __init__(self, typical: Typical, table: NodeTable, devices: Mapping[str, Devices]) -> None:
@@ -86,7 +86,7 @@ class Gauge:
     @classmethod
     def over(
         cls, typical: Typical | None, table: NodeTable, devices: Mapping[str, Devices]
-    ) -> "Gauge | None":
+    ) -> "FragmentationGauge | None":
         """The gauge for a distribution; None: nobody asks for devices that some node has."""
         asked = {shape.resource for shape, _ in typical.shapes if shape.devices} if typical else set()
         if typical is None or asked.isdisjoint(table.resources):
@@ -120,7 +120,7 @@ class Gauge:
             scores.known[new] = True
         return scores.cost[self._state], scores.free[self._state]
 
-    def untouched(self, level: Level, free: Amounts) -> Mask:
+    def untouched(self, level: TopologyLevel, free: Amounts) -> Mask:
         """(N,) nodes in a domain of that level which has devices, and none of them in use."""
         idle = free[self._totals].sum(axis=0, dtype=np.int64)
         offered, used = level.sums(self._offered), level.sums(self._offered - idle)

@@ -14,7 +14,7 @@ OnNode = tuple[NodeName, tuple[HostPort, ...]]
 
 
 @dataclass(slots=True, eq=False)
-class Ports:
+class HostPorts:
     """Host ports that pods have, by column of the node."""
 
     #: Column of each node.
@@ -22,13 +22,13 @@ class Ports:
     #: (protocol, port) → column → addresses that are taken there.
     _taken: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
-    def copy(self) -> "Ports":
+    def copy(self) -> "HostPorts":
         """The same, to be changed on its own."""
         taken = {
             port: {column: list(ips) for column, ips in columns.items()}
             for port, columns in self._taken.items()
         }
-        return Ports(self.position, taken)
+        return HostPorts(self.position, taken)
 
     def free(self, ports: Sequence[HostPort]) -> Mask:
         """(N,) nodes on which none of these is taken."""

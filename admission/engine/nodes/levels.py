@@ -14,7 +14,7 @@ HOST: Final = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Level:
+class TopologyLevel:
     """The domains of one topology level. Nodes that lack the labels up to this level belong to no domain."""
 
     #: Node label key.
@@ -57,7 +57,7 @@ def tier_key(tier: int) -> str:
 
 def by_labels(
     names: Sequence[NodeName], labels: Sequence[Mapping[str, str]], keys: Sequence[str]
-) -> tuple[Level, ...]:
+) -> tuple[TopologyLevel, ...]:
     """Levels of nodes with these labels, by the keys of a Topology, outermost first; the host comes last."""
     above = [key for key in keys if key != HOST]
     # A node belongs to a topology that names the host only if it carries that label too.
@@ -67,7 +67,7 @@ def by_labels(
 
 def by_name(
     names: Sequence[NodeName], tree: Sequence[tuple[str, Mapping[NodeName, str]]]
-) -> tuple[Level, ...]:
+) -> tuple[TopologyLevel, ...]:
     """Levels told by key and domain of each node, outermost first; the host comes last."""
     return (
         *(_domains(key, [domains.get(name) for name in names]) for key, domains in tree),
@@ -75,7 +75,7 @@ def by_name(
     )
 
 
-def _level(labels: Sequence[Mapping[str, str]], inside: Sequence[bool], keys: Sequence[str]) -> Level:
+def _level(labels: Sequence[Mapping[str, str]], inside: Sequence[bool], keys: Sequence[str]) -> TopologyLevel:
     return _domains(
         keys[-1],
         [
@@ -87,7 +87,7 @@ def _level(labels: Sequence[Mapping[str, str]], inside: Sequence[bool], keys: Se
     )
 
 
-def _domains(key: str, paths: Sequence[str | None]) -> Level:
+def _domains(key: str, paths: Sequence[str | None]) -> TopologyLevel:
     ids: dict[str, int] = {}
     of = np.full(len(paths), -1, dtype=np.intp)
     for column, path in enumerate(paths):
@@ -97,9 +97,9 @@ def _domains(key: str, paths: Sequence[str | None]) -> Level:
     order = order[int(np.count_nonzero(of < 0)) :]
     starts = np.searchsorted(of[order], np.arange(len(ids)))
     in_order = len(order) == len(paths) and bool((order == np.arange(len(paths))).all())
-    return Level(key, tuple(ids), of, None if in_order else order, starts)
+    return TopologyLevel(key, tuple(ids), of, None if in_order else order, starts)
 
 
-def _hosts(names: Sequence[NodeName]) -> Level:
+def _hosts(names: Sequence[NodeName]) -> TopologyLevel:
     every = np.arange(len(names), dtype=np.intp)
-    return Level(HOST, tuple(names), every, None, every)
+    return TopologyLevel(HOST, tuple(names), every, None, every)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.nodes.levels import Level, by_labels, by_name
+from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
 from queues.resources import NOTHING, Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
@@ -50,7 +50,7 @@ class Layout:
     position: Mapping[NodeName, int]
     flavors: tuple[FlavorName, ...]
     #: Label keys of each chain's levels, outermost first; the last one is always the host.
-    chains: tuple[tuple[Level, ...], ...]
+    chains: tuple[tuple[TopologyLevel, ...], ...]
     labels: Labels
     taints: TaintClasses
     usable: Mask
@@ -59,7 +59,7 @@ class Layout:
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
 
-    def chain(self, level: str | None) -> tuple[tuple[Level, ...], int] | None:
+    def chain(self, level: str | None) -> tuple[tuple[TopologyLevel, ...], int] | None:
         """The first topology with that level, and the level's index in it; None: no topology has it.
 
         Without a level: the first topology, and the index of its host level.

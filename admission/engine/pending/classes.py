@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import waits_since
 from admission.engine.placement import need as need_module
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
-from queues.order.line import Alike
-from queues.order.policies import Candidate, Rank
+from queues.order.line import ClassQueue
+from queues.order.policies import LineEntry, Rank
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -28,26 +28,26 @@ class RefusedClass:
     """Candidates of one queue and one shape that were refused together."""
 
     #: In the order in which they would be tried.
-    members: Sequence[Candidate]
+    members: Sequence[LineEntry]
     #: What each of them lacks.
-    need: Need
+    need: MissingMembers
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wants:
+class ClassRequest:
     """What a workload lacks and asks for: the same for all of one shape that hold no seat."""
 
-    need: Need
+    need: MissingMembers
     asked: Resources
     accounts: tuple[Account, ...]
     #: What its gang asks at the least, over all flavors, with these or those members; () if it is complete.
     leasts: tuple[Mapping[Account, int], ...]
 
     @classmethod
-    def of(cls, workload: Workload, held: Sequence[Seat]) -> "Wants":
+    def of(cls, workload: Workload, held: Sequence[Seat]) -> "ClassRequest":
         """Beyond the seats that are held."""
-        need = need_module.need(workload, held)
+        need = need_module.missing_members(workload, held)
         asked = need_module.asked(workload, need.missing)
         takes = Resources({account.resource: units for account, units in asked.items()})
         leasts = tuple(need_module.asked(workload, each) for each in need_module.leasts(workload, need))
@@ -69,7 +69,7 @@ def obstacle(workload: Workload, now: int) -> Reason | None:
     return None
 
 
-def never(workload: Workload, wants: Wants, trial: Trial) -> Reason | None:
+def never(workload: Workload, wants: ClassRequest, trial: Trial) -> Reason | None:
     """What keeps all of a class out until queues or nodes are other ones."""
     return (
         _queue_refuses(trial.tree, workload.queue)
@@ -102,7 +102,7 @@ def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
     return None
 
 
-def _gang_refused(workload: Workload, need: Need, tree: QueueTree) -> Reason | None:
+def _gang_refused(workload: Workload, need: MissingMembers, tree: QueueTree) -> Reason | None:
     if need.short:
         minimum = max(workload.minimum, sum(pods.minimum for pods in workload.pod_sets))
         return reasons.not_enough_pods(wanted=minimum - need.short, minimum=minimum)
@@ -115,19 +115,19 @@ def _gang_refused(workload: Workload, need: Need, tree: QueueTree) -> Reason | N
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Verdict:
+class ClassAnswer:
     """One reason for several workloads of a queue. The same object as long as neither changes."""
 
     queue: QueueName
     reason: Reason
-    members: Sequence[Candidate]
+    members: Sequence[LineEntry]
 
     def workloads(self) -> Iterator[WorkloadKey]:
         """Whom it is about."""
         return (each.workload.key for each in self.members)
 
 
-class Verdicts(Mapping[WorkloadKey, Reason]):
+class ClassAnswers(Mapping[WorkloadKey, Reason]):
     """The reason of every workload that waits. Read as a mapping it is sorted by workload.
 
     ``classes`` is what it is made of: whoever follows many turns looks at those that are new.
@@ -136,7 +136,7 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
     __slots__ = ("_index", "_size", "classes", "overlap", "singles")
 
     def __init__(
-        self, classes: Mapping[Hashable, Verdict], singles: Mapping[WorkloadKey, Reason], overlap: int = 0
+        self, classes: Mapping[Hashable, ClassAnswer], singles: Mapping[WorkloadKey, Reason], overlap: int = 0
     ) -> None:
         """``overlap``: how many of the singles are in a class as well."""
         #: By class; a workload is in one of them at most.
@@ -173,26 +173,26 @@ class Verdicts(Mapping[WorkloadKey, Reason]):
 
 
 @dataclass(slots=True, eq=False)
-class Pods:
+class PodShapes:
     """The pods of workloads that hold no seat. Equal ones are the same object."""
 
     name: Hashable
-    wants: Wants
+    wants: ClassRequest
     #: So many workloads ask for them.
     asked: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class Kind:
+class PlacementClass:
     """Classes that get one answer from the nodes."""
 
     name: Hashable
-    wants: Wants
+    wants: ClassRequest
     #: One of them: all ask for the same pods.
     workload: Workload
     flavors: tuple[FlavorName, ...]
     #: Classes whose queues let them in as things stand at the start of the turn.
-    open: dict["Batch", None] = field(default_factory=dict)
+    open: dict["WorkloadClass", None] = field(default_factory=dict)
     #: So many classes are of this kind.
     classes: int = 0
     #: Why not even one goes in at the start of the turn; None: it may.
@@ -202,13 +202,13 @@ class Kind:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class WorkloadClass:
     """A class: workloads of one shape in one queue, and why they wait."""
 
     name: Hashable
-    alike: Alike
-    wants: Wants
-    kind: Kind
+    alike: ClassQueue
+    wants: ClassRequest
+    kind: PlacementClass
     #: Why none of them will go in until queues or nodes are other ones.
     never: Reason | None
     #: Why the queue lets none of them in at the start of this turn.
@@ -216,10 +216,10 @@ class Batch:
     #: Whether that has to be worked out anew.
     fresh: bool = True
     #: The last answer, kept as long as it and the members stay the same.
-    verdict: Verdict | None = None
+    verdict: ClassAnswer | None = None
     refused: RefusedClass | None = None
     #: Who of them has waited longest, once that was asked.
-    longest: Candidate | None = None
+    longest: LineEntry | None = None
 
     @property
     def queue(self) -> QueueName:
@@ -231,7 +231,7 @@ class Batch:
         """Whether somebody was not admitted."""
         return self.alike.taken < len(self.alike.candidates)
 
-    def waits_longest(self) -> Candidate:
+    def waits_longest(self) -> LineEntry:
         """Who of them has waited longest."""
         if self.longest is None:
             self.longest = min(self.alike.candidates, key=lambda each: waits_since(each.workload))
@@ -241,12 +241,12 @@ class Batch:
         """Why none of them could go in even alone."""
         return self.limit or self.kind.reason
 
-    def judge(self, reason: Reason) -> Verdict:
+    def judge(self, reason: Reason) -> ClassAnswer:
         """This is why those of them wait who were not admitted."""
         known = self.verdict
         if known is None or known.reason is not reason:
             members = tuple(self.alike.rest()) if known is None else known.members
-            known = self.verdict = Verdict(self.queue, reason, members)
+            known = self.verdict = ClassAnswer(self.queue, reason, members)
         return known
 
     def refuse(self) -> RefusedClass:
@@ -260,14 +260,14 @@ class Batch:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class PendingWorkload:
     """One workload that waits."""
 
-    candidate: Candidate
-    wants: Wants
+    candidate: LineEntry
+    wants: ClassRequest
     #: None: it holds seats.
-    pods: Pods | None
+    pods: PodShapes | None
     #: None: it waits for a reason of its own.
-    batch: Batch | None = None
+    batch: WorkloadClass | None = None
     #: Its place in the class; None: it is left out for now.
     rank: Rank | None = None

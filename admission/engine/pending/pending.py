@@ -2,9 +2,9 @@
 
 Everybody who waits, sorted into classes and kept so from turn to turn.
 
-A class (``Batch``) is what has one shape in one queue; classes that get one answer from the nodes are of one
-``Kind``. Only what changed is sorted anew. Nothing here depends on anything but the snapshot: an empty
-``Waiting`` that is shown everything is the same as one that was shown every change.
+A class (``WorkloadClass``) is what has one shape in one queue; classes that get one answer from the nodes are of one
+``PlacementClass``. Only what changed is sorted anew. Nothing here depends on anything but the snapshot: an empty
+``PendingWorkloads`` that is shown everything is the same as one that was shown every change.
 """
 
 from collections import Counter
@@ -12,21 +12,29 @@ from collections.abc import Hashable, Iterable
 from heapq import heappop, heappush
 
 from admission.engine import reasons
-from admission.engine.pending.classes import Batch, Entry, Kind, Pods, Wants, never, obstacle
-from admission.engine.pending.starving import Heads
+from admission.engine.pending.classes import (
+    ClassRequest,
+    PendingWorkload,
+    PlacementClass,
+    PodShapes,
+    WorkloadClass,
+    never,
+    obstacle,
+)
+from admission.engine.pending.starving import StarvingClasses
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.plan import Reason
-from admission.engine.settlement import Seats
+from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.order.line import Alike
-from queues.order.policies import Candidate, Rank, by_user, rank
+from queues.order.line import ClassQueue
+from queues.order.policies import LineEntry, Rank, by_user, rank
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 
-class Crowds:
+class PendingLimits:
     """Queues that consider only so many waiting workloads at a time, of all or of each user, by arrival.
 
     Workloads whose gang is complete, or that hold seats, do not count.
@@ -43,30 +51,30 @@ class Crowds:
         self._above = {
             name: tuple(each for each in path if each in limited) for name, path in tree.paths.items()
         }
-        self._counted: dict[QueueName, dict[WorkloadKey, Entry]] = {name: {} for name in limited}
+        self._counted: dict[QueueName, dict[WorkloadKey, PendingWorkload]] = {name: {} for name in limited}
         self._beyond: dict[QueueName, dict[WorkloadKey, Reason]] = {name: {} for name in limited}
         self._touched: set[QueueName] = set()
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PendingWorkload) -> None:
         """Somebody who may be tried waits."""
         for name in self._over(entry):
             self._counted[name][entry.candidate.workload.key] = entry
             self._touched.add(name)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: PendingWorkload) -> None:
         """That one does not wait any more."""
         for name in self._over(entry):
             self._counted[name].pop(entry.candidate.workload.key, None)
             self._beyond[name].pop(entry.candidate.workload.key, None)
             self._touched.add(name)
 
-    def _over(self, entry: Entry) -> tuple[QueueName, ...]:
+    def _over(self, entry: PendingWorkload) -> tuple[QueueName, ...]:
         above = self._above.get(entry.candidate.workload.queue, ())
         return () if not above or entry.candidate.joins or entry.wants.need.beside else above
 
-    def cut(self) -> list[tuple[Entry, Reason | None]]:
+    def cut(self) -> list[tuple[PendingWorkload, Reason | None]]:
         """Who is left out from now on, and why, or (None) left out no more."""
-        moved: dict[WorkloadKey, Entry] = {}
+        moved: dict[WorkloadKey, PendingWorkload] = {}
         for name in self._touched:
             before, after = self._beyond[name], self._out(name)
             self._beyond[name] = after
@@ -76,7 +84,7 @@ class Crowds:
                 if self._counted[name][key].rank is not None:
                     moved[key] = self._counted[name][key]
         self._touched.clear()
-        answers: list[tuple[Entry, Reason | None]] = []
+        answers: list[tuple[PendingWorkload, Reason | None]] = []
         for key, entry in moved.items():
             above = self._above[entry.candidate.workload.queue]
             reason = next((self._beyond[name][key] for name in above if key in self._beyond[name]), None)
@@ -105,25 +113,25 @@ def _by_arrival(workload: Workload) -> tuple[int, WorkloadKey]:
     return workload.arrival, workload.key
 
 
-class Waiting:
+class PendingWorkloads:
     """Pending workloads under one queue tree."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        self.batches: dict[QueueName, dict[Hashable, Batch]] = {}
-        self.kinds: dict[Hashable, Kind] = {}
+        self.batches: dict[QueueName, dict[Hashable, WorkloadClass]] = {}
+        self.kinds: dict[Hashable, PlacementClass] = {}
         #: Reasons of workloads for themselves.
         self.singles: dict[WorkloadKey, Reason] = {}
         #: Classes whose members changed since the last turn, in the order in which they did.
-        self.changed: dict[Batch, None] = {}
+        self.changed: dict[WorkloadClass, None] = {}
         #: Classes of workloads that hold seats.
-        self.seated: dict[Batch, None] = {}
-        self._entries: dict[WorkloadKey, Entry] = {}
-        self._pods: dict[Hashable, Pods] = {}
+        self.seated: dict[WorkloadClass, None] = {}
+        self._entries: dict[WorkloadKey, PendingWorkload] = {}
+        self._pods: dict[Hashable, PodShapes] = {}
         #: (second, workload) at which somebody may be tried again.
         self._timers: list[tuple[int, WorkloadKey]] = []
-        self.heads = Heads(tree)
-        self._crowds = Crowds(tree)
+        self.heads = StarvingClasses(tree)
+        self._crowds = PendingLimits(tree)
         self._singles_shared = False
         self._strict: dict[QueueName, bool] = {}
         #: Whether some queue has limits that one pod set may leave to another, or not.
@@ -145,7 +153,7 @@ class Waiting:
         """The next second at which somebody's backoff ends; None: nobody is backing off."""
         return self._timers[0][0] if self._timers else None
 
-    def sort(self, keys: Iterable[WorkloadKey], snapshot: Snapshot, seats: Seats, trial: Trial) -> None:
+    def sort(self, keys: Iterable[WorkloadKey], snapshot: Snapshot, seats: SeatLookup, trial: Trial) -> None:
         """Put these workloads where they belong now."""
         for key in keys:
             before = self._entries.pop(key, None)
@@ -159,7 +167,7 @@ class Waiting:
         for entry, reason in self._crowds.cut():
             self._move(entry, reason, trial)
 
-    def set_aside(self, keys: Iterable[WorkloadKey]) -> list[Entry]:
+    def set_aside(self, keys: Iterable[WorkloadKey]) -> list[PendingWorkload]:
         """Those of these who may be tried, taken out of their classes until they are sorted again."""
         aside = []
         for key in keys:
@@ -199,7 +207,7 @@ class Waiting:
         entry = self._entries.get(key)
         return entry is not None and entry.rank is not None
 
-    def sweep(self) -> list[Batch]:
+    def sweep(self) -> list[WorkloadClass]:
         """Classes that have no members any more; they are forgotten."""
         gone = [batch for batch in self.changed if not batch.alike.candidates]
         for batch in gone:
@@ -218,8 +226,13 @@ class Waiting:
         return gone
 
     def _placed(
-        self, workload: Workload, snapshot: Snapshot, seats: Seats, before: Entry | None, trial: Trial
-    ) -> Entry:
+        self,
+        workload: Workload,
+        snapshot: Snapshot,
+        seats: SeatLookup,
+        before: PendingWorkload | None,
+        trial: Trial,
+    ) -> PendingWorkload:
         key = workload.key
         entry = self._prepared(workload, seats, before)
         reason = obstacle(workload, snapshot.now)
@@ -233,32 +246,34 @@ class Waiting:
             self.say(key, reason)
         return entry
 
-    def _prepared(self, workload: Workload, seats: Seats, before: Entry | None) -> Entry:
+    def _prepared(
+        self, workload: Workload, seats: SeatLookup, before: PendingWorkload | None
+    ) -> PendingWorkload:
         held = seats.held(workload.key)
         if held:
-            return _entry(workload, Wants.of(workload, held), None)
+            return _entry(workload, ClassRequest.of(workload, held), None)
         if before is not None and before.pods is not None and before.candidate.workload is workload:
             before.pods.asked += 1
-            return Entry(before.candidate, before.wants, before.pods)
+            return PendingWorkload(before.candidate, before.wants, before.pods)
         name = (workload.minimum, workload.pod_sets)
         pods = self._pods.get(name)
         if pods is None:
-            pods = self._pods[name] = Pods(name, Wants.of(workload, ()))
+            pods = self._pods[name] = PodShapes(name, ClassRequest.of(workload, ()))
         pods.asked += 1
         return _entry(workload, pods.wants, pods)
 
-    def _forget(self, pods: Pods) -> None:
+    def _forget(self, pods: PodShapes) -> None:
         pods.asked -= 1
         if not pods.asked:
             del self._pods[pods.name]
 
-    def _put_in(self, entry: Entry, trial: Trial) -> None:
+    def _put_in(self, entry: PendingWorkload, trial: Trial) -> None:
         batch = entry.batch = self._class_of(entry, trial)
         if batch.never is None:
             self._crowds.add(entry)
         self._enter(entry, batch)
 
-    def _class_of(self, entry: Entry, trial: Trial) -> Batch:
+    def _class_of(self, entry: PendingWorkload, trial: Trial) -> WorkloadClass:
         workload = entry.candidate.workload
         known = workload.queue in self.tree.paths
         user = workload.user if known and by_user(self.tree, workload.queue) else ""
@@ -272,7 +287,7 @@ class Waiting:
             batch = classes[name] = self._batch(name, entry, trial)
         return batch
 
-    def _batch(self, name: Hashable, entry: Entry, trial: Trial) -> Batch:
+    def _batch(self, name: Hashable, entry: PendingWorkload, trial: Trial) -> WorkloadClass:
         workload, wants, tree = entry.candidate.workload, entry.wants, self.tree
         queue = workload.queue
         known = queue in tree.paths
@@ -283,23 +298,23 @@ class Waiting:
         kind_name: Hashable = (what, queue if by_books else "", tree.placement(queue) if known else "")
         kind = self.kinds.get(kind_name)
         if kind is None:
-            kind = self.kinds[kind_name] = Kind(kind_name, wants, workload, flavors)
+            kind = self.kinds[kind_name] = PlacementClass(kind_name, wants, workload, flavors)
         kind.classes += 1
         user = workload.user if known and by_user(tree, queue) else ""
-        batch = Batch(name, Alike(queue, kind, user), wants, kind, never(workload, wants, trial))
+        batch = WorkloadClass(name, ClassQueue(queue, kind, user), wants, kind, never(workload, wants, trial))
         batch.alike.about = batch
         if wants.need.beside:
             self.seated[batch] = None
         return batch
 
-    def _take_out(self, key: WorkloadKey, entry: Entry) -> None:
+    def _take_out(self, key: WorkloadKey, entry: PendingWorkload) -> None:
         if entry.rank is not None:
             self._leave(entry)
         self._unsay(key)
         if entry.batch is not None and entry.batch.never is None:
             self._crowds.remove(entry)
 
-    def _enter(self, entry: Entry, batch: Batch) -> None:
+    def _enter(self, entry: PendingWorkload, batch: WorkloadClass) -> None:
         known = batch.queue in self.tree.paths
         entry.rank = rank(self.tree, entry.candidate) if known else _nowhere(entry.candidate)
         batch.alike.add(entry.rank, entry.candidate)
@@ -307,7 +322,7 @@ class Waiting:
             self.heads.comes(batch, entry.candidate.workload)
         self._note(batch)
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self, entry: PendingWorkload) -> None:
         assert entry.batch is not None
         assert entry.rank is not None
         entry.batch.alike.remove(entry.rank)
@@ -316,7 +331,7 @@ class Waiting:
         entry.rank = None
         self._note(entry.batch)
 
-    def _move(self, entry: Entry, reason: Reason | None, trial: Trial) -> None:
+    def _move(self, entry: PendingWorkload, reason: Reason | None, trial: Trial) -> None:
         key = entry.candidate.workload.key
         if reason is not None:
             if entry.rank is not None:
@@ -328,12 +343,12 @@ class Waiting:
         entry.batch = self._class_of(entry, trial)
         self._enter(entry, entry.batch)
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: WorkloadClass) -> None:
         batch.verdict = batch.longest = None
         self.changed[batch] = None
 
 
-def _entry(workload: Workload, wants: Wants, pods: Pods | None) -> Entry:
+def _entry(workload: Workload, wants: ClassRequest, pods: PodShapes | None) -> PendingWorkload:
     # Where they sit matters, so who holds seats is a class of its own.
     shape: Hashable = wants
     if pods is not None:
@@ -341,11 +356,11 @@ def _entry(workload: Workload, wants: Wants, pods: Pods | None) -> Entry:
         lasts = (run_time_class(workload), workload.preemptable, workload.min_run_time, workload.cooldown)
         shape = (pods, workload.priority, workload.evictions, lasts)
     complete = wants.need.complete
-    return Entry(
-        Candidate(workload=workload, shape=shape, joins=complete, accounts=wants.accounts), wants, pods
+    return PendingWorkload(
+        LineEntry(workload=workload, shape=shape, joins=complete, accounts=wants.accounts), wants, pods
     )
 
 
-def _nowhere(candidate: Candidate) -> Rank:
+def _nowhere(candidate: LineEntry) -> Rank:
     """The place in a queue that does not exist."""
     return Rank(candidate.joins, 0, 0, candidate.workload.arrival, candidate.workload.key)

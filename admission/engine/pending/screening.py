@@ -14,8 +14,8 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Amounts, NodeTable
-from admission.engine.pending.classes import Batch, Kind
-from admission.engine.pending.pending import Waiting
+from admission.engine.pending.classes import PlacementClass, WorkloadClass
+from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.plan import Admit, Reason
@@ -27,7 +27,7 @@ from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
 
 
 @dataclass(slots=True, eq=False)
-class Screen:
+class Screening:
     """What was found out about nodes; kept from turn to turn as long as they stay the same."""
 
     _free: Amounts | None = None
@@ -37,9 +37,11 @@ class Screen:
         default_factory=dict
     )
 
-    def look(self, waiting: Waiting, touched: Iterable[QueueName], trial: Trial) -> list[Batch]:
+    def look(
+        self, waiting: PendingWorkloads, touched: Iterable[QueueName], trial: Trial
+    ) -> list[WorkloadClass]:
         """Bring every class up to date. Returns those about which something else is to be said."""
-        news: list[Batch] = []
+        news: list[WorkloadClass] = []
         nodes_changed = not self._same_nodes(trial)
         for batch in waiting.changed:
             if batch.fresh and batch.alike.candidates:
@@ -81,7 +83,7 @@ class Screen:
         self._table = table
         return same
 
-    def _ask_nodes(self, kind: Kind, trial: Trial) -> Reason | None:
+    def _ask_nodes(self, kind: PlacementClass, trial: Trial) -> Reason | None:
         """Why not even one of the kind fits; None: one may."""
         if self._may_fit(kind, trial):
             return None
@@ -94,7 +96,7 @@ class Screen:
             return None
         return answer
 
-    def _may_fit(self, kind: Kind, trial: Trial) -> bool:
+    def _may_fit(self, kind: PlacementClass, trial: Trial) -> bool:
         need = kind.wants.need
         sets = kind.workload.pod_sets
         if need.complete:
@@ -107,12 +109,12 @@ class Screen:
         enough = sum(len(each) for each in need.least.values())
         return sum(self._at_most(pods, kind, trial) for pods in sets) >= enough
 
-    def _at_most(self, pods: PodSet, kind: Kind, trial: Trial) -> int:
+    def _at_most(self, pods: PodSet, kind: PlacementClass, trial: Trial) -> int:
         """How many of one pod set could have a place if there were no others."""
         missing = len(kind.wants.need.missing.get(pods.name, ()))
         return bisect_left(range(1, missing + 1), True, key=lambda n: not self._fits(pods, n, kind, trial))
 
-    def _fits(self, pods: PodSet, count: int, kind: Kind, trial: Trial) -> bool:
+    def _fits(self, pods: PodSet, count: int, kind: PlacementClass, trial: Trial) -> bool:
         """Whether so many could have a place if there were no other pod sets."""
         seated = pods.name in kind.wants.need.beside
         level = None if seated else pods.required_topology
@@ -143,7 +145,7 @@ class Screen:
         return most
 
 
-def leaves(waiting: Waiting, touched: Iterable[QueueName]) -> set[QueueName]:
+def leaves(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[QueueName]:
     """Queues in which somebody waits and whose path was touched so that a limit may be another one."""
     tree = waiting.tree
     names = {name for name in touched if name in tree.paths}
@@ -161,7 +163,7 @@ def leaves(waiting: Waiting, touched: Iterable[QueueName]) -> set[QueueName]:
     return found
 
 
-def _ask_queue(batch: Batch, trial: Trial) -> None:
+def _ask_queue(batch: WorkloadClass, trial: Trial) -> None:
     """Whether the queue lets one of them in now."""
     if batch.never is not None:
         return

@@ -5,14 +5,14 @@ Followed from turn to turn, since most turns ask nobody. Whoever is shown everyt
 
 from collections.abc import Hashable, Mapping
 
-from admission.engine.pending.classes import Batch
+from admission.engine.pending.classes import WorkloadClass
 from admission.engine.pending.waiting_time import LONG, is_gang, nobody_makes_room, starves_at, waits_since
 from admission.engine.reasons import Code
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload
 
 
-class Heads:
+class StarvingClasses:
     """What a reservation goes by, of the classes under one queue tree that may be tried."""
 
     def __init__(self, tree: QueueTree) -> None:
@@ -22,7 +22,7 @@ class Heads:
         #: Queues in which somebody waits and for whose gangs nobody makes room.
         self._in_vain: dict[QueueName, None] = {}
         #: Classes of gangs that a limit of their queue lets none of in, whatever the flavor.
-        self._at_limit: dict[Batch, None] = {}
+        self._at_limit: dict[WorkloadClass, None] = {}
         #: No gang at a limit starves before that second; None: none ever does.
         self._starving: int | None = None
         #: No gang has waited since an earlier second; None: there is none.
@@ -37,7 +37,7 @@ class Heads:
         """Nobody waits there any more."""
         self._in_vain.pop(queue, None)
 
-    def comes(self, batch: Batch, workload: Workload) -> None:
+    def comes(self, batch: WorkloadClass, workload: Workload) -> None:
         """One more of a class waits."""
         self.telling += tells(workload)
         if is_gang(batch.wants.need):
@@ -49,11 +49,11 @@ class Heads:
         """One less does."""
         self.telling -= tells(workload)
 
-    def forget(self, batch: Batch) -> None:
+    def forget(self, batch: WorkloadClass) -> None:
         """Nobody is left of a class."""
         self._at_limit.pop(batch, None)
 
-    def look_at(self, batch: Batch) -> None:
+    def look_at(self, batch: WorkloadClass) -> None:
         """Its queue lets one of them in at last, or none any more."""
         refused = batch.refused_already()
         if refused is None or refused.code != Code.QUEUE_LIMIT or not is_gang(batch.wants.need):
@@ -63,8 +63,8 @@ class Heads:
             self._starving = _sooner(self._starving, self._starves_at(batch))
 
     def who(
-        self, batches: Mapping[QueueName, Mapping[Hashable, Batch]], now: int, *, told: bool
-    ) -> tuple[list[Batch], int | None]:
+        self, batches: Mapping[QueueName, Mapping[Hashable, WorkloadClass]], now: int, *, told: bool
+    ) -> tuple[list[WorkloadClass], int | None]:
         """Classes of which somebody may have something kept for him; and when it may be others.
 
         ``batches``: everybody who waits. ``told``: whether anything is known about anybody's end.
@@ -88,7 +88,7 @@ class Heads:
             until = _sooner(until, self._earliest + LONG)
         return starving, until
 
-    def _who_starves(self, now: int) -> tuple[list[Batch], int | None]:
+    def _who_starves(self, now: int) -> tuple[list[WorkloadClass], int | None]:
         """Who is at a limit and due to have quota cleared; and when the next one is."""
         if self._starving is None or now < self._starving:
             return [], self._starving
@@ -103,7 +103,7 @@ class Heads:
                     following = _sooner(following, due)
         return found, following
 
-    def _starves_at(self, batch: Batch) -> int | None:
+    def _starves_at(self, batch: WorkloadClass) -> int | None:
         return starves_at(batch.waits_longest().workload, batch.wants.need, self._tree)
 
 

@@ -2,13 +2,13 @@
 
 from bisect import bisect_left
 
-from admission.engine.placement.need import Need
+from admission.engine.placement.need import MissingMembers
 from queues.order.policies import gives_way
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload, WorkloadKey
 
 
-def starves_at(workload: Workload, need: Need, tree: QueueTree) -> int | None:
+def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
     """From which second on a place is cleared for a gang; None: never. Single pods never have one cleared."""
     clear_after = tree.policy(workload.queue).clear_after
     if clear_after is None or sum(len(each) for each in need.least.values()) < 2:
@@ -16,7 +16,7 @@ def starves_at(workload: Workload, need: Need, tree: QueueTree) -> int | None:
     return (workload.waiting_since or workload.created) + clear_after
 
 
-def starves_by(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+def starves_by(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
     """Whether a place is cleared for a gang at that second."""
     due = starves_at(workload, need, tree)
     return due is not None and due <= now
@@ -40,7 +40,7 @@ def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
     return workload.waiting_since or workload.created, workload.arrival, workload.key
 
 
-def is_gang(need: Need) -> bool:
+def is_gang(need: MissingMembers) -> bool:
     """Whether more than one pod has to start at a time."""
     return sum(len(each) for each in need.least.values()) > 1
 
@@ -54,7 +54,7 @@ def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
     return queue in tree.paths and not gives_way(tree.policy(queue))
 
 
-def is_passed_over(workload: Workload, need: Need, tree: QueueTree, now: int) -> bool:
+def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
     """Whether nobody makes room for somebody: for a gang, by the rules or in fact."""
     return is_gang(need) and (
         nobody_makes_room(tree, workload.queue) or now - waits_since(workload)[0] >= LONG

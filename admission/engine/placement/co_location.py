@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.capacity import Part, losses
+from admission.engine.nodes.capacity import DomainShare, losses
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.placement.domains import in_order, levels_of, near, scattered, unknown_level
-from admission.engine.placement.pod_set import Want, Where, seats_for
+from admission.engine.placement.pod_set import NodeScope, PodSetRequest, seats_for
 from admission.engine.plan import Reason
 from queues.admissions import Seat
 from queues.workload import NodeName, PodSet
@@ -25,7 +25,7 @@ from queues.workload import NodeName, PodSet
 _ONE_BY_ONE = 16
 
 
-def seat_together(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
+def seat_together(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
     """Seats for all that is wanted, in one domain of the level they ask for; nothing is taken otherwise."""
     if len(wants) == 1 and not wants[0].beside:
         return seats_for(where, wants[0])
@@ -36,7 +36,9 @@ def seat_together(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
     return in_one_domain(where, wants, key, required is not None)
 
 
-def in_one_domain(where: Where, wants: Sequence[Want], key: str, required: bool) -> list[Seat] | Reason:
+def in_one_domain(
+    where: NodeScope, wants: Sequence[PodSetRequest], key: str, required: bool
+) -> list[Seat] | Reason:
     """In one domain of a level, or (preferred) of the lowest around it that holds all."""
     layout = where.trial.layout
     unknown = unknown_level(layout, [key])
@@ -59,7 +61,7 @@ def in_one_domain(where: Where, wants: Sequence[Want], key: str, required: bool)
 
 
 def domains(
-    where: Where, wants: Sequence[Want], key: str, required: bool, beside: Sequence[NodeName]
+    where: NodeScope, wants: Sequence[PodSetRequest], key: str, required: bool, beside: Sequence[NodeName]
 ) -> Iterator[Mask | None]:
     """Domains of a level that hold each of the wants alone, the tightest for the largest of them first."""
     layout = where.trial.layout
@@ -75,7 +77,7 @@ def domains(
             yield mask
 
 
-def _refusal(where: Where, wants: Sequence[Want], key: str) -> Reason:
+def _refusal(where: NodeScope, wants: Sequence[PodSetRequest], key: str) -> Reason:
     layout = where.trial.layout
     for want in wants:  # one that does not even fit alone says it better
         mark = where.trial.mark()
@@ -89,12 +91,12 @@ def _refusal(where: Where, wants: Sequence[Want], key: str) -> Reason:
     return reasons.together_no_fit(level=key, sets=sets, domains=len(found[0][found[1]].domains))
 
 
-def replace_topology(want: Want, key: str) -> Want:
+def replace_topology(want: PodSetRequest, key: str) -> PodSetRequest:
     """The same want with that level required."""
-    return Want(replace(want.pods, required_topology=key), want.ordinals, want.held)
+    return PodSetRequest(replace(want.pods, required_topology=key), want.ordinals, want.held)
 
 
-def _in_turn(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
+def _in_turn(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
     *companions, largest = sorted(wants, key=lambda want: (len(want.ordinals), want.pods.name))
     mark = where.trial.mark()
     answer = _beside(where, companions, largest)
@@ -115,7 +117,7 @@ def _in_turn(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
     return _beside(where, companions, largest)
 
 
-def _spans(where: Where, want: Want, seats: Sequence[Seat]) -> list[int]:
+def _spans(where: NodeScope, want: PodSetRequest, seats: Sequence[Seat]) -> list[int]:
     """How many domains of each level the seats of one pod set lie in, outermost first."""
     layout = where.trial.layout
     found = layout.chain(next(iter(levels_of(want.pods)), HOST))
@@ -125,7 +127,7 @@ def _spans(where: Where, want: Want, seats: Sequence[Seat]) -> list[int]:
 
 
 def _beside(
-    where: Where, companions: Sequence[Want], largest: Want, *, apart: bool = False
+    where: NodeScope, companions: Sequence[PodSetRequest], largest: PodSetRequest, *, apart: bool = False
 ) -> list[Seat] | Reason:
     """Companions first, where they cost the largest set least. ``apart``: rather on nodes it cannot use."""
     seats: list[Seat] = []
@@ -135,7 +137,7 @@ def _beside(
         found: list[Seat] = []
         for ordinals in [(ordinal,) for ordinal in want.ordinals] if few else [want.ordinals]:
             there = _with_costs(where, want.pods, largest.pods, apart)
-            answer = seats_for(there, Want(want.pods, ordinals, held))
+            answer = seats_for(there, PodSetRequest(want.pods, ordinals, held))
             if isinstance(answer, Reason):
                 return answer
             found += answer
@@ -145,7 +147,7 @@ def _beside(
     return answer if isinstance(answer, Reason) else seats + answer
 
 
-def _one_after_the_other(where: Where, wants: Sequence[Want]) -> list[Seat] | Reason:
+def _one_after_the_other(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
     seats: list[Seat] = []
     for want in wants:
         answer = seats_for(where, want)
@@ -155,7 +157,7 @@ def _one_after_the_other(where: Where, wants: Sequence[Want]) -> list[Seat] | Re
     return seats
 
 
-def _with_costs(where: Where, companion: PodSet, largest: PodSet, apart: bool) -> Where:
+def _with_costs(where: NodeScope, companion: PodSet, largest: PodSet, apart: bool) -> NodeScope:
     """A node costs the room that the largest set loses there; of equal ones those it can use come first, or last."""
     layout = where.trial.layout
     room = where.room(largest)
@@ -172,5 +174,5 @@ def _lost(layout: Layout, room: Amounts, after: Amounts, pods: PodSet) -> Amount
     for chain in layout.chains if parts else ():
         indices: Mapping[str, int] = {level.key: index for index, level in enumerate(chain)}
         if keys <= indices.keys():
-            return losses(chain, room, after, [Part(part.size, indices[part.level]) for part in parts])
+            return losses(chain, room, after, [DomainShare(part.size, indices[part.level]) for part in parts])
     return room - after

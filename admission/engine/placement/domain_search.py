@@ -33,22 +33,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.nodes.capacity import Capacity, Part
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts
 
 Columns = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class DomainQuery:
     """Where pods of one shape may go: room per node, and how close together."""
 
     pods: int
     #: (N,) how many pods each node takes.
     room: Amounts
     #: The levels of one topology, outermost first, the host last.
-    chain: Sequence[Level]
+    chain: Sequence[TopologyLevel]
     #: Index of the level to start at.
     at: int
     #: All in one domain of that level, or nothing.
@@ -57,7 +57,7 @@ class Ask:
     #: Over the fewest domains of the level evenly, if one does not hold all.
     balanced: bool = False
     #: Outermost first; ``pods`` is a multiple of the first size, and each size of the next.
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DomainShare, ...] = ()
     #: (N,) preferred node affinity: the highest first.
     score: Amounts | None = None
     #: (N,) what it costs to put a pod on a node: of otherwise equal nodes the cheapest, before the tightest.
@@ -78,7 +78,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class TopologyAssignment:
     """Nodes, in the order of the topology, and how many pods go to each."""
 
     columns: Columns
@@ -96,7 +96,7 @@ def by_score(score: Amounts, room: Amounts) -> Iterator[tuple[int, NDArray[np.bo
         yield value, usable & (score == value)
 
 
-def best_scores(ask: Ask, at: int) -> Amounts:
+def best_scores(ask: DomainQuery, at: int) -> Amounts:
     """(D,) the most that ``pods`` pods in each domain of the level can score; parts aside."""
     assert ask.score is not None
     level = ask.chain[at]
@@ -145,10 +145,10 @@ def evenly(room: Amounts, pods: int, unit: int) -> tuple[NDArray[np.intp], NDArr
     return used, counts[used] * unit
 
 
-def fill(ask: Ask, at: int, columns: Columns) -> Place:
+def fill(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     """Level by level as few domains as possible, down to the nodes. The columns hold all pods."""
     if len(columns) == 1:
-        return Place(columns, np.array([ask.pods], np.int64))
+        return TopologyAssignment(columns, np.array([ask.pods], np.int64))
     parts = tuple(part for part in ask.parts if part.at >= at)
     if ask.balanced and at <= ask.at < (parts[0].at if parts else len(ask.chain) - 1):
         return _evenly_over(replace(ask, parts=parts), at, columns)
@@ -156,7 +156,7 @@ def fill(ask: Ask, at: int, columns: Columns) -> Place:
         return _preferred_first(replace(ask, parts=()) if ask.parts else ask, at, columns)
     if parts[0].at == len(ask.chain) - 1:  # a host is a domain of its own: nothing is left to choose inside
         hosts = _domains(ask if parts == ask.parts else replace(ask, parts=parts), at, columns)
-        return Place(
+        return TopologyAssignment(
             np.array([host for host, _ in hosts], np.intp), np.array([pods for _, pods in hosts], np.int64)
         )
     level = ask.chain[parts[0].at]
@@ -168,7 +168,7 @@ def fill(ask: Ask, at: int, columns: Columns) -> Place:
     return _joined(pieces)
 
 
-def _domains(ask: Ask, at: int, columns: Columns) -> list[tuple[int, int]]:
+def _domains(ask: DomainQuery, at: int, columns: Columns) -> list[tuple[int, int]]:
     """Domains of the outermost part's level, with how many pods each gets: whole parts."""
     part = ask.parts[0]
     level = ask.chain[part.at]
@@ -199,7 +199,7 @@ def _domains(ask: Ask, at: int, columns: Columns) -> list[tuple[int, int]]:
     return chosen
 
 
-def _narrowed(ask: Ask, at: int, to: int, domains: NDArray[np.intp], pods: int) -> NDArray[np.intp]:
+def _narrowed(ask: DomainQuery, at: int, to: int, domains: NDArray[np.intp], pods: int) -> NDArray[np.intp]:
     """Which of these domains of a level lie in the fewest domains of the levels above it, from ``at`` on."""
     first = ask.chain[to].first()[domains]
     room = ask.capacity.at(to)[domains]
@@ -218,7 +218,7 @@ def _narrowed(ask: Ask, at: int, to: int, domains: NDArray[np.intp], pods: int) 
 
 
 def _filled(
-    ask: Ask, index: int, room: Amounts, pods: int, unit: int
+    ask: DomainQuery, index: int, room: Amounts, pods: int, unit: int
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """The fewest places that hold the pods, and how many each gets: the roomiest full, or all alike."""
     cost = ask.cost if index == len(ask.chain) - 1 and len(room) == len(ask.room) else None
@@ -232,27 +232,27 @@ def _filled(
     return picked, counts
 
 
-def _preferred_first(ask: Ask, at: int, columns: Columns) -> Place:
+def _preferred_first(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     """Nodes of the highest score first; among equal ones the closest. Nothing is left of parts."""
     if ask.score is None:
         return _closest(ask, at, columns)
     columns = _close_together(ask, at, columns)
     left = ask.pods
-    pieces: list[Place] = []
+    pieces: list[TopologyAssignment] = []
     for _, mask in by_score(ask.score[columns], ask.room[columns]):
         alike = columns[mask]
         room = ask.room[alike]
         if int(room.sum()) > left:
             pieces.append(_closest(replace(ask, pods=left), at, alike))
             break
-        pieces.append(Place(alike, room))
+        pieces.append(TopologyAssignment(alike, room))
         left -= int(room.sum())
         if not left:
             break
     return _joined(pieces)
 
 
-def _close_together(ask: Ask, at: int, columns: Columns) -> Columns:
+def _close_together(ask: DomainQuery, at: int, columns: Columns) -> Columns:
     """Of these nodes those of the lowest domain that holds all pods and scores as much as all nodes together."""
     room = np.zeros_like(ask.room)
     room[columns] = ask.room[columns]
@@ -273,10 +273,10 @@ def _close_together(ask: Ask, at: int, columns: Columns) -> Columns:
     return kept
 
 
-def _closest(ask: Ask, at: int, columns: Columns) -> Place:
+def _closest(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     if ask.spread:
         picked, counts = evenly(ask.room[columns], ask.pods, 1)
-        return Place(columns[picked], counts)
+        return TopologyAssignment(columns[picked], counts)
     hosts = len(ask.chain) - 1
     for index in range(at, hosts):
         level = ask.chain[index]
@@ -292,14 +292,14 @@ def _closest(ask: Ask, at: int, columns: Columns) -> Place:
     room = ask.room[columns]
     if ask.balanced and ask.at == hosts:
         picked, counts = _filled(ask, hosts, room, ask.pods, 1)
-        return Place(columns[picked], counts)
+        return TopologyAssignment(columns[picked], counts)
     picked = fewest(room, ask.pods, None if ask.cost is None else ask.cost[columns])
     counts = room[picked]
     counts[-1] -= int(counts.sum()) - ask.pods
-    return Place(columns[picked], counts)
+    return TopologyAssignment(columns[picked], counts)
 
 
-def _evenly_over(ask: Ask, at: int, columns: Columns) -> Place:
+def _evenly_over(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     """The fewest domains of the level that is asked for, each with as many pods as the others if it can."""
     level = ask.chain[ask.at]
     here = np.unique(level.of[columns])
@@ -318,10 +318,10 @@ def _evenly_over(ask: Ask, at: int, columns: Columns) -> Place:
     return _joined(pieces)
 
 
-def _joined(pieces: Sequence[Place]) -> Place:
+def _joined(pieces: Sequence[TopologyAssignment]) -> TopologyAssignment:
     if len(pieces) == 1:
         return pieces[0]
-    return Place(
+    return TopologyAssignment(
         np.concatenate([piece.columns for piece in pieces]),
         np.concatenate([piece.counts for piece in pieces]),
     )
@@ -331,7 +331,7 @@ def _both(members: Columns, columns: Columns) -> Columns:
     return np.intersect1d(members, columns, assume_unique=True)
 
 
-def place(ask: Ask) -> Place | None:
+def place(ask: DomainQuery) -> TopologyAssignment | None:
     """Nodes for all pods; None: they do not fit, or not in one domain of the required level."""
     if ask.pods == 1 and ask.cost is not None and not ask.measured:
         ask = _as_cheap_as_can_be(ask)
@@ -353,7 +353,7 @@ def place(ask: Ask) -> Place | None:
     return _sorted(ask, fill(ask, 0, np.flatnonzero(ask.room)))
 
 
-def _as_cheap_as_can_be(ask: Ask) -> Ask:
+def _as_cheap_as_can_be(ask: DomainQuery) -> DomainQuery:
     """A single pod lies in one domain of any level: what it costs others decides, among all nodes of that level."""
     host, level = len(ask.chain) - 1, ask.chain[ask.at]
     if ask.required and (level.of < 0).any():
@@ -361,7 +361,7 @@ def _as_cheap_as_can_be(ask: Ask) -> Ask:
     return replace(ask, at=host)
 
 
-def _best_score(ask: Ask) -> int:
+def _best_score(ask: DomainQuery) -> int:
     """What the best placement at any distance reaches; a closer one has to reach it too."""
     if ask.score is None or ask.required or ask.capacity.total() < ask.pods:
         return 0
@@ -369,7 +369,7 @@ def _best_score(ask: Ask) -> int:
     return int((ask.score[found.columns] * found.counts).sum())
 
 
-def _choose(ask: Ask, at: int, room: Amounts, fitting: NDArray[np.intp]) -> int:
+def _choose(ask: DomainQuery, at: int, room: Amounts, fitting: NDArray[np.intp]) -> int:
     """One of the domains that hold all pods."""
     if len(fitting) == 1:
         return int(fitting[0])
@@ -400,7 +400,7 @@ def _least(places: NDArray[np.intp], keys: Amounts | NDArray[np.bool_]) -> NDArr
     return least
 
 
-def _sorted(ask: Ask, found: Place) -> Place:
+def _sorted(ask: DomainQuery, found: TopologyAssignment) -> TopologyAssignment:
     """In the order of the topology, outermost level first."""
     columns = found.columns
     if len(columns) == 1:
@@ -409,4 +409,4 @@ def _sorted(ask: Ask, found: Place) -> Place:
         order = np.argsort(columns, kind="stable")
     else:
         order = np.lexsort((columns, *(level.of[columns] for level in reversed(ask.chain[:-1]))))
-    return Place(columns[order], found.counts[order])
+    return TopologyAssignment(columns[order], found.counts[order])

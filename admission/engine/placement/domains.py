@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.plan import Reason
 from queues.admissions import Seat
@@ -33,7 +33,7 @@ def in_order(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:
     ]
 
 
-Chain = tuple[Level, ...]
+Chain = tuple[TopologyLevel, ...]
 
 
 def levels_of(pods: PodSet) -> list[str]:

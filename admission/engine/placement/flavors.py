@@ -13,7 +13,7 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import seat_together
-from admission.engine.placement.pod_set import Want, Where
+from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
@@ -25,7 +25,7 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
 def seat(
-    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None = None
+    trial: Trial, queue: QueueName, wants: Sequence[PodSetRequest], inside: Mask | None = None
 ) -> list[Seat] | Reason:
     """Seats for everything that is wanted, taken in the trial; else the reason, with nothing taken.
 
@@ -68,7 +68,7 @@ def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) ->
 
 
 def _in_flavor(
-    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None, flavor: FlavorName
+    trial: Trial, queue: QueueName, wants: Sequence[PodSetRequest], inside: Mask | None, flavor: FlavorName
 ) -> list[Seat] | Reason:
     hit = quota_hit(trial, queue, _asked(wants, flavor))
     if hit is not None:
@@ -76,21 +76,21 @@ def _in_flavor(
     return seat_together(_where(trial, queue, inside, flavor), wants)
 
 
-def _where(trial: Trial, queue: QueueName, inside: Mask | None, flavor: FlavorName | None) -> Where:
+def _where(trial: Trial, queue: QueueName, inside: Mask | None, flavor: FlavorName | None) -> NodeScope:
     """Nodes of the flavor among those that may be used."""
     mask = np.ones(len(trial.table), np.bool_) if flavor is None else trial.layout.of_flavor(flavor)
     named = (flavor,) if inside is None else None
-    return Where(trial, queue, mask if inside is None else mask & inside, named)
+    return NodeScope(trial, queue, mask if inside is None else mask & inside, named)
 
 
-def _asked(wants: Sequence[Want], flavor: FlavorName) -> Mapping[Account, int]:
+def _asked(wants: Sequence[PodSetRequest], flavor: FlavorName) -> Mapping[Account, int]:
     if len(wants) == 1:
         return posted(wants[0].pods.takes, flavor, len(wants[0].ordinals))
     return accounts({flavor: total(want.pods.takes * len(want.ordinals) for want in wants)})
 
 
 def _like_the_others(
-    trial: Trial, wants: Sequence[Want], flavors: tuple[FlavorName, ...]
+    trial: Trial, wants: Sequence[PodSetRequest], flavors: tuple[FlavorName, ...]
 ) -> tuple[FlavorName, ...]:
     """Flavors to try: those of the members that sit already, if there are any."""
     theirs = {
@@ -99,7 +99,7 @@ def _like_the_others(
     return tuple(flavor for flavor in flavors if flavor in theirs) or flavors
 
 
-def _borrows(trial: Trial, queue: QueueName, wants: Sequence[Want], flavor: FlavorName) -> bool:
+def _borrows(trial: Trial, queue: QueueName, wants: Sequence[PodSetRequest], flavor: FlavorName) -> bool:
     """Whether the queue, with these seats taken, uses more of the flavor than it deserves."""
     return any(
         trial.usage.used(queue, account) > trial.tree.deserved(queue, account)
@@ -109,7 +109,7 @@ def _borrows(trial: Trial, queue: QueueName, wants: Sequence[Want], flavor: Flav
 
 
 def _could_preempt(
-    trial: Trial, queue: QueueName, wants: Sequence[Want], inside: Mask | None, flavor: FlavorName
+    trial: Trial, queue: QueueName, wants: Sequence[PodSetRequest], inside: Mask | None, flavor: FlavorName
 ) -> bool:
     """Whether they would fit into the flavor if nobody else was there: then somebody can be asked to go."""
     for account, units in _asked(wants, flavor).items():
@@ -126,7 +126,7 @@ def _could_preempt(
 
 def _elsewhere(
     trial: Trial,
-    wants: Sequence[Want],
+    wants: Sequence[PodSetRequest],
     inside: Mask | None,
     flavors: Sequence[FlavorName],
     tried: int,

@@ -14,8 +14,8 @@ from admission.engine.placement.co_location import domains
 from admission.engine.placement.domains import in_order, unknown_level
 from admission.engine.placement.domains import scattered as scattered_over
 from admission.engine.placement.flavors import quota_hit, seat
-from admission.engine.placement.need import Need, asked, group_of, leasts, parts
-from admission.engine.placement.pod_set import Want, Where
+from admission.engine.placement.need import MissingMembers, asked, group_of, leasts, parts
+from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.plan import Admit, Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
@@ -25,7 +25,7 @@ from queues.workload import NodeName, PodSet, Workload
 _MOVES = 3
 
 
-def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
+def admit(workload: Workload, lacks: MissingMembers, trial: Trial) -> Admit | Reason:
     """Seats for everything that is missing, else for the least that makes a gang, else the reason.
 
     A workload whose gang is complete takes what it can get. Nothing stays taken in the trial unless seats
@@ -55,7 +55,7 @@ def admit(workload: Workload, lacks: Need, trial: Trial) -> Admit | Reason:
 
 
 def all_or_none(
-    workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, ...]], trial: Trial
+    workload: Workload, lacks: MissingMembers, ordinals: Mapping[str, tuple[int, ...]], trial: Trial
 ) -> list[Seat] | Reason:
     """Seats for all of these members, taken in the trial; else the reason, with nothing taken."""
     if not ordinals:
@@ -71,7 +71,7 @@ def all_or_none(
 
 
 def _all(
-    workload: Workload, groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None
+    workload: Workload, groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None
 ) -> list[Seat] | Reason:
     """Group after group as written, else the hardest first; a group that found no place then goes before all."""
     answer: list[Seat] | Reason = []
@@ -95,7 +95,7 @@ def _all(
     return answer
 
 
-def _enough_for_all(groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None) -> bool:
+def _enough_for_all(groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None) -> bool:
     """Whether as much is free as all ask together, wherever it is."""
     asked = sum(trial.request(want.pods.takes) * len(want.ordinals) for wants in groups for want in wants)
     free = np.maximum(trial.free, 0) * (trial.layout.usable if inside is None else inside)
@@ -103,7 +103,7 @@ def _enough_for_all(groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask
 
 
 def _one_after_another(
-    workload: Workload, groups: Sequence[Sequence[Want]], trial: Trial, inside: Mask | None
+    workload: Workload, groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None
 ) -> tuple[list[Seat] | Reason, int]:
     """Seats for all, and how many groups have some; or the reason of the first that has none."""
     seats: list[Seat] = []
@@ -116,7 +116,11 @@ def _one_after_another(
 
 
 def _within(
-    workload: Workload, lacks: Need, groups: Sequence[Sequence[Want]], trial: Trial, around: PodSet
+    workload: Workload,
+    lacks: MissingMembers,
+    groups: Sequence[Sequence[PodSetRequest]],
+    trial: Trial,
+    around: PodSet,
 ) -> list[Seat] | Reason:
     """All groups in one domain of the level that holds for the whole workload, or as close to it as possible."""
     key = around.within
@@ -127,7 +131,7 @@ def _within(
     beside = [node for nodes in lacks.beside.values() for node in nodes]
     if around.within_required and (reason := scattered_over(trial.layout, key, beside)) is not None:
         return reason
-    every = Where(trial, workload.queue, trial.layout.usable)
+    every = NodeScope(trial, workload.queue, trial.layout.usable)
     wants = [want for group in groups for want in group]
     answer: Reason | None = None
     for mask in domains(every, wants, key, around.within_required, beside):
@@ -146,19 +150,21 @@ def _within(
     )
 
 
-def _groups(workload: Workload, lacks: Need, ordinals: Mapping[str, tuple[int, ...]]) -> list[list[Want]]:
+def _groups(
+    workload: Workload, lacks: MissingMembers, ordinals: Mapping[str, tuple[int, ...]]
+) -> list[list[PodSetRequest]]:
     """Pod sets that are placed together, each with what it lacks."""
-    groups: dict[tuple[bool, str], list[Want]] = {}
+    groups: dict[tuple[bool, str], list[PodSetRequest]] = {}
     for pods in workload.pod_sets:
         if pods.name in ordinals:
-            want = Want(
+            want = PodSetRequest(
                 pods, ordinals[pods.name], lacks.held.get(pods.name, {}), _companions(workload, lacks, pods)
             )
             groups.setdefault(group_of(pods), []).append(want)
     return list(groups.values())
 
 
-def _companions(workload: Workload, lacks: Need, pods: PodSet) -> tuple[NodeName, ...]:
+def _companions(workload: Workload, lacks: MissingMembers, pods: PodSet) -> tuple[NodeName, ...]:
     """Nodes of seated members of the other pod sets that go together with this one."""
     if pods.together is None:
         return ()
@@ -170,7 +176,9 @@ def _companions(workload: Workload, lacks: Need, pods: PodSet) -> tuple[NodeName
     )
 
 
-def _one_by_one(workload: Workload, lacks: Need, trial: Trial, most: int | None = None) -> list[Seat]:
+def _one_by_one(
+    workload: Workload, lacks: MissingMembers, trial: Trial, most: int | None = None
+) -> list[Seat]:
     """As many further members as get a seat, in order, each on its own; of a part all or none.
 
     ``most``: so many are enough.
@@ -194,7 +202,7 @@ def _one_by_one(workload: Workload, lacks: Need, trial: Trial, most: int | None 
     return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
 
 
-def other_members(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
+def other_members(workload: Workload, lacks: MissingMembers, trial: Trial) -> list[Seat]:
     """Seats for a gang whose minimum is met by other members than the first; [] = there are none."""
     others = leasts(workload, lacks)[1:]
     for ordinals in others:
@@ -205,7 +213,7 @@ def other_members(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
     return _as_many_as_needed(workload, lacks, trial) if others and alone else []
 
 
-def _as_many_as_needed(workload: Workload, lacks: Need, trial: Trial) -> list[Seat]:
+def _as_many_as_needed(workload: Workload, lacks: MissingMembers, trial: Trial) -> list[Seat]:
     """Those that are due, then whoever else gets a seat, until there are enough; else nobody."""
     mark = trial.mark()
     due = {name: lacks.missing[name][:count] for name, count in lacks.due.items() if count}
@@ -230,10 +238,10 @@ def _as_many_as_needed(workload: Workload, lacks: Need, trial: Trial) -> list[Se
     return sorted(found, key=lambda each: (each.pod_set, each.ordinal))
 
 
-def _hardest_first(groups: Sequence[Sequence[Want]], trial: Trial) -> list[Sequence[Want]]:
+def _hardest_first(groups: Sequence[Sequence[PodSetRequest]], trial: Trial) -> list[Sequence[PodSetRequest]]:
     """Required topology first, then preferred, then those with the fewest places, then by name."""
 
-    def hardness(wants: Sequence[Want]) -> tuple[bool, bool, int, str]:
+    def hardness(wants: Sequence[PodSetRequest]) -> tuple[bool, bool, int, str]:
         sets = [want.pods for want in wants]
         return (
             all(pods.required_topology is None for pods in sets),

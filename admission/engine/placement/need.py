@@ -10,7 +10,7 @@ from queues.workload import NO_FLAVOR, NodeName, PodSet, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Need:
+class MissingMembers:
     """What a workload lacks."""
 
     #: Ordinals without a seat, by pod set.
@@ -32,7 +32,7 @@ class Need:
         return not self.least and not self.short
 
 
-def need(workload: Workload, seats: Sequence[Seat]) -> Need:
+def missing_members(workload: Workload, seats: Sequence[Seat]) -> MissingMembers:
     """What is missing beyond the seats that the workload holds. Pods that are done count as present."""
     held: dict[str, dict[int, NodeName]] = {}
     for each in seats:
@@ -56,7 +56,7 @@ def need(workload: Workload, seats: Sequence[Seat]) -> Need:
         before = least[pods.name]
         least[pods.name] = _whole_parts(pods, missing[pods.name], before + max(0, lacking))
         lacking -= least[pods.name] - before
-    return Need(
+    return MissingMembers(
         missing={name: ordinals for name, ordinals in missing.items() if ordinals},
         least={name: missing[name][:count] for name, count in least.items() if count},
         short=max(short, lacking, 0),
@@ -81,7 +81,7 @@ def _whole_parts(pods: PodSet, missing: Sequence[int], count: int) -> int:
     return count
 
 
-def leasts(workload: Workload, lacks: Need) -> list[Mapping[str, tuple[int, ...]]]:
+def leasts(workload: Workload, lacks: MissingMembers) -> list[Mapping[str, tuple[int, ...]]]:
     """Ordinals that make the gang complete, in several ways: ``least`` first, then more of each other pod set.
 
     Only what is due by the sets' own minimums is in all of them. Empty: the gang is complete.
@@ -114,7 +114,7 @@ def leasts(workload: Workload, lacks: Need) -> list[Mapping[str, tuple[int, ...]
     return found
 
 
-def ways(workload: Workload, lacks: Need) -> list[Need]:
+def ways(workload: Workload, lacks: MissingMembers) -> list[MissingMembers]:
     """What is lacking, once for each choice of members that would make the gang complete."""
     others = leasts(workload, lacks)[1:]
     return [lacks, *(replace(lacks, least=least) for least in others)]

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.capacity import Capacity, Part
+from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.devices import taken
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
 from admission.engine.nodes.table import Amounts, Layout, Mask
-from admission.engine.placement.domain_search import Ask, Place, place
+from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, place
 from admission.engine.placement.domains import Chain, chain_of, levels_of, near, scattered, unknown_level
 from admission.engine.plan import Reason
 from admission.engine.trial import Trial
@@ -33,7 +33,7 @@ from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Want:
+class PodSetRequest:
     """Ordinals of one pod set that need seats, and where its others sit."""
 
     pods: PodSet
@@ -44,7 +44,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Where:
+class NodeScope:
     """Nodes that may be used, for whose queue, in which trial."""
 
     trial: Trial
@@ -56,7 +56,7 @@ class Where:
     #: (N,) what it costs to put a pod on a node; None: all cost the same.
     cost: Amounts | None = None
 
-    def only(self, mask: Mask) -> "Where":
+    def only(self, mask: Mask) -> "NodeScope":
         """Of these nodes those of the mask."""
         return replace(self, mask=self.mask & mask, named=None)
 
@@ -75,15 +75,17 @@ class Where:
         return np.minimum(room, 1) if pods.ports else room
 
 
-def no_domain(where: Where, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]) -> Reason:
+def no_domain(
+    where: NodeScope, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]
+) -> Reason:
     """Why so many pods are not in one domain of that level."""
     found = where.trial.layout.chain(key)
     assert found is not None
     chain, at = found
-    return no_place(where, pods, Ask(count, where.room(pods), chain, at, required=True), partitions)
+    return no_place(where, pods, DomainQuery(count, where.room(pods), chain, at, required=True), partitions)
 
 
-def no_place(where: Where, pods: PodSet, ask: Ask, partitions: Sequence[Partition]) -> Reason:
+def no_place(where: NodeScope, pods: PodSet, ask: DomainQuery, partitions: Sequence[Partition]) -> Reason:
     """Why there is no place: no room at all, none in one domain of a level, or not for whole parts."""
     level = ask.chain[ask.at]
     plain = Capacity(ask.chain, ask.room)
@@ -114,7 +116,7 @@ def no_place(where: Where, pods: PodSet, ask: Ask, partitions: Sequence[Partitio
     return _no_fit(where, pods, ask)
 
 
-def _no_fit(where: Where, pods: PodSet, ask: Ask) -> Reason:
+def _no_fit(where: NodeScope, pods: PodSet, ask: DomainQuery) -> Reason:
     layout = where.trial.layout
     chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
     usable = layout.usable
@@ -138,7 +140,11 @@ def _no_fit(where: Where, pods: PodSet, ask: Ask) -> Reason:
 
 
 def seats_at_once(
-    where: Where, want: Want, chain: Chain | None, key: str | None, partitions: Sequence[Partition]
+    where: NodeScope,
+    want: PodSetRequest,
+    chain: Chain | None,
+    key: str | None,
+    partitions: Sequence[Partition],
 ) -> list[Seat] | Reason | LimitHit:
     """Seats for all the ordinals. ``key``: the level of the pod set, if that is not kept already.
 
@@ -147,7 +153,7 @@ def seats_at_once(
     pods = want.pods
     levels = chain or where.trial.layout.chains[0]
     indices = {level.key: index for index, level in reversed(list(enumerate(levels)))}
-    parts = tuple(Part(part.size, indices[part.level]) for part in partitions if part.size > 1)
+    parts = tuple(DomainShare(part.size, indices[part.level]) for part in partitions if part.size > 1)
     outside = [levels[part.at] for part in parts if (levels[part.at].of < 0).any()]
     if outside:  # a node in no domain of the level holds no part
         where = where.only(np.logical_and.reduce([level.of >= 0 for level in outside]))
@@ -163,13 +169,13 @@ def seats_at_once(
 
 
 def _ask(
-    where: Where,
-    want: Want,
+    where: NodeScope,
+    want: PodSetRequest,
     chain: Chain,
     level: int | None,
-    parts: tuple[Part, ...],
+    parts: tuple[DomainShare, ...],
     measured: tuple[Amounts, Amounts] | None,
-) -> Ask:
+) -> DomainQuery:
     """What placement is asked. ``level``: index of the pod set's level; None: anywhere."""
     trial, pods = where.trial, want.pods
     required = level is not None and pods.required_topology is not None
@@ -178,7 +184,7 @@ def _ask(
     if where.named is not None and not pods.ports and pods.share is None:
         named = (where.named, pods.nodes)
         known.append(trial.capacity(pods.takes, chain, where.usable(pods), named))
-    return Ask(
+    return DomainQuery(
         pods=len(want.ordinals),
         room=known[0].room if known else where.room(pods),
         chain=chain,
@@ -195,7 +201,7 @@ def _ask(
     )
 
 
-def _measured(where: Where, want: Want, chain: Chain) -> tuple[Amounts, Amounts] | None:
+def _measured(where: NodeScope, want: PodSetRequest, chain: Chain) -> tuple[Amounts, Amounts] | None:
     """For a single pod that may go anywhere: (N,) what each node costs, and what is free of the best device there.
 
     A node in a domain that is empty costs more than any other. None: packing alone decides.
@@ -212,7 +218,7 @@ def _measured(where: Where, want: Want, chain: Chain) -> tuple[Amounts, Amounts]
     return cost, free
 
 
-def _on_nodes(where: Where, want: Want, found: Place) -> list[Seat] | LimitHit:
+def _on_nodes(where: NodeScope, want: PodSetRequest, found: TopologyAssignment) -> list[Seat] | LimitHit:
     """Seats on these nodes."""
     trial, pods, layout = where.trial, want.pods, where.trial.layout
     charged = charged_to(layout, found, pods)
@@ -236,7 +242,11 @@ def _on_nodes(where: Where, want: Want, found: Place) -> list[Seat] | LimitHit:
 
 
 def _on_devices(
-    where: Where, want: Want, found: Place, share: DeviceShare, free: int | None = None
+    where: NodeScope,
+    want: PodSetRequest,
+    found: TopologyAssignment,
+    share: DeviceShare,
+    free: int | None = None,
 ) -> list[Seat] | LimitHit:
     """Seats on devices of these nodes. ``free``: on one that has so many thousandths free."""
     trial, pods, layout = where.trial, want.pods, where.trial.layout
@@ -271,7 +281,7 @@ def _on_devices(
     return seats
 
 
-def seats_for(where: Where, want: Want) -> list[Seat] | Reason:
+def seats_for(where: NodeScope, want: PodSetRequest) -> list[Seat] | Reason:
     """Seats for all the ordinals, taken in the trial; else the reason, with nothing taken."""
     mark = where.trial.mark()
     layout = where.trial.layout
@@ -290,7 +300,7 @@ def seats_for(where: Where, want: Want) -> list[Seat] | Reason:
             return reasons.queue_limit(answer)
 
 
-def _seated(where: Where, want: Want) -> list[Seat] | Reason | LimitHit:
+def _seated(where: NodeScope, want: PodSetRequest) -> list[Seat] | Reason | LimitHit:
     pods, layout = want.pods, where.trial.layout
     unknown = unknown_level(layout, levels_of(pods))
     if unknown is not None:
@@ -312,7 +322,9 @@ def _seated(where: Where, want: Want) -> list[Seat] | Reason | LimitHit:
     return answer
 
 
-def _with_parts(where: Where, want: Want, partitions: Sequence[Partition]) -> list[Seat] | Reason | LimitHit:
+def _with_parts(
+    where: NodeScope, want: PodSetRequest, partitions: Sequence[Partition]
+) -> list[Seat] | Reason | LimitHit:
     """Seats if these parts have to keep together."""
     pods, layout = want.pods, where.trial.layout
     key = pods.required_topology or pods.preferred_topology
@@ -342,7 +354,7 @@ def _with_parts(where: Where, want: Want, partitions: Sequence[Partition]) -> li
 
 
 def _part_by_part(
-    where: Where, want: Want, partitions: Sequence[Partition]
+    where: NodeScope, want: PodSetRequest, partitions: Sequence[Partition]
 ) -> list[Seat] | Reason | LimitHit:
     """Parts that lack members keep to where their others sit; whole ones go where there is room."""
     pods, layout = want.pods, where.trial.layout
@@ -362,12 +374,12 @@ def _part_by_part(
             whole += ordinals
             continue
         held = {ordinal: node for ordinal, node in want.held.items() if ordinal // size == number}
-        answer = _broken_part(where, Want(pods, ordinals, held), key, partitions[1:])
+        answer = _broken_part(where, PodSetRequest(pods, ordinals, held), key, partitions[1:])
         if not isinstance(answer, list):
             return answer
         seats += answer
     if whole:
-        answer = seats_at_once(where, Want(pods, whole, {}), chain, None, partitions)
+        answer = seats_at_once(where, PodSetRequest(pods, whole, {}), chain, None, partitions)
         if not isinstance(answer, list):
             return answer
         seats += answer
@@ -375,7 +387,7 @@ def _part_by_part(
 
 
 def _broken_part(
-    where: Where, want: Want, key: str, inner: Sequence[Partition]
+    where: NodeScope, want: PodSetRequest, key: str, inner: Sequence[Partition]
 ) -> list[Seat] | Reason | LimitHit:
     """Some members of a part: in one domain of its level, the one where its others sit if there are any."""
     layout = where.trial.layout
@@ -408,7 +420,7 @@ def _whole(ordinals: Sequence[int], size: int) -> bool:
     return all(count == size for count in counts.values())
 
 
-def charged_to(layout: Layout, found: Place, pods: PodSet) -> Mapping[Account, int]:
+def charged_to(layout: Layout, found: TopologyAssignment, pods: PodSet) -> Mapping[Account, int]:
     """The accounts that the pods on these nodes are posted to."""
     counts: dict[FlavorName, int] = {}
     for column, number in zip(found.columns.tolist(), found.counts.tolist(), strict=True):

@@ -2,7 +2,8 @@
 
 Possible victims as arrays: who may go at all, and whether that could ever be enough, for all at a time.
 
-What is said here is said too generously rather than too strictly: ``Rights.rule`` has the last word on a unit.
+What is said here is said too generously rather than too strictly: ``PreemptionRights.rule`` has the last word on a
+unit.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.nodes.table import Amounts, Mask
-from admission.engine.preemption.candidates import Herd, Unit
-from admission.engine.preemption.rules import Below, Rights
+from admission.engine.preemption.candidates import Candidate, VictimCandidates
+from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
 from queues.quota.usage import Usage
@@ -26,7 +27,7 @@ _NO_LIMIT = 1 << 62
 _FURTHEST = 1 << 61
 
 
-class Excess:
+class QueueExcess:
     """The books of some queues and of all above them, beside their shares, as the books go on.
 
     (Q,) is one entry per queue given, in that order.
@@ -67,10 +68,13 @@ class Excess:
             known = self._met[own] = same.sum(axis=1) - 1
         return known
 
-    def may_lose(self, own: QueueName, asked: tuple[Account, ...], below: Below) -> tuple[Mask, Amounts]:
+    def may_lose(
+        self, own: QueueName, asked: tuple[Account, ...], below: ReclaimDepth
+    ) -> tuple[Mask, Amounts]:
         """(Q,) which queues may lose something to this one, and (Q, A) how much of each account one unit may hold.
 
-        As ``Rights`` has it: every queue below the common ancestor is above its share of something that is asked.
+        As ``PreemptionRights`` has it: every queue below the common ancestor is above its share of something that is
+        asked.
         """
         excess, met = self._beyond(asked), self.meets(own)
         above: Mask = np.asarray((excess > 0).any(axis=1))
@@ -122,32 +126,32 @@ class Excess:
         return np.array(amounts, np.int64).reshape(len(names), len(asked))
 
 
-def beyond(excess: Amounts, below: Below) -> Amounts:
+def beyond(excess: Amounts, below: ReclaimDepth) -> Amounts:
     """How much of an excess one unit may hold, or all may that go one after another."""
-    if below is Below.ANY:
+    if below is ReclaimDepth.ANY:
         return np.full_like(excess, _NO_LIMIT)
-    return excess if below is Below.NEVER else 2 * excess
+    return excess if below is ReclaimDepth.NEVER else 2 * excess
 
 
 def _names(paths: Iterable[Sequence[QueueName]]) -> Iterable[QueueName]:
     return (name for path in paths for name in path)
 
 
-Chosen = NDArray[np.bool_]
+CandidateMask = NDArray[np.bool_]
 
 
-class Roll:
+class CandidateArrays:
     """All units of a turn, those of one queue next to one another."""
 
-    def __init__(self, herd: Herd, trial: Trial) -> None:
+    def __init__(self, herd: VictimCandidates, trial: Trial) -> None:
         self.herd = herd
-        self.units: list[Unit] = []
+        self.units: list[Candidate] = []
         #: Those of a queue lie together; ``excess`` tells of these queues, in this order.
         self.of_queue: dict[QueueName, slice] = {}
         for queue, units in sorted(herd.of_queue.items()):
             self.of_queue[queue] = slice(len(self.units), len(self.units) + len(units))
             self.units += units
-        self.excess = Excess(list(self.of_queue), trial.usage)
+        self.excess = QueueExcess(list(self.of_queue), trial.usage)
         #: (U,) place of its queue in ``of_queue``; (Q,) where each queue begins.
         sizes = [here.stop - here.start for here in self.of_queue.values()]
         self.queue_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -217,7 +221,9 @@ class Roll:
         many = int(np.searchsorted(self._sizes, smaller))
         return many > 0 and bool(self._lowest[many - 1] <= priority)
 
-    def allowed(self, rights: Rights, *, below: Below, larger: bool, at_once: bool = False) -> Chosen:
+    def allowed(
+        self, rights: PreemptionRights, *, below: ReclaimDepth, larger: bool, at_once: bool = False
+    ) -> CandidateMask:
         """(U,) who may go by queue, priority, size and what its queue has beyond its share, as the books are now.
 
         ``larger``: other queues' gangs that are larger than what is asked, too. ``at_once``: not those who may go
@@ -235,7 +241,9 @@ class Roll:
         chosen &= ~self.gone
         return chosen
 
-    def _own(self, rights: Rights, within: str, single: Chosen, chosen: Chosen) -> bool:
+    def _own(
+        self, rights: PreemptionRights, within: str, single: CandidateMask, chosen: CandidateMask
+    ) -> bool:
         here = self.of_queue.get(rights.workload.queue)
         if here is None:
             return False
@@ -247,7 +255,9 @@ class Roll:
         chosen[here] = may
         return bool(may.any())
 
-    def _reclaimed(self, rights: Rights, below: Below, *, larger: bool, entitled: bool) -> Chosen:
+    def _reclaimed(
+        self, rights: PreemptionRights, below: ReclaimDepth, *, larger: bool, entitled: bool
+    ) -> CandidateMask:
         """(U,) who may go to give back what was lent. ``entitled``: it may own what it asks when others are gone."""
         workload, asked = rights.workload, tuple(rights.asked)
         policy = rights.usage.tree.policy(workload.queue)
@@ -256,7 +266,7 @@ class Roll:
         amounts = self.amounts(asked)
         always = entitled or rights.by_share is not None
         owned = queues & self._on_side(rights, queues, rights.entitled, always=always)
-        may: Chosen = owned[self.queue_of]
+        may: CandidateMask = owned[self.queue_of]
         if most is not None:
             may |= queues[self.queue_of] & lower & (self.priority <= most)
         may &= amounts.any(axis=1) & (amounts <= limits[self.queue_of]).all(axis=1)
@@ -266,20 +276,26 @@ class Roll:
             may &= lower
         return may
 
-    def _cleared(self, rights: Rights, *, kept: bool) -> Chosen:
-        """(U,) in whose queue a place may be cleared. ``kept``: nobody could reclaim it, see ``Rights.keeps``."""
+    def _cleared(self, rights: PreemptionRights, *, kept: bool) -> CandidateMask:
+        """(U,) in whose queue a place may be cleared. ``kept``: nobody could reclaim it, see
+        ``PreemptionRights.keeps``."""
         queue, asked = rights.workload.queue, tuple(rights.asked)
-        lent, limits = self.excess.may_lose(queue, asked, Below.NEVER)
+        lent, limits = self.excess.may_lose(queue, asked, ReclaimDepth.NEVER)
         amounts = self.amounts(asked)
-        may: Chosen = lent[self.queue_of] & (amounts <= limits[self.queue_of]).all(axis=1)
+        may: CandidateMask = lent[self.queue_of] & (amounts <= limits[self.queue_of]).all(axis=1)
         others = self.excess.reclaimable(queue)
         may |= (others & self._on_side(rights, others, rights.keeps, always=kept))[self.queue_of]
         may[self.of_queue.get(queue, slice(0))] = True
         return may
 
     def _on_side(
-        self, rights: Rights, queues: Chosen, holds: Callable[[Sequence[QueueName]], bool], *, always: bool
-    ) -> Chosen:
+        self,
+        rights: PreemptionRights,
+        queues: CandidateMask,
+        holds: Callable[[Sequence[QueueName]], bool],
+        *,
+        always: bool,
+    ) -> CandidateMask:
         """(Q,) whether it holds for this side of the common ancestor with each of these queues."""
         met = self.excess.meets(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
@@ -305,7 +321,9 @@ class Roll:
             known = self._amounts[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
         return known
 
-    def most_freed(self, chosen: Chosen, rights: Rights, below: Below, account: Account) -> Amounts:
+    def most_freed(
+        self, chosen: CandidateMask, rights: PreemptionRights, below: ReclaimDepth, account: Account
+    ) -> Amounts:
         """(Q,) so much of an account that is asked these units could free at most by preemption and reclaim.
 
         However many of a queue may go, its share ends it: the last one finds it above still. And nobody of others
@@ -321,7 +339,7 @@ class Roll:
             mine = path[: len(path) - 1 - depth]
             owned[depth] = not mine or self._ever_owned(mine, rights, account, every_one)
         freed = every_one * owned[met]
-        if below is not Below.ANY:
+        if below is not ReclaimDepth.ANY:
             excess = self.excess.of_each(asked)
             ends = np.maximum(0, beyond(excess[:, place], below))
             # Who is above in something else may lose more of this.
@@ -331,7 +349,7 @@ class Roll:
         return np.asarray(freed)
 
     def _ever_owned(
-        self, mine: Sequence[QueueName], rights: Rights, account: Account, freed: Amounts
+        self, mine: Sequence[QueueName], rights: PreemptionRights, account: Account, freed: Amounts
     ) -> bool:
         """Whether one of these may own what is asked of an account when so much less is used, by queue."""
         usage, tree = rights.usage, rights.usage.tree
@@ -345,17 +363,17 @@ class Roll:
                 return True
         return False
 
-    def of(self, queue: QueueName) -> Chosen:
+    def of(self, queue: QueueName) -> CandidateMask:
         """(U,) the units of a queue."""
         units = np.zeros(len(self.units), np.bool_)
         units[self.of_queue.get(queue, slice(0))] = True
         return units
 
-    def using(self, name: QueueName, account: Account) -> Chosen:
+    def using(self, name: QueueName, account: Account) -> CandidateMask:
         """(U,) units of a queue and of all below it that hold something of an account."""
         return self.excess.under(name)[self.queue_of] & (self.amounts((account,))[:, 0] > 0)
 
-    def could_hold(self, chosen: Chosen, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
+    def could_hold(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
         """(N,) pods of that request that fit if all of these units were gone."""
         free = trial.free.copy()
         seats = chosen[self.owners]
@@ -367,7 +385,7 @@ class Roll:
         room: Amounts = np.maximum((free[rows] // request[rows, None]).min(axis=0), 0) * mask
         return room
 
-    def singles(self, chosen: Chosen, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
+    def singles(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
         """Units of one pod whose going alone makes room for one pod of that request, in their order."""
         indices = np.flatnonzero(chosen & (self.single >= 0))
         seats = self.single[indices]
@@ -379,7 +397,7 @@ class Roll:
         ordered: list[int] = found[np.argsort(self.rank[found])].tolist()
         return ordered
 
-    def in_order(self, chosen: Chosen) -> list[Unit]:
+    def in_order(self, chosen: CandidateMask) -> list[Candidate]:
         """These units, in their order."""
         indices = np.flatnonzero(chosen)
         return [self.units[index] for index in indices[np.argsort(self.rank[indices])].tolist()]

@@ -25,7 +25,7 @@ _SHAPES = 4096
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class HeldAdmission:
     """One admission as a possible victim."""
 
     admission: Admission
@@ -39,12 +39,12 @@ class Part:
 
 
 @dataclass(slots=True, eq=False)
-class Unit:
+class Candidate:
     """What can be taken back together."""
 
     workload: Workload
     queue: QueueName
-    parts: tuple[Part, ...]
+    parts: tuple[HeldAdmission, ...]
     #: Above the minimum of its gang, which goes on without it.
     elastic: bool
     #: Work lost, size × seconds since the last checkpoint, and the disturbance itself.
@@ -60,10 +60,10 @@ class Unit:
 
 
 @dataclass(slots=True, eq=False)
-class Herd:
+class VictimCandidates:
     """All that may be taken back now, by queue."""
 
-    of_queue: dict[QueueName, list[Unit]] = field(default_factory=dict)
+    of_queue: dict[QueueName, list[Candidate]] = field(default_factory=dict)
     #: The next second at which a protection ends.
     until: int | None = None
     #: Disruptions that are left, by budget, and the budgets of a workload with its pods under each.
@@ -71,10 +71,12 @@ class Herd:
     budgets: dict[WorkloadKey, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-def herd(snapshot: Snapshot, tree: QueueTree, parts_of: Mapping[AdmissionId, Part]) -> Herd:
+def victim_candidates(
+    snapshot: Snapshot, tree: QueueTree, parts_of: Mapping[AdmissionId, HeldAdmission]
+) -> VictimCandidates:
     """Everybody who may be evicted for others. ``parts_of``: every admission, as it is without the seats that end."""
-    found = Herd()
-    groups: dict[WorkloadKey, tuple[Workload, list[Part]]] = {}
+    found = VictimCandidates()
+    groups: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
     leaving: dict[WorkloadKey, int] = {}
     shapes, holders = Shapes(), snapshot.holders
     for number, whole in parts_of.items():
@@ -114,7 +116,7 @@ class _Protection:
     until: int | None = None
     _rules: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
 
-    def now(self, workload: Workload, queue: QueueName, parts: Sequence[Part]) -> bool:
+    def now(self, workload: Workload, queue: QueueName, parts: Sequence[HeldAdmission]) -> bool:
         """Whether it may not be taken back now."""
         rules = self._rules.get(queue)
         if rules is None:
@@ -131,7 +133,7 @@ class _Protection:
         return True
 
 
-def _units(workload: Workload, queue: QueueName, parts: list[Part], now: int) -> Iterable[Unit]:
+def _units(workload: Workload, queue: QueueName, parts: list[HeldAdmission], now: int) -> Iterable[Candidate]:
     if len(parts) == 1:
         return (_unit(workload, queue, tuple(parts), now, elastic=False),)
     parts.sort(key=lambda part: part.admission.id)
@@ -143,7 +145,7 @@ def _units(workload: Workload, queue: QueueName, parts: list[Part], now: int) ->
     return (*units, _unit(workload, queue, tuple(parts), now, elastic=False))
 
 
-def _spare(workload: Workload, core: Sequence[Part], part: Part) -> bool:
+def _spare(workload: Workload, core: Sequence[HeldAdmission], part: HeldAdmission) -> bool:
     """Whether the gang has its minimum without this part."""
     if workload.minimum >= sum(len(each.seats) for each in core):
         return False
@@ -155,7 +157,9 @@ def _spare(workload: Workload, core: Sequence[Part], part: Part) -> bool:
     return enough and sum(counts.values()) >= max(1, workload.minimum)
 
 
-def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: int, *, elastic: bool) -> Unit:
+def _unit(
+    workload: Workload, queue: QueueName, parts: tuple[HeldAdmission, ...], now: int, *, elastic: bool
+) -> Candidate:
     cost, size, pods = _DISTURBANCE, 0, 0
     for part in parts:
         lost = max(0, now - part.admission.opened_at)
@@ -167,7 +171,7 @@ def _unit(workload: Workload, queue: QueueName, parts: tuple[Part, ...], now: in
     newest = parts[-1].admission
     priority = parts[0].admission.priority
     order = (not elastic, cost, priority, -newest.opened_at, workload.key.uid, newest.id)
-    return Unit(workload, queue, parts, elastic, cost, size, pods, order)
+    return Candidate(workload, queue, parts, elastic, cost, size, pods, order)
 
 
 class Shapes:
@@ -178,7 +182,7 @@ class Shapes:
             tuple[tuple[FlavorName, Resources, int], ...], tuple[Mapping[Account, int], int]
         ] = {}
 
-    def part(self, admission: Admission, ending: frozenset[int] = frozenset()) -> Part:
+    def part(self, admission: Admission, ending: frozenset[int] = frozenset()) -> HeldAdmission:
         """An admission without the seats that are over."""
         gone = admission.ended | ending
         seats = admission.seats
@@ -194,4 +198,4 @@ class Shapes:
             if len(self._known) >= _SHAPES:
                 self._known.clear()
             known = self._known[shape] = accounts(seats_by_flavor(seats)), max(1, size)
-        return Part(admission, seats, *known)
+        return HeldAdmission(admission, seats, *known)

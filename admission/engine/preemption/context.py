@@ -7,10 +7,10 @@ from functools import cached_property
 from admission.engine import reasons
 from admission.engine.claims import Held
 from admission.engine.plan import Evict, Reason
-from admission.engine.preemption.candidate_arrays import Roll
-from admission.engine.preemption.candidates import Herd, Part, herd
-from admission.engine.preemption.pruning import Prospects
-from admission.engine.preemption.victim_set import Taken
+from admission.engine.preemption.candidate_arrays import CandidateArrays
+from admission.engine.preemption.candidates import HeldAdmission, VictimCandidates, victim_candidates
+from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.preemption.victim_set import Victim
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
@@ -23,7 +23,7 @@ CLAIM_SECONDS = 600
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class PreemptionResult:
     """What a turn does for those it refused."""
 
     evicts: list[Evict] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRequest:
     """Pods of one shape for which nobody could go."""
 
     queue: QueueName
@@ -52,7 +52,7 @@ class Failure:
     #: Waited long, so that others may be brought below their shares.
     long: bool
 
-    def asks_no_less_than(self, other: "Failure") -> bool:
+    def asks_no_less_than(self, other: "FailedRequest") -> bool:
         """Whether the other's failing tells that this one fails too."""
         return (
             self.nodes == other.nodes
@@ -63,16 +63,16 @@ class Failure:
         )
 
 
-class Turn:
+class PreemptionContext:
     """The worlds of one turn, made when they are first needed."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         held: Held,
-        prospects: Prospects,
-        room: Room,
-        parts: Mapping[AdmissionId, Part],
+        prospects: PreemptionProspects,
+        room: PreemptionResult,
+        parts: Mapping[AdmissionId, HeldAdmission],
     ) -> None:
         self.snapshot = snapshot
         self.held = held
@@ -83,10 +83,10 @@ class Turn:
         #: Admissions taken back in this turn so far.
         self.gone: set[AdmissionId] = set()
         self._later: Trial | None = None
-        self._herd: Herd | None = None
-        self._roll: Roll | None = None
+        self._herd: VictimCandidates | None = None
+        self._roll: CandidateArrays | None = None
         #: For whom nobody could go, by queue.
-        self.failures: dict[QueueName, list[Failure]] = {}
+        self.failures: dict[QueueName, list[FailedRequest]] = {}
 
     @property
     def later(self) -> Trial:
@@ -96,18 +96,18 @@ class Turn:
         return self._later
 
     @property
-    def herd(self) -> Herd:
+    def herd(self) -> VictimCandidates:
         """Who may be taken back."""
         if self._herd is None:
-            self._herd = herd(self.snapshot, self.trial.tree, self._parts)
+            self._herd = victim_candidates(self.snapshot, self.trial.tree, self._parts)
             self.room.no_later_than(self._herd.until)
         return self._herd
 
     @property
-    def roll(self) -> Roll:
+    def roll(self) -> CandidateArrays:
         """The same as arrays."""
         if self._roll is None:
-            self._roll = Roll(self.herd, self.later)
+            self._roll = CandidateArrays(self.herd, self.later)
         return self._roll
 
     @cached_property
@@ -116,7 +116,7 @@ class Turn:
         ended = self.snapshot.ended
         return any(len(part.seats) - len(ended.get(number, ())) == 1 for number, part in self._parts.items())
 
-    def in_vain(self, failure: "Failure") -> bool:
+    def in_vain(self, failure: "FailedRequest") -> bool:
         """Whether somebody of the same queue and rights who asked no more got nothing in this turn."""
         return any(failure.asks_no_less_than(other) for other in self.failures.get(failure.queue, ()))
 
@@ -125,7 +125,7 @@ class Turn:
         admission = self.snapshot.admissions[number]
         return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
-    def promise(self, workload: Workload, taken: Sequence[Taken], seats: tuple[Seat, ...]) -> None:
+    def promise(self, workload: Workload, taken: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
         """These are taken back, and the seats are kept for the one it is done for."""
         parts = [(part.admission.id, each) for each in taken for part in each.parts]
         for number, each in parts:

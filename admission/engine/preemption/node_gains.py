@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.nodes.host_ports import colliding
-from admission.engine.nodes.levels import Level
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Mask
-from admission.engine.preemption.candidate_arrays import Chosen, Roll
+from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
 from admission.engine.trial import Columns, Trial
 from queues.workload import PodSet
 
@@ -17,7 +17,7 @@ _DOMAINS_TRIED = 4
 
 
 @dataclass(slots=True, eq=False)
-class Gains:
+class NodeGains:
     """Steps to more room: each on one node, by taking some units after those of the steps before it there.
 
     The cheapest per pod first; those of one node in their order. ``units[begins[i]:ends[i]]`` go for step i.
@@ -34,9 +34,9 @@ class Gains:
     def __len__(self) -> int:
         return len(self.columns)
 
-    def only(self, which: Chosen | Columns) -> "Gains":
+    def only(self, which: CandidateMask | Columns) -> "NodeGains":
         """Some of these steps, in that order: of a node all or none."""
-        return Gains(
+        return NodeGains(
             self.columns[which],
             self.pods[which],
             self.costs[which],
@@ -45,22 +45,24 @@ class Gains:
             self.units,
         )
 
-    def possible(self, chosen: Chosen) -> Chosen:
+    def possible(self, chosen: CandidateMask) -> CandidateMask:
         """Steps all of whose units are among these."""
         against = np.concatenate(([0], np.cumsum(~chosen[self.units])))
         return np.asarray(against[self.ends] == against[self.begins])
 
 
 @dataclass(slots=True, eq=False)
-class Sites:
+class GainsByNode:
     """What could be gained where, for pods of one shape."""
 
     #: (N,) pods that fit now.
     room: Amounts
-    gains: Gains
+    gains: NodeGains
 
 
-def sites(trial: Trial, pods: PodSet, mask: Mask, roll: Roll, chosen: Chosen) -> Sites:
+def sites(
+    trial: Trial, pods: PodSet, mask: Mask, roll: CandidateArrays, chosen: CandidateMask
+) -> GainsByNode:
     """Room per node, and what taking these units, in their order, adds to it.
 
     Host ports are one more resource: a node has 1, and each pod that stands in the way takes 1.
@@ -70,11 +72,11 @@ def sites(trial: Trial, pods: PodSet, mask: Mask, roll: Roll, chosen: Chosen) ->
     room = trial.room(pods.takes, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
-        return Sites(room, _in_order(_one_by_one(trial, pods, roll, seats)))
-    return Sites(room, _in_order(_at_once(trial, pods, roll, seats)))
+        return GainsByNode(room, _in_order(_one_by_one(trial, pods, roll, seats)))
+    return GainsByNode(room, _in_order(_at_once(trial, pods, roll, seats)))
 
 
-def _at_once(trial: Trial, pods: PodSet, roll: Roll, seats: Columns) -> Gains:
+def _at_once(trial: Trial, pods: PodSet, roll: CandidateArrays, seats: Columns) -> NodeGains:
     """Steps of all nodes together; only those where some unit gives nothing that lacks are gone through singly."""
     request = trial.request(pods.takes)
     rows = np.flatnonzero(request)
@@ -96,7 +98,7 @@ def _at_once(trial: Trial, pods: PodSet, roll: Roll, seats: Columns) -> Gains:
     start = np.where(follows, np.roll(last, 1) + 1, begins[of_node[last]])
     paid = np.cumsum(prices)
     cost = paid[last] - paid[start] + prices[start]
-    found = Gains(columns[last], (fits - fitted)[last], cost, start, last + 1, roll.owners[seats])
+    found = NodeGains(columns[last], (fits - fitted)[last], cost, start, last + 1, roll.owners[seats])
     return _joined(found, _one_by_one(trial, pods, roll, seats[odd[of_node]])) if odd.any() else found
 
 
@@ -107,7 +109,7 @@ _Going = tuple[int, list[int], int]
 _Step = tuple[int, int, int, list[int]]
 
 
-def _one_by_one(trial: Trial, pods: PodSet, roll: Roll, seats: Columns) -> Gains:
+def _one_by_one(trial: Trial, pods: PodSet, roll: CandidateArrays, seats: Columns) -> NodeGains:
     request = trial.request(pods.takes)
     rows = np.flatnonzero(request).tolist()
     asked = [int(request[row]) for row in rows]
@@ -146,18 +148,18 @@ def _steps(
             fit, cost, since = now, 0, []
 
 
-def _gains(steps: Sequence[_Step]) -> Gains:
+def _gains(steps: Sequence[_Step]) -> NodeGains:
     columns, pods, costs = (np.array([step[i] for step in steps], np.int64) for i in range(3))
     ends = np.cumsum([len(step[3]) for step in steps], dtype=np.intp)
     begins = np.concatenate((np.zeros(1, np.intp), ends))[: len(ends)]
-    return Gains(
+    return NodeGains(
         columns, pods, costs, begins, ends, np.array([unit for step in steps for unit in step[3]], np.intp)
     )
 
 
-def _joined(some: Gains, others: Gains) -> Gains:
+def _joined(some: NodeGains, others: NodeGains) -> NodeGains:
     offset = len(some.units)
-    return Gains(
+    return NodeGains(
         np.concatenate((some.columns, others.columns)),
         np.concatenate((some.pods, others.pods)),
         np.concatenate((some.costs, others.costs)),
@@ -167,7 +169,7 @@ def _joined(some: Gains, others: Gains) -> Gains:
     )
 
 
-def _in_order(found: Gains) -> Gains:
+def _in_order(found: NodeGains) -> NodeGains:
     """The next step is always the cheapest per pod of those that are next on their nodes."""
     if not len(found):
         return found
@@ -182,7 +184,7 @@ def _in_order(found: Gains) -> Gains:
     return found.only(np.lexsort((steps, place)))
 
 
-def domains(trial: Trial, pods: PodSet, count: int, found: Sites) -> Iterator[tuple[Gains, int]]:
+def domains(trial: Trial, pods: PodSet, count: int, found: GainsByNode) -> Iterator[tuple[NodeGains, int]]:
     """Steps in each domain that could hold all pods, and how many fit there now; the cheapest first by estimate.
 
     Of a level that is required or preferred the cheapest few; without one, or if none of the preferred level will
@@ -200,7 +202,7 @@ def domains(trial: Trial, pods: PodSet, count: int, found: Sites) -> Iterator[tu
         yield found.gains, int(found.room.sum())
 
 
-def _cheapest(gains: Gains, level: Level, short: Amounts) -> list[int]:
+def _cheapest(gains: NodeGains, level: TopologyLevel, short: Amounts) -> list[int]:
     """Domains where steps make room for as many pods as are short there, the cheapest first."""
     of = level.of[gains.columns]
     steps = np.flatnonzero(of >= 0)

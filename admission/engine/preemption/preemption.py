@@ -11,10 +11,10 @@ from admission.engine import reasons
 from admission.engine.claims import Held
 from admission.engine.pending.classes import RefusedClass
 from admission.engine.placement import need as need_module
-from admission.engine.preemption.candidates import Part
-from admission.engine.preemption.context import Failure, Room, Turn
-from admission.engine.preemption.pruning import Prospects
-from admission.engine.preemption.search import Attempt, attempts_for, may_clear, plain_failure
+from admission.engine.preemption.candidates import HeldAdmission
+from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
+from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.preemption.search import VictimSearch, attempts_for, may_clear, plain_failure
 from admission.engine.snapshot import Snapshot
 from queues.workload import AdmissionId
 
@@ -26,18 +26,18 @@ def make_room(
     snapshot: Snapshot,
     refused: Iterable[RefusedClass],
     held: Held,
-    prospects: Prospects,
-    parts: Mapping[AdmissionId, Part],
-) -> Room:
+    prospects: PreemptionProspects,
+    parts: Mapping[AdmissionId, HeldAdmission],
+) -> PreemptionResult:
     """Evictions and claims for refused classes, given in the order in which their heads were tried.
 
     ``prospects`` are of the world after everything else of the turn, with the space of all claims held; it is as
     before afterwards, but for claims that turn out to be of no use. ``parts``: what each admission holds.
     """
-    room = Room()
+    room = PreemptionResult()
     if not (snapshot.holders or held.keys):
         return room
-    turn = Turn(snapshot, held, prospects, room, parts)
+    turn = PreemptionContext(snapshot, held, prospects, room, parts)
     for each in refused:
         if each.need.complete or each.need.short or each.reason.code not in _FOR_LACK_OF_ROOM:
             continue
@@ -46,10 +46,10 @@ def make_room(
     return room
 
 
-def _serve(turn: Turn, refused: RefusedClass) -> None:
+def _serve(turn: PreemptionContext, refused: RefusedClass) -> None:
     """Make room for as many of a class as there are victims for."""
-    attempts: list[Attempt] | None = None
-    failure: Failure | None = None
+    attempts: list[VictimSearch] | None = None
+    failure: FailedRequest | None = None
     for candidate in refused.members:
         workload = candidate.workload
         claim = turn.held.keys.get(workload.key)

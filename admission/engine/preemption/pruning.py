@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-from admission.engine.pending.classes import Batch
+from admission.engine.pending.classes import WorkloadClass
 from admission.engine.pending.waiting_time import starves_at
-from admission.engine.placement.need import Need, takes_of
+from admission.engine.placement.need import MissingMembers, takes_of
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
@@ -21,7 +21,7 @@ from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload
 
 
-class Prospects:
+class PreemptionProspects:
     """What queues, priorities and free amounts alone tell about who could have others taken back."""
 
     def __init__(self, trial: Trial, lowest: Callable[[QueueName], int | None]) -> None:
@@ -29,10 +29,10 @@ class Prospects:
         self.trial = trial
         self.lowest = lowest
         #: What classes ask, by what they lack: equal shapes share it.
-        self._asked: dict[int, tuple[Need, Resources]] = {}
+        self._asked: dict[int, tuple[MissingMembers, Resources]] = {}
         self._free: dict[str, int] | None = None
 
-    def asked(self, workload: Workload, need: Need) -> Resources:
+    def asked(self, workload: Workload, need: MissingMembers) -> Resources:
         """What the gang asks at the least."""
         known = self._asked.get(id(need))
         if known is None:
@@ -47,7 +47,7 @@ class Prospects:
             self._free = dict(zip(self.trial.table.resources, sums.tolist(), strict=False))
         return self._free
 
-    def hopeless(self, workload: Workload, need: Need) -> tuple[str, ...] | None:
+    def hopeless(self, workload: Workload, need: MissingMembers) -> tuple[str, ...] | None:
         """For lack of what nobody may be taken back for one who does not starve; (): whatever is free.
 
         None: perhaps somebody may.
@@ -93,25 +93,25 @@ class _Spot:
 
 
 @dataclass(slots=True, eq=False)
-class Parked:
+class ParkedClasses:
     """Classes that are parked, and those that are not; kept from turn to turn under one queue tree."""
 
     #: Classes that have to be asked about.
-    awake: dict[Batch, None] = field(default_factory=dict)
-    _spots: dict[Batch, _Spot] = field(default_factory=dict)
-    _of_queue: dict[QueueName, dict[Batch, None]] = field(default_factory=dict)
-    _groups: dict[tuple[Resources, tuple[str, ...]], dict[Batch, None]] = field(default_factory=dict)
+    awake: dict[WorkloadClass, None] = field(default_factory=dict)
+    _spots: dict[WorkloadClass, _Spot] = field(default_factory=dict)
+    _of_queue: dict[QueueName, dict[WorkloadClass, None]] = field(default_factory=dict)
+    _groups: dict[tuple[Resources, tuple[str, ...]], dict[WorkloadClass, None]] = field(default_factory=dict)
     #: (second, number, class, its spot), as a heap; spots that were left meanwhile do not count.
-    _dues: list[tuple[int, int, Batch, _Spot]] = field(default_factory=list)
+    _dues: list[tuple[int, int, WorkloadClass, _Spot]] = field(default_factory=list)
     _number: int = 0
 
-    def wake(self, batch: Batch) -> None:
+    def wake(self, batch: WorkloadClass) -> None:
         """It has to be asked about again, if ever room could help it."""
         self.forget(batch)
         if batch.never is None and not (batch.wants.need.complete or batch.wants.need.short):
             self.awake[batch] = None
 
-    def forget(self, batch: Batch) -> None:
+    def forget(self, batch: WorkloadClass) -> None:
         """It is not there any more."""
         self.awake.pop(batch, None)
         spot = self._spots.pop(batch, None)
@@ -133,7 +133,7 @@ class Parked:
             if self._spots.get(batch) is spot:
                 self.wake(batch)
 
-    def park(self, prospects: Prospects, now: int) -> None:
+    def park(self, prospects: PreemptionProspects, now: int) -> None:
         """Park whoever is awake and has no prospects."""
         tree = prospects.trial.tree
         for batch in [each for each in self.awake if each.waits]:
@@ -151,7 +151,7 @@ class Parked:
             heappop(self._dues)
         return self._dues[0][0] if self._dues else None
 
-    def _put(self, batch: Batch, spot: _Spot) -> None:
+    def _put(self, batch: WorkloadClass, spot: _Spot) -> None:
         del self.awake[batch]
         self._spots[batch] = spot
         self._of_queue.setdefault(batch.queue, {})[batch] = None
@@ -164,7 +164,7 @@ class Parked:
                 heapify(self._dues)
 
 
-def _leave(places: dict[K, dict[Batch, None]], place: K, batch: Batch) -> None:
+def _leave(places: dict[K, dict[WorkloadClass, None]], place: K, batch: WorkloadClass) -> None:
     there = places[place]
     del there[batch]
     if not there:

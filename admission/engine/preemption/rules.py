@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from admission.engine.placement.need import size_of
-from admission.engine.preemption.candidates import Unit
+from admission.engine.preemption.candidates import Candidate
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
@@ -22,7 +22,7 @@ from queues.workload import NO_FLAVOR, QueueName, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByShare:
+class ShareRule:
     """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
 
     ``final``: the victim's side is at least as far above as the beneficiary's afterwards. ``initial``: it was
@@ -67,7 +67,7 @@ def _lendable(usage: Usage, queue: QueueName, resource: str) -> int:
     return sum(tree.deserved(queue, each) - tree.idle[queue].get(each, 0) for each in every)
 
 
-class Rule(StrEnum):
+class EvictionRule(StrEnum):
     """By which rule somebody is taken back: the code of the eviction."""
 
     #: A more urgent workload of the same queue.
@@ -78,7 +78,7 @@ class Rule(StrEnum):
     CLEARED = "Cleared"
 
 
-class Below(StrEnum):
+class ReclaimDepth(StrEnum):
     """How far reclaim may bring a queue below its share, when whole gangs only can be taken."""
 
     NEVER = "never"
@@ -88,24 +88,24 @@ class Below(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Rights:
+class PreemptionRights:
     """What one workload may do, in a world that changes while victims are chosen."""
 
     workload: Workload
     usage: Usage
     #: What it asks, by account, as far as it is contested: limited or scarce.
     asked: Mapping[Account, int]
-    #: How much it is, in the measure of ``Unit.size``.
+    #: How much it is, in the measure of ``Candidate.size``.
     size: int
     #: It has waited long enough to have a place cleared.
     starved: bool = False
-    by_share: ByShare | None = None
-    below: Below = Below.NEVER
+    by_share: ShareRule | None = None
+    below: ReclaimDepth = ReclaimDepth.NEVER
     #: Whether the last answer of ``rule`` rests on what the shares were at first only.
     initially: bool = False
-    _meetings: dict[QueueName, "Meeting | None"] = field(default_factory=dict)
+    _meetings: dict[QueueName, "QueuePair | None"] = field(default_factory=dict)
 
-    def rule(self, unit: Unit, taken_of_queue: int = 0) -> Rule | None:
+    def rule(self, unit: Candidate, taken_of_queue: int = 0) -> EvictionRule | None:
         """By which rule a unit may be taken back as things are; None: it may not.
 
         ``taken_of_queue``: so many of its queue go for what the shares were at first.
@@ -121,13 +121,13 @@ class Rights:
         if meeting is None or not meeting.reclaimable:
             return None
         if self._lost(meeting, unit, self.below) and self._reclaims(meeting, unit, priority, taken_of_queue):
-            return Rule.RECLAIMED
+            return EvictionRule.RECLAIMED
         if self._may_clear(unit, priority):
-            stays = self.keeps(meeting.mine) or self._lost(meeting, unit, Below.NEVER)
-            return Rule.CLEARED if stays else None
+            stays = self.keeps(meeting.mine) or self._lost(meeting, unit, ReclaimDepth.NEVER)
+            return EvictionRule.CLEARED if stays else None
         return None
 
-    def why(self, rule: Rule, victim: QueueName) -> tuple[str, dict[str, Any]]:
+    def why(self, rule: EvictionRule, victim: QueueName) -> tuple[str, dict[str, Any]]:
         """The sentence for whoever is taken back, and its numbers as they were before."""
         usage, tree, mine = self.usage, self.usage.tree, self.workload.queue
         facts: dict[str, Any] = {
@@ -137,9 +137,9 @@ class Rights:
             "victimQueue": victim,
         }
         meeting = self.meeting(victim) if victim != mine else None
-        if rule is Rule.PREEMPTED or meeting is None:
+        if rule is EvictionRule.PREEMPTED or meeting is None:
             facts |= {"priority": self.workload.priority}
-            if rule is Rule.CLEARED:
+            if rule is EvictionRule.CLEARED:
                 return f"its place is cleared for {self.workload}, which waited too long", facts
             return (
                 f"{self.workload} of the same queue is more urgent (priority {self.workload.priority})",
@@ -157,16 +157,16 @@ class Rights:
                 f" and deserves {account.show(deserved)}"
             )
         shares = f"{sides['above']}, {sides['owner']}"
-        if rule is Rule.CLEARED:
+        if rule is EvictionRule.CLEARED:
             return f"its place is cleared for {self.workload}, which waited too long: {shares}", facts
         return f"reclaimed for {self.workload}: {shares}", facts
 
-    def _inside(self, unit: Unit, priority: int) -> Rule | None:
+    def _inside(self, unit: Candidate, priority: int) -> EvictionRule | None:
         if self._more_urgent(unit, priority):
-            return Rule.PREEMPTED
-        return Rule.CLEARED if self._may_clear(unit, priority) else None
+            return EvictionRule.PREEMPTED
+        return EvictionRule.CLEARED if self._may_clear(unit, priority) else None
 
-    def _more_urgent(self, unit: Unit, priority: int) -> bool:
+    def _more_urgent(self, unit: Candidate, priority: int) -> bool:
         policy = self.usage.tree.policy(self.workload.queue).within_queue
         if policy == "never":
             return False
@@ -175,7 +175,7 @@ class Rights:
         newer = unit.workload.arrival > self.workload.arrival
         return policy == "lower-or-newer-equal" and priority == self.workload.priority and newer
 
-    def _reclaims(self, meeting: "Meeting", unit: Unit, priority: int, taken_of_queue: int) -> bool:
+    def _reclaims(self, meeting: "QueuePair", unit: Candidate, priority: int, taken_of_queue: int) -> bool:
         policy = self.usage.tree.policy(self.workload.queue)
         lower = priority < self.workload.priority
         if policy.reclaim == "never" or (policy.reclaim == "lower-priority" and not lower):
@@ -203,7 +203,7 @@ class Rights:
         """Whether a place cleared from others, who are within their shares then, could not be reclaimed at once.
 
         That is where one of these, the beneficiary's side of a meeting, owns so much of it that reclaim would bring
-        it farther below its share than it was above (``Below.NO_FARTHER``).
+        it farther below its share than it was above (``ReclaimDepth.NO_FARTHER``).
         """
         usage, tree, asked = self.usage, self.usage.tree, self.asked
         for name in mine:
@@ -240,7 +240,7 @@ class Rights:
                 }
         return more
 
-    def _lost(self, meeting: "Meeting", unit: Unit, below: Below) -> bool:
+    def _lost(self, meeting: "QueuePair", unit: Candidate, below: ReclaimDepth) -> bool:
         """Every queue on the victim's side has more than its share of something that is asked.
 
         A guarantee that lies idle below it is not lent, so it counts as used.
@@ -252,15 +252,15 @@ class Rights:
                 excess = usage.counted(name, account) - tree.deserved(name, account)
                 if excess > 0:
                     above = True
-                    if below is not Below.ANY:
-                        most = excess if below is Below.NEVER else 2 * excess
+                    if below is not ReclaimDepth.ANY:
+                        most = excess if below is ReclaimDepth.NEVER else 2 * excess
                         if unit.amount(account) > most:
                             return False
             if not above:
                 return False
         return True
 
-    def _may_clear(self, unit: Unit, priority: int) -> bool:
+    def _may_clear(self, unit: Candidate, priority: int) -> bool:
         # Only single pods of smaller size go, and those never have a place cleared: no two can do it in turns.
         if not self.starved or unit.pods > 1 or priority > self.workload.priority or unit.size >= self.size:
             return False
@@ -269,7 +269,9 @@ class Rights:
         policy = self.usage.tree.policy(self.workload.queue).within_queue if equal else None
         return policy != "lower-or-newer-equal"
 
-    def _farther_above(self, rule: ByShare, meeting: "Meeting", unit: Unit, taken_of_queue: int) -> bool:
+    def _farther_above(
+        self, rule: ShareRule, meeting: "QueuePair", unit: Candidate, taken_of_queue: int
+    ) -> bool:
         mine, theirs = meeting.mine[-1], meeting.theirs[-1]
         after = above(self.usage, mine, self._carried(meeting.mine[:-1], self.asked))
         less = {account: -unit.amount(account) for account in self.asked}
@@ -279,13 +281,13 @@ class Rights:
         self.initially = rule.initial and not again and after < above(self.usage, theirs, {})
         return self.initially
 
-    def meeting(self, other: QueueName) -> "Meeting | None":
+    def meeting(self, other: QueueName) -> "QueuePair | None":
         """Where the paths of the two queues meet; None: the other queue is not in the tree."""
         if other not in self._meetings:
             self._meetings[other] = self._meet(other)
         return self._meetings[other]
 
-    def _meet(self, other: QueueName) -> "Meeting | None":
+    def _meet(self, other: QueueName) -> "QueuePair | None":
         tree = self.usage.tree
         if other not in tree.paths or other == ROOT:
             return None
@@ -296,11 +298,11 @@ class Rights:
         below_theirs = tuple(name for name in theirs if name not in upper)
         if not below_mine or not below_theirs:
             return None
-        return Meeting(below_mine, below_theirs, tree.reclaimable(other, self.workload.queue))
+        return QueuePair(below_mine, below_theirs, tree.reclaimable(other, self.workload.queue))
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class QueuePair:
     """Two queues, and who is on each side below their lowest common ancestor, from the leaf upwards."""
 
     mine: tuple[QueueName, ...]
@@ -309,5 +311,5 @@ class Meeting:
 
 
 def asks_of(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
-    """How much these pods of a workload are, in the measure of ``Unit.size``."""
+    """How much these pods of a workload are, in the measure of ``Candidate.size``."""
     return size_of((pods.takes, len(ordinals.get(pods.name, ()))) for pods in workload.pod_sets)

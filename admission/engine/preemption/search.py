@@ -13,13 +13,13 @@ from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at
 from admission.engine.placement import gangs
-from admission.engine.placement.need import Need, is_extended_resource, takes_of
+from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
 from admission.engine.plan import Admit, Reason
-from admission.engine.preemption.candidate_arrays import Chosen
-from admission.engine.preemption.context import Failure, Turn
+from admission.engine.preemption.candidate_arrays import CandidateMask
+from admission.engine.preemption.context import FailedRequest, PreemptionContext
 from admission.engine.preemption.node_gains import domains, sites
-from admission.engine.preemption.rules import Below, Rights, asks_of
-from admission.engine.preemption.victim_set import Search, Taken, take_gains
+from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, asks_of
+from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
@@ -28,10 +28,10 @@ from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlook:
+class VictimEstimate:
     """For so many pods of one shape: no is certain here, yes is not."""
 
-    turn: Turn
+    turn: PreemptionContext
     pods: PodSet
     count: int
     #: Where they may go.
@@ -44,13 +44,13 @@ class Outlook:
             return False
         return int(later.room(self.pods.takes, self.mask).sum()) >= self.count
 
-    def enough(self, chosen: Chosen) -> bool:
+    def enough(self, chosen: CandidateMask) -> bool:
         """Whether enough pods would have room if all of these were gone."""
         later = self.turn.later
         room = self.turn.roll.could_hold(chosen, later, later.request(self.pods.takes), self.mask)
         return later.layout.most(room, self.pods.required_topology) >= self.count
 
-    def enough_by_shares(self, chosen: Chosen, rights: Rights, below: Below) -> bool:
+    def enough_by_shares(self, chosen: CandidateMask, rights: PreemptionRights, below: ReclaimDepth) -> bool:
         """Whether enough may be free, on nodes and below limits, when no queue loses more than it may."""
         if rights.starved or rights.by_share is not None:
             return True
@@ -74,7 +74,7 @@ class Outlook:
                     return False
         return True
 
-    def needed(self, taken: Sequence[Taken]) -> Sequence[bool]:
+    def needed(self, taken: Sequence[Victim]) -> Sequence[bool]:
         """For pods of one shape alone: with which of these back too few would have room."""
         later = self.turn.later
         request = later.request(self.pods.takes)
@@ -102,26 +102,31 @@ _FEW = 64
 
 #: How far others are brought below their shares, and whether gangs go that are larger than what is asked: the next
 #: only if nothing came of the one before.
-_WAYS = ((Below.NEVER, False), (Below.NEVER, True), (Below.NO_FARTHER, True), (Below.ANY, True))
+_WAYS = (
+    (ReclaimDepth.NEVER, False),
+    (ReclaimDepth.NEVER, True),
+    (ReclaimDepth.NO_FARTHER, True),
+    (ReclaimDepth.ANY, True),
+)
 
 #: So many single victims are tried for a single pod, the cheapest first.
 _SINGLES_TRIED = 8
 
 
-def may_clear(workload: Workload, need: Need, turn: Turn) -> bool:
+def may_clear(workload: Workload, need: MissingMembers, turn: PreemptionContext) -> bool:
     """Whether a gang has waited so long that a place is cleared for it, if there is anybody who could go."""
     if not starved_now(workload, need, turn) or not turn.has_singles:
         return False
     return turn.roll.has_single(smaller=asks_of(workload, need.least), priority=workload.priority)
 
 
-def starved_now(workload: Workload, need: Need, turn: Turn) -> bool:
+def starved_now(workload: Workload, need: MissingMembers, turn: PreemptionContext) -> bool:
     """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
     due = starves_at(workload, need, turn.trial.tree)
     return due is not None and _is_past(due, turn)
 
 
-def waits_long(workload: Workload, turn: Turn) -> bool:
+def waits_long(workload: Workload, turn: PreemptionContext) -> bool:
     """Whether others may be brought below their shares for it, as somebody's has to be where only gangs can go."""
     due = (workload.waiting_since or workload.created) + (
         turn.trial.tree.policy(workload.queue).clear_after or 0
@@ -129,14 +134,14 @@ def waits_long(workload: Workload, turn: Turn) -> bool:
     return _is_past(due, turn)
 
 
-def _is_past(due: int, turn: Turn) -> bool:
+def _is_past(due: int, turn: PreemptionContext) -> bool:
     """Whether that second has come; if not, the answer may be another from then on."""
     if due > turn.snapshot.now:
         turn.room.no_later_than(due)
     return due <= turn.snapshot.now
 
 
-def plain_failure(turn: Turn, workload: Workload, need: Need) -> Failure | None:
+def plain_failure(turn: PreemptionContext, workload: Workload, need: MissingMembers) -> FailedRequest | None:
     """What it would tell about others if nobody could go for this one; None: nothing.
 
     Only pods of one shape without wishes, in a queue where age does not count, can be compared.
@@ -149,10 +154,10 @@ def plain_failure(turn: Turn, workload: Workload, need: Need) -> Failure | None:
     if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
         return None
     long = waits_long(workload, turn)
-    return Failure(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
+    return FailedRequest(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
 
 
-def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]":
+def attempts_for(turn: PreemptionContext, workload: Workload, lacks: MissingMembers) -> "list[VictimSearch]":
     """One for each flavor of the queue, in its order."""
     need = replace(lacks, missing=lacks.least)
     pods = max(
@@ -170,10 +175,10 @@ def attempts_for(turn: Turn, workload: Workload, lacks: Need) -> "list[Attempt]"
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
         asked = accounts({flavor: takes_of(workload, need.least)})
-        attempt = Attempt(
+        attempt = VictimSearch(
             turn=turn,
             need=need,
-            outlook=Outlook(turn, pods, count, mask),
+            outlook=VictimEstimate(turn, pods, count, mask),
             asked=asked,
             contested=_contested(turn.later, workload, pods, count, mask, asked),
             size=asks_of(workload, need.least),
@@ -207,23 +212,23 @@ def _contested(
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class VictimSearch:
     """The search for one class."""
 
-    turn: Turn
-    need: Need
+    turn: PreemptionContext
+    need: MissingMembers
     #: The pod set that is hardest to place, how many of it, and where they may go.
-    outlook: Outlook
+    outlook: VictimEstimate
     asked: dict[Account, int]
     contested: dict[Account, int]
     size: int
     #: Single victims for single pods that were not tried yet, the cheapest first.
-    _line: tuple[Iterator[int], Below] = (iter(()), Below.NEVER)
+    _line: tuple[Iterator[int], ReclaimDepth] = (iter(()), ReclaimDepth.NEVER)
     _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
-    def rights(self, workload: Workload) -> Rights:
+    def rights(self, workload: Workload) -> PreemptionRights:
         """What the workload may do."""
-        return Rights(
+        return PreemptionRights(
             workload=workload,
             usage=self.turn.later.usage,
             asked=self.contested,
@@ -240,11 +245,11 @@ class Attempt:
             return True
         later, roll, rights = self.turn.later, self.turn.roll, self.rights(workload)
         single = self.outlook.count == 1 and len(self.need.least) == 1 and not self.need.beside
-        search = Search(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
+        search = VictimSet(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
         if single and self._one_for_one(search):
             return True
         long = waits_long(workload, self.turn)
-        last = Below.ANY if long else Below.NO_FARTHER
+        last = ReclaimDepth.ANY if long else ReclaimDepth.NO_FARTHER
         most = roll.allowed(rights, below=last, larger=True)
         if not most.any() or not self.outlook.enough(most):
             return False
@@ -252,11 +257,11 @@ class Attempt:
             return self._by_ways(search, single=single, long=long)
         return False
 
-    def _by_ways(self, search: Search, *, single: bool, long: bool) -> bool:
+    def _by_ways(self, search: VictimSet, *, single: bool, long: bool) -> bool:
         """Victims for one, in one way after another."""
         later, roll, rights = self.turn.later, self.turn.roll, search.rights
         workload = rights.workload
-        before: tuple[Below, Chosen] | None = None
+        before: tuple[ReclaimDepth, CandidateMask] | None = None
         for rights.below, larger in _WAYS if long else _WAYS[:-1]:
             chosen = roll.allowed(rights, below=rights.below, larger=larger)
             again = before is not None and before[0] is rights.below and bool((before[1] == chosen).all())
@@ -277,7 +282,7 @@ class Attempt:
             search.put_all_back()
         return False
 
-    def _one_for_one(self, search: Search) -> bool:
+    def _one_for_one(self, search: VictimSet) -> bool:
         """The quick way for a single pod: the next cheapest single victim whose node has room then.
 
         The next of the class goes on where this one ends.
@@ -298,7 +303,7 @@ class Attempt:
                 break
         return False
 
-    def _choose(self, search: Search, chosen: Chosen, *, larger: bool) -> bool:
+    def _choose(self, search: VictimSet, chosen: CandidateMask, *, larger: bool) -> bool:
         """Victims by place; of its own queue none more urgent than need be."""
         if not self._choose_among(search, chosen, larger=larger):
             return False
@@ -316,7 +321,7 @@ class Attempt:
             search.take_again(taken)
         return True
 
-    def _choose_among(self, search: Search, chosen: Chosen, *, larger: bool) -> bool:
+    def _choose_among(self, search: VictimSet, chosen: CandidateMask, *, larger: bool) -> bool:
         later, roll = search.trial, self.turn.roll
         found = sites(later, self.outlook.pods, self.outlook.mask, roll, chosen)
         for gains, free in domains(later, self.outlook.pods, self.outlook.count, found):
@@ -355,7 +360,7 @@ class Attempt:
         later.give_back(answer.queue, books, answer.seats, ports)
         return True
 
-    def _for_quota(self, search: Search, chosen: Chosen) -> bool:
+    def _for_quota(self, search: VictimSet, chosen: CandidateMask) -> bool:
         """There is room on nodes, perhaps, but a limit stands against it."""
         usage, queue, roll = search.trial.usage, search.rights.workload.queue, self.turn.roll
         progress = True
@@ -369,7 +374,7 @@ class Attempt:
         return search.fits()
 
     def _promise(
-        self, workload: Workload, taken: Sequence[Taken], there: tuple[Seat, ...] | None = None
+        self, workload: Workload, taken: Sequence[Victim], there: tuple[Seat, ...] | None = None
     ) -> bool:
         """Enter evictions and the claim; False, and nothing done: it does not fit."""
         if there is None:

@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from admission.engine.preemption.candidate_arrays import Chosen, Roll
-from admission.engine.preemption.candidates import Herd, Part, Unit
-from admission.engine.preemption.node_gains import Gains
-from admission.engine.preemption.rules import Rights, Rule, above
+from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
+from admission.engine.preemption.candidates import Candidate, HeldAdmission, VictimCandidates
+from admission.engine.preemption.node_gains import NodeGains
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights, above
 from admission.engine.trial import Trial
 from queues.workload import AdmissionId, QueueName
 
 
 @dataclass(slots=True, eq=False)
-class Taken:
+class Victim:
     """A victim: the unit, by which rule, and which admissions went with it."""
 
-    unit: Unit
-    rule: Rule
-    parts: tuple[Part, ...]
+    unit: Candidate
+    rule: EvictionRule
+    parts: tuple[HeldAdmission, ...]
     #: The sentence for it, and its numbers.
     why: tuple[str, dict[str, Any]]
     #: Only because of what the shares were at first.
@@ -30,22 +30,22 @@ class Taken:
 
 
 @dataclass(slots=True, eq=False)
-class Search:
+class VictimSet:
     """Victims taken so far out of a trial; all can be put back."""
 
     trial: Trial
-    herd: Herd
-    rights: Rights
+    herd: VictimCandidates
+    rights: PreemptionRights
     #: Whether what is asked fits as things are. Leaves the trial as it was.
     fits: Callable[[], bool]
     #: Admissions that are taken back already, for others before too.
     gone: set[AdmissionId] = field(default_factory=set)
-    taken: list[Taken] = field(default_factory=list)
-    _whys: dict[tuple[Rule, QueueName], tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    taken: list[Victim] = field(default_factory=list)
+    _whys: dict[tuple[EvictionRule, QueueName], tuple[str, dict[str, Any]]] = field(default_factory=dict)
     #: So many go for what the shares were at first.
     _of_queue: Counter[QueueName] = field(default_factory=Counter)
 
-    def take(self, unit: Unit) -> bool:
+    def take(self, unit: Candidate) -> bool:
         """Take a unit out if the rules allow it now."""
         parts = tuple(part for part in unit.parts if part.admission.id not in self.gone)
         if not parts:
@@ -63,25 +63,25 @@ class Search:
         every = (*(part for each in before for part in each.parts), *parts)
         for part in parts:
             self.trial.give_back(unit.queue, part.books, part.seats, part.ports)
-        self._enter(Taken(unit, rule, every, why, self.rights.initially), parts)
+        self._enter(Victim(unit, rule, every, why, self.rights.initially), parts)
         return True
 
-    def has(self, unit: Unit) -> bool:
+    def has(self, unit: Candidate) -> bool:
         """Whether all of a unit is taken."""
         return all(part.admission.id in self.gone for part in unit.parts)
 
-    def goes(self, roll: Roll) -> Chosen:
+    def goes(self, roll: CandidateArrays) -> CandidateMask:
         """(U,) who is taken."""
         going = np.zeros(len(roll.units), np.bool_)
         going[[roll.place[id(each.unit)] for each in self.taken]] = True
         return going
 
-    def _enter(self, taken: Taken, parts: Iterable[Part]) -> None:
+    def _enter(self, taken: Victim, parts: Iterable[HeldAdmission]) -> None:
         self.taken.append(taken)
         self._of_queue[taken.unit.queue] += taken.initially
         self.gone.update(part.admission.id for part in parts)
 
-    def _budgets(self, unit: Unit, parts: Sequence[Part]) -> bool:
+    def _budgets(self, unit: Candidate, parts: Sequence[HeldAdmission]) -> bool:
         under = self.herd.budgets.get(unit.workload.key)
         if not under:
             return True
@@ -92,7 +92,7 @@ class Search:
             self.herd.allowed[place] -= min(pods, leaving)
         return True
 
-    def put_back(self, taken: Taken) -> None:
+    def put_back(self, taken: Victim) -> None:
         """It stays after all."""
         self.taken.remove(taken)
         self._of_queue[taken.unit.queue] -= taken.initially
@@ -103,7 +103,7 @@ class Search:
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
             self.herd.allowed[place] += min(pods, leaving)
 
-    def take_again(self, taken: Taken) -> None:
+    def take_again(self, taken: Victim) -> None:
         """The contrary of ``put_back``."""
         for part in taken.parts:
             self.trial.give_back(taken.unit.queue, part.books, part.seats, part.ports)
@@ -117,7 +117,7 @@ class Search:
         for taken in reversed(list(self.taken)):
             self.put_back(taken)
 
-    def in_order(self, units: Sequence[Unit]) -> bool:
+    def in_order(self, units: Sequence[Candidate]) -> bool:
         """Take one after another until it fits; whoever was not allowed at first is asked again.
 
         By shares first as they would be afterwards, then as they were at first (Kueue's two strategies).
@@ -136,10 +136,10 @@ class Search:
             self.put_all_back()
         return False
 
-    def _in_turn(self, units: Sequence[Unit], *, again: bool = True) -> bool:
+    def _in_turn(self, units: Sequence[Candidate], *, again: bool = True) -> bool:
         own, progress = self.rights.workload.queue, True
         while progress:
-            progress, refused = False, dict[QueueName, Unit]()
+            progress, refused = False, dict[QueueName, Candidate]()
             for unit in units:
                 if not self.helps(unit) or self.has(unit):
                     continue
@@ -153,9 +153,9 @@ class Search:
                     break  # there is room in the own share now, so whoever comes first is asked again
         return False
 
-    def _one_of_each_queue(self, units: Sequence[Unit]) -> bool:
+    def _one_of_each_queue(self, units: Sequence[Candidate]) -> bool:
         """The first of every queue, of whoever is farthest above its share first."""
-        first: dict[QueueName, Unit] = {}
+        first: dict[QueueName, Candidate] = {}
         for unit in sorted(units, key=lambda unit: unit.order[2:]):
             if self.helps(unit) and not self.has(unit):
                 first.setdefault(unit.queue, unit)
@@ -172,8 +172,8 @@ class Search:
 
     def in_best_order(
         self,
-        units: Sequence[Unit],
-        worth: Callable[["Search"], tuple[int, int]] = lambda search: search.cost(),
+        units: Sequence[Candidate],
+        worth: Callable[["VictimSet"], tuple[int, int]] = lambda search: search.cost(),
     ) -> bool:
         """Take victims in several orders, each without those it does not need, and keep the cheapest set."""
         own = self.rights.workload.queue
@@ -184,7 +184,7 @@ class Search:
             sorted(units, key=lambda unit: (-unit.size, unit.order)),
             sorted(units, key=lambda unit: (unit.order[2], unit.order)),
         )
-        best: tuple[tuple[int, int], list[Taken]] | None = None
+        best: tuple[tuple[int, int], list[Victim]] | None = None
         for order in orders:
             if self.in_order(order):
                 self.spare()
@@ -196,18 +196,18 @@ class Search:
             self.take_again(taken)
         return best is not None
 
-    def helps(self, unit: Unit) -> bool:
+    def helps(self, unit: Candidate) -> bool:
         """Whether it holds something of what is asked."""
         return any(part.books.get(account) for part in unit.parts for account in self.rights.asked)
 
-    def spare(self, needed: Callable[[Sequence[Taken]], Sequence[bool]] | None = None) -> None:
+    def spare(self, needed: Callable[[Sequence[Victim]], Sequence[bool]] | None = None) -> None:
         """Put back whoever is not needed, the dearest first. ``needed``: who certainly is, as far as a look tells."""
         others = sorted(self.taken, key=lambda each: each.unit.order, reverse=True)
         while others:
             certain = needed(others) if needed is not None else [False] * len(others)
             others = self._spare_next(others, certain)
 
-    def _spare_next(self, others: list[Taken], certain: Sequence[bool]) -> list[Taken]:
+    def _spare_next(self, others: list[Victim], certain: Sequence[bool]) -> list[Victim]:
         """Put the first of these back that is not needed. Who comes after it."""
         for place, taken in enumerate(others):
             if certain[place]:
@@ -225,7 +225,7 @@ class Search:
             meeting = rights.meeting(queue)
             if meeting is None:
                 continue
-            if rule is Rule.RECLAIMED:
+            if rule is EvictionRule.RECLAIMED:
                 allowed = rights.entitled(meeting.mine) or self._by_other_means(queue)
             else:
                 allowed = rights.keeps(meeting.mine) or rights.has_shares(meeting.theirs)
@@ -248,10 +248,12 @@ class Search:
         return sum(each.unit.cost for each in self.taken), len(self.taken)
 
 
-def take_gains(search: Search, gains: Gains, short: int, roll: Roll, *, larger: bool) -> bool:
+def take_gains(
+    search: VictimSet, gains: NodeGains, short: int, roll: CandidateArrays, *, larger: bool
+) -> bool:
     """Take the units of step after step until enough pods have room. A step goes whole or not at all.
 
-    ``larger``: as in ``Roll.allowed``.
+    ``larger``: as in ``CandidateArrays.allowed``.
     """
     place, stale, possible = 0, True, np.ones(len(gains), np.bool_)
     while short > 0 and place < len(gains):
@@ -274,7 +276,7 @@ def take_gains(search: Search, gains: Gains, short: int, roll: Roll, *, larger: 
     return short <= 0
 
 
-def _possible(search: Search, gains: Gains, roll: Roll, *, larger: bool) -> Chosen:
+def _possible(search: VictimSet, gains: NodeGains, roll: CandidateArrays, *, larger: bool) -> CandidateMask:
     """Steps that may be taken as things are; with units of the own queue in them also what these make possible."""
     rights, goes = search.rights, search.goes(roll)
     may = roll.allowed(rights, below=rights.below, larger=larger, at_once=True) | goes

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 import aiohttp
 import msgspec
 
-from queues.errors import ApiError, ApiUnavailable, Conflict, Gone, NotFound, Refused, TooManyRequests
+from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Gone, NotFound, TooManyRequests
 
 
 class _StatusDetails(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ def refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: byte
         )
     if answer.status in known:
         raise known[answer.status](**facts)
-    raise (ApiUnavailable if answer.status >= 500 else Refused)(**facts)
+    raise (ApiUnavailable if answer.status >= 500 else ApiRefused)(**facts)
 
 
 def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:

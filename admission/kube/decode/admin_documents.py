@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, Member, QueueFact, TopologyFact
+from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, HyperNodeMember, QueueFact, TopologyFact
 from admission.kube.decode.topology_requests import _SELECTOR, requirements_of
-from admission.kube.objects import Bare, PodDisruptionBudget
+from admission.kube.objects import Bare, WirePodDisruptionBudget
 from queues.api import names
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
-from queues.api.types.hypernode import Member as MemberSpec
-from queues.api.types.queue import Queue as QueueDocument
+from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
+from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.hypernode_rules import member_violations
 from queues.errors import InvalidDocument
@@ -57,7 +57,7 @@ def topology_fact(raw: bytes) -> TopologyFact:
 def hypernode_fact(raw: bytes) -> HyperNodeFact:
     """A HyperNode. A member that cannot be used contains nobody, and why is told. Raises InvalidDocument."""
     hypernode = HyperNode.read(msgspec.json.decode(raw))
-    members: list[Member] = []
+    members: list[HyperNodeMember] = []
     problems: list[str] = []
     for index, member in enumerate(hypernode.spec.members):
         wrong = [violation.message for violation in member_violations(hypernode, index)]
@@ -76,12 +76,12 @@ def hypernode_fact(raw: bytes) -> HyperNodeFact:
     )
 
 
-def _member(member: MemberSpec) -> Member:
+def _member(member: MemberSpec) -> HyperNodeMember:
     selector = member.selector
     labels: tuple[Requirement, ...] | None = None
     if selector.label_match is not None:
         labels = requirements_of(_SELECTOR.decode(msgspec.json.encode(selector.label_match)))
-    return Member(
+    return HyperNodeMember(
         hypernode=member.type == "HyperNode",
         exact=selector.exact_match.name if selector.exact_match is not None else None,
         regex=selector.regex_match.pattern if selector.regex_match is not None else None,
@@ -89,7 +89,7 @@ def _member(member: MemberSpec) -> Member:
     )
 
 
-def budget_fact(budget: PodDisruptionBudget) -> BudgetFact:
+def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
     """A PodDisruptionBudget. One without a selector is about no pods."""
     meta, selector = budget.metadata, budget.spec.selector
     requirements = None

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.kube.objects import Condition
+from admission.kube.objects import WireCondition
 from queues.workload import NodeFilter, Requirement
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def seconds(timestamp: str | None) -> int:
         return 0
 
 
-def condition(conditions: tuple[Condition, ...] | None, kind: str) -> Condition | None:
+def condition(conditions: tuple[WireCondition, ...] | None, kind: str) -> WireCondition | None:
     """The condition of that type."""
     for found in conditions or ():
         if found.type == kind:

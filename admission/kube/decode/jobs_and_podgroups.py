@@ -10,12 +10,12 @@ from admission.kube.decode.interruption import conduct_of
 from admission.kube.decode.pod_templates import Obstacle, directed_by, pod_set_of
 from admission.kube.decode.topology_requests import subgroups_of, tier_of
 from admission.kube.decode.workload_facts import MAIN, digest, of_possible_size, queue_said
-from admission.kube.objects import Job, PodGroup
+from admission.kube.objects import WireJob, WirePodGroup
 from queues.api import names
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 
-def job_fact(job: Job) -> WorkloadFact:
+def job_fact(job: WireJob) -> WorkloadFact:
     """A batch/v1 Job; without a queue of its own (and of its namespace) it is not managed.
 
     Indexed with completions == parallelism: ordinals are completion indexes. Otherwise the pod set has as
@@ -69,7 +69,7 @@ def job_fact(job: Job) -> WorkloadFact:
     return of_possible_size(fact, "spec.parallelism")
 
 
-def pod_group_fact(group: PodGroup) -> WorkloadFact:
+def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     """A PodGroup; its pods tell what it takes."""
     meta, spec = group.metadata, group.spec
     minimum = spec.min_member or 0
@@ -119,7 +119,7 @@ def indexes(text: str | None, *, below: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def _at_once(job: Job, parallelism: int) -> int:
+def _at_once(job: WireJob, parallelism: int) -> int:
     """Pods that may still run at the same time."""
     succeeded = job.status.succeeded or 0
     if job.spec.completions is not None:

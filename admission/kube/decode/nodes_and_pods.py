@@ -12,7 +12,7 @@ from admission.facts import NodeFact, PodFact, PodPhase
 from admission.kube.decode.fields import condition, number, one, seconds, without_pin
 from admission.kube.decode.interruption import conduct_of
 from admission.kube.decode.topology_requests import placing_or_nothing
-from admission.kube.objects import Condition, Metadata, Node, Pod, PodStatus
+from admission.kube.objects import WireCondition, WireMetadata, WireNode, WirePod, WirePodStatus
 from queues.api import names
 from queues.api.reading.device_shares import with_devices
 from queues.api.reading.pod_places import node_filter_of, topology_of
@@ -24,7 +24,7 @@ from queues.workload import AdmissionId, NodeName, QueueName, Taint, WorkloadKey
 _ONE_POD: Final = Resources({PODS: 1})
 
 
-def node_fact(node: Node) -> NodeFact:
+def node_fact(node: WireNode) -> NodeFact:
     """A node; without a Ready condition that is True it is not ready."""
     return NodeFact(
         name=NodeName(node.metadata.name),
@@ -53,7 +53,7 @@ _OF_ONE_POD = frozenset(
 )
 
 
-def pod_fact(pod: Pod) -> PodFact:
+def pod_fact(pod: WirePod) -> PodFact:
     """A pod, ours or other people's."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations, labels = meta.annotations or {}, meta.labels or {}
@@ -126,7 +126,7 @@ def requests_or_nothing(spec: Any) -> Resources:
         return _ONE_POD
 
 
-def _is_true(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
+def _is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:
     found = condition(conditions, kind)
     return found is not None and found.status == "True"
 
@@ -149,7 +149,7 @@ def _phase(phase: str) -> PodPhase:
         return PodPhase.RUNNING if phase else PodPhase.PENDING
 
 
-def _controlling_job(meta: Metadata) -> WorkloadKey | None:
+def _controlling_job(meta: WireMetadata) -> WorkloadKey | None:
     for reference in meta.owner_references or ():
         if reference.controller and reference.kind == "Job":
             group = reference.api_version.partition("/")[0]
@@ -170,14 +170,14 @@ def _seat(text: str | None) -> tuple[str, int] | None:
     return None if index is None else (name, index)
 
 
-def _refused(conditions: tuple[Condition, ...] | None) -> tuple[int, str] | None:
+def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | None:
     found = condition(conditions, "PodScheduled")
     if found is None or found.status != "False" or found.reason != "Unschedulable":
         return None
     return seconds(found.last_transition_time), found.message or ""
 
 
-def _ended_first(meta: Metadata, status: PodStatus) -> bool | None:
+def _ended_first(meta: WireMetadata, status: WirePodStatus) -> bool | None:
     """Whether a pod had ended when its deletion was asked for; None: it cannot tell any more.
 
     A process that ends with code 0 because it is told to stop has not succeeded. Pods that have ended are
@@ -200,7 +200,7 @@ def _ended_first(meta: Metadata, status: PodStatus) -> bool | None:
     return max(map(seconds, ends)) < seconds(meta.deletion_timestamp) - grace
 
 
-def _exit_code(status: PodStatus) -> int | None:
+def _exit_code(status: WirePodStatus) -> int | None:
     codes = [
         container.state.terminated.exit_code
         for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))

@@ -8,7 +8,7 @@ import msgspec
 
 from admission.kube.decode.fields import INVALID_SPEC, explained, number, one
 from admission.kube.decode.topology_requests import placed, placing_of
-from admission.kube.objects import Metadata, PodTemplate
+from admission.kube.objects import WireMetadata, WirePodTemplate
 from queues.api import names
 from queues.api.reading.pod_places import node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of
@@ -17,7 +17,7 @@ from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import Resources, in_bytes, scale, show
 from queues.workload import AdmissionId, PodSet
 
-_TEMPLATE: Final = msgspec.json.Decoder(PodTemplate)
+_TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 
 #: Bytes; larger templates are read anew at every version of their object rather than kept twice.
 _CACHED_TEMPLATE: Final = 8192
@@ -29,7 +29,7 @@ Obstacle = tuple[str, str] | None
 class _Annotated(msgspec.Struct, gc=False):
     """A template's part that is read anew at every version: the rest is cached by its bytes."""
 
-    metadata: Metadata | None = None
+    metadata: WireMetadata | None = None
 
 
 def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle]:

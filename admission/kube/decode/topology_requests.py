@@ -12,7 +12,7 @@ import msgspec
 
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import Placing, SubGroup, WorkloadFact
-from admission.kube.objects import NetworkTopology, Part
+from admission.kube.objects import WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of
@@ -100,7 +100,7 @@ def placed(pods: PodSet, placing: Placing) -> PodSet:
     )
 
 
-def tier_of(topology: NetworkTopology | None) -> Tier | None:
+def tier_of(topology: WireNetworkTopology | None) -> Tier | None:
     """A networkTopology as (mode, tier or its name); None: it names no tier."""
     if topology is None:
         return None
@@ -140,21 +140,21 @@ def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, 
     return replace(pods, preferred_topology=pods.preferred_topology or level)
 
 
-class _PartitionPolicy(Part):
+class _PartitionPolicy(WireStruct):
     partition_size: int = 0
     min_partitions: int = 0
-    network_topology: NetworkTopology | None = None
+    network_topology: WireNetworkTopology | None = None
 
 
-class _Task(Part):
+class _Task(WireStruct):
     partition_policy: _PartitionPolicy | None = None
 
 
-class _Spec(Part):
+class _Spec(WireStruct):
     tasks: tuple[_Task, ...] = ()
 
 
-class _Job(Part):
+class _Job(WireStruct):
     spec: _Spec
 
 
@@ -186,24 +186,24 @@ def partitions_of_tasks(document: bytes) -> list[tuple[Partition | None, Tier | 
     return found
 
 
-class _Expression(Part):
+class _Expression(WireStruct):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class _Selector(Part):
+class _Selector(WireStruct):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[_Expression, ...] | None = None
 
 
-class _SubGroupPolicy(Part):
+class _SubGroupPolicy(WireStruct):
     name: str = ""
     sub_group_size: int | None = None
     min_sub_groups: int | None = None
     label_selector: _Selector | None = None
     match_label_keys: tuple[str, ...] | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: WireNetworkTopology | None = None
 
 
 _SUB_GROUP: Final = msgspec.json.Decoder(_SubGroupPolicy)

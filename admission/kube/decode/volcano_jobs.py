@@ -12,7 +12,7 @@ from admission.kube.decode.interruption import conduct_of
 from admission.kube.decode.pod_templates import Obstacle, pod_set_of
 from admission.kube.decode.topology_requests import partitions_of_tasks, tier_of
 from admission.kube.decode.workload_facts import of_possible_size, queue_said
-from admission.kube.objects import VolcanoJob
+from admission.kube.objects import WireVolcanoJob
 from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
 from admission.volcano_jobs.plugins import unsupported_plugins
 from queues.errors import InvalidDocument
@@ -21,7 +21,7 @@ from queues.workload import WorkloadKey, WorkloadKind
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
-def volcano_job_fact(job: VolcanoJob, raw: bytes) -> WorkloadFact:
+def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     """A Volcano Job with its document, from which its pods are made."""
     meta = job.metadata
     phase = (job.status and job.status.state and job.status.state.phase) or ""

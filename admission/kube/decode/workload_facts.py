@@ -8,7 +8,7 @@ import msgspec
 
 from admission.facts import WorkloadFact
 from admission.kube.decode.fields import INVALID_SPEC, explained, seconds
-from admission.kube.objects import Bare, Metadata
+from admission.kube.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
 from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
@@ -49,7 +49,7 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) 
     )
 
 
-def queue_said(written: str | None, meta: Metadata) -> QueueName | None:
+def queue_said(written: str | None, meta: WireMetadata) -> QueueName | None:
     """The queue that an object names in its spec, by label or by annotation; None: none."""
     named = queue_named(
         written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited=_UNSAID

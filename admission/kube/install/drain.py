@@ -18,7 +18,7 @@ from admission.kube.install.server_side_apply import Tell, found_at, items_of
 from admission.kube.objects import JOBS, PODS, VOLCANO_JOBS
 from queues.api.kinds import Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
-from queues.errors import Conflict, MusterError, NotFound, Refused
+from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
 #: Seconds for their grace periods: of most pods 30.
 _GRACE: Final = 60.0
@@ -89,7 +89,7 @@ _QUIET: Final = 1.0
 _PARALLEL: Final = 32
 
 
-class Waiting(StrEnum):
+class DrainMode(StrEnum):
     """What becomes of pods and Jobs that wait."""
 
     FREE = "free"
@@ -100,7 +100,7 @@ class StillWaiting(MusterError):
     """{count} pods and Jobs could not be freed within {seconds:g} seconds: {reason}. Run uninstall again."""
 
 
-async def free_or_leave(client: Client, waiting: Waiting, tell: Tell) -> None:
+async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
     """Pods lose the gate and Jobs go on, if told so; finalizers go anyway, or their pods could not."""
     freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
     loop = asyncio.get_running_loop()
@@ -112,7 +112,7 @@ async def free_or_leave(client: Client, waiting: Waiting, tell: Tell) -> None:
             patch = _freed_pod(pod, waiting)
             if patch:
                 left.append((_path("/api/v1", "pods", pod), patch))
-        if waiting is Waiting.FREE:
+        if waiting is DrainMode.FREE:
             async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
                 if job["spec"].get("suspend"):
                     left.append((_path("/apis/batch/v1", "jobs", job), _freed_job(job)))
@@ -136,20 +136,20 @@ async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed:
                 freed[path.split("/")[-2]].add(path)
             except NotFound:
                 return
-            except (Conflict, Refused) as error:
+            except (Conflict, ApiRefused) as error:
                 reasons.append(str(error))
 
     await asyncio.gather(*(one(path, patch) for path, patch in patches))
     return reasons[0] if reasons else ""
 
 
-def _freed_pod(pod: Document, waiting: Waiting) -> list[Document]:
+def _freed_pod(pod: Document, waiting: DrainMode) -> list[Document]:
     steps: list[Document] = []
     finalizers = pod["metadata"].get("finalizers") or []
     if FINALIZER in finalizers:
         steps += _without(finalizers.index(FINALIZER), FINALIZER, "/metadata/finalizers")
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
-    if waiting is Waiting.FREE and GATE in gates:
+    if waiting is DrainMode.FREE and GATE in gates:
         at = f"/spec/schedulingGates/{gates.index(GATE)}"
         steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
     return steps
@@ -171,9 +171,9 @@ def _freed_job(job: Document) -> list[Document]:
 
 
 async def _tell_of_waiting(
-    client: Client, waiting: Waiting, freed: Mapping[str, set[str]], tell: Tell
+    client: Client, waiting: DrainMode, freed: Mapping[str, set[str]], tell: Tell
 ) -> None:
-    if waiting is Waiting.FREE:
+    if waiting is DrainMode.FREE:
         tell(f"freed {len(freed['pods'])} pods and {len(freed['jobs'])} Jobs that waited")
     else:
         tell(

@@ -21,7 +21,7 @@ from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import guards
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
-from admission.kube.webhook.keyring import Keeper
+from admission.kube.webhook.keyring import KeyringStore
 from queues.api.kinds import PART_OF, Document, path_of
 from queues.api.names import (
     CHANGED_BY,
@@ -80,7 +80,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     await _create_namespace(client, installation.namespace, tell)
     await _apply_account(client, installation, tell)
     await apply_all(client, rbac(installation.namespace, installation.identity), tell)
-    keeper = Keeper(client, namespace=installation.namespace, names=installation.callee.names())
+    keeper = KeyringStore(client, namespace=installation.namespace, names=installation.callee.names())
     keyring = await keeper.agree()
     await apply_all(client, policies(installation), tell)
     await _apply_webhooks(client, installation, keyring, tell)

@@ -25,7 +25,7 @@ _SEE: Final = ("list", "watch")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One purpose, and what it takes."""
 
     #: A word for it, unique; tests and messages use it.
@@ -49,86 +49,94 @@ class Rule:
 
 #: Cluster-wide rights of Muster.
 CONTROLLER: Final = (
-    Rule("see-nodes", "places and their size", "", ("nodes",), _SEE),
-    Rule("see-namespaces", "the queue that a namespace defaults to", "", ("namespaces",), _SEE),
-    Rule("see-pods", "members of gangs, and what others take on nodes", "", ("pods",), _SEE),
-    Rule(
+    PolicyRule("see-nodes", "places and their size", "", ("nodes",), _SEE),
+    PolicyRule("see-namespaces", "the queue that a namespace defaults to", "", ("namespaces",), _SEE),
+    PolicyRule("see-pods", "members of gangs, and what others take on nodes", "", ("pods",), _SEE),
+    PolicyRule(
         "see-priorities",
         "the value of a priority class",
         "scheduling.k8s.io",
         ("priorityclasses",),
         _SEE,
     ),
-    Rule(
+    PolicyRule(
         "twin-priorities",
         "classes that rank like the users' and never preempt",
         "scheduling.k8s.io",
         ("priorityclasses",),
         ("create", "delete"),
     ),
-    Rule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
-    Rule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
-    Rule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
-    Rule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
-    Rule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
-    Rule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
-    Rule("see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE),
-    Rule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
-    Rule(
+    PolicyRule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
+    PolicyRule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
+    PolicyRule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
+    PolicyRule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
+    PolicyRule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
+    PolicyRule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
+    PolicyRule(
+        "see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE
+    ),
+    PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
+    PolicyRule(
         "create-pods",
         "members of Volcano Jobs; pods without an owner that go back",
         "",
         ("pods",),
         ("create",),
     ),
-    Rule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
-    Rule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
-    Rule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
-    Rule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
-    Rule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),
-    Rule("tell-jobs", "why a Job waits", "batch", ("jobs/status",), ("patch",)),
-    Rule("read-a-job", "the status that is about to be changed", "batch", ("jobs",), ("get",)),
-    Rule("tell-volcano-jobs", "phase and counts", _VOLCANO_BATCH, ("jobs/status",), ("patch",)),
-    Rule("read-a-volcano-job", "the status about to be changed", _VOLCANO_BATCH, ("jobs",), ("get",)),
-    Rule(
+    PolicyRule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
+    PolicyRule("delete-pods", "evict; take back what cannot start", "", ("pods",), ("delete",)),
+    PolicyRule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
+    PolicyRule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
+    PolicyRule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),
+    PolicyRule("tell-jobs", "why a Job waits", "batch", ("jobs/status",), ("patch",)),
+    PolicyRule("read-a-job", "the status that is about to be changed", "batch", ("jobs",), ("get",)),
+    PolicyRule("tell-volcano-jobs", "phase and counts", _VOLCANO_BATCH, ("jobs/status",), ("patch",)),
+    PolicyRule("read-a-volcano-job", "the status about to be changed", _VOLCANO_BATCH, ("jobs",), ("get",)),
+    PolicyRule(
         "own-for-volcano-jobs",
         "objects that block their Job's deletion, where the cluster asks for the right to say so",
         _VOLCANO_BATCH,
         ("jobs/finalizers",),
         ("update",),
     ),
-    Rule("create-groups", "the PodGroup of a Volcano Job", _VOLCANO_SCHEDULING, ("podgroups",), ("create",)),
-    Rule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
-    Rule("read-a-group", "the status about to be changed", _VOLCANO_SCHEDULING, ("podgroups",), ("get",)),
-    Rule("tell-queues", "state and use", _VOLCANO_SCHEDULING, ("queues/status",), ("patch",)),
-    Rule(
+    PolicyRule(
+        "create-groups", "the PodGroup of a Volcano Job", _VOLCANO_SCHEDULING, ("podgroups",), ("create",)
+    ),
+    PolicyRule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
+    PolicyRule(
+        "read-a-group", "the status about to be changed", _VOLCANO_SCHEDULING, ("podgroups",), ("get",)
+    ),
+    PolicyRule("tell-queues", "state and use", _VOLCANO_SCHEDULING, ("queues/status",), ("patch",)),
+    PolicyRule(
         "read-a-queue",
         "one too young for the watch; the status about to be changed",
         _VOLCANO_SCHEDULING,
         ("queues",),
         ("get",),
     ),
-    Rule("create-services", "plugin svc: names of members", "", ("services",), ("create", "get")),
-    Rule(
+    PolicyRule("create-services", "plugin svc: names of members", "", ("services",), ("create", "get")),
+    PolicyRule(
         "create-config-maps", "plugin svc: lists of members", "", ("configmaps",), ("create", "get", "patch")
     ),
-    Rule(
+    PolicyRule(
         "create-secrets",
         "plugin ssh: keys of a Job; get tells whose a Secret of that name is",
         "",
         ("secrets",),
         ("create", "get"),
     ),
-    Rule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
-    Rule(
+    PolicyRule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
+    PolicyRule(
         "create-network-policies",
         "plugin svc: members reach one another",
         "networking.k8s.io",
         ("networkpolicies",),
         ("create", "get"),
     ),
-    Rule("tell-events", "what happened, for `kubectl describe`", "events.k8s.io", ("events",), ("create",)),
-    Rule(
+    PolicyRule(
+        "tell-events", "what happened, for `kubectl describe`", "events.k8s.io", ("events",), ("create",)
+    ),
+    PolicyRule(
         "publish-certificates",
         "the bundle by which the API server believes the webhook",
         "admissionregistration.k8s.io",
@@ -140,8 +148,8 @@ CONTROLLER: Final = (
 
 #: Rights in Muster's own namespace.
 AT_HOME: Final = (
-    Rule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),
-    Rule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
+    PolicyRule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),
+    PolicyRule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
 )
 
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.

@@ -10,7 +10,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
-from admission.kube.install.drain import Waiting, free_or_leave, let_return
+from admission.kube.install.drain import DrainMode, free_or_leave, let_return
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.kinds import PART_OF
 from queues.errors import NotFound
@@ -30,7 +30,7 @@ class Removal:
     """What uninstalling takes away besides its own."""
 
     namespace: str = "muster-system"
-    waiting: Waiting = Waiting.FREE
+    waiting: DrainMode = DrainMode.FREE
     #: Delete the definitions with all their objects: every Volcano Job, PodGroup and Queue.
     delete_crds: bool = False
 

@@ -7,7 +7,7 @@ from queues.api.names import BATCH_VOLCANO, MUSTER, SCHEDULING_VOLCANO, TOPOLOGY
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """Where the API server keeps a kind of object."""
 
     #: ``v1`` or ``group/version``.
@@ -28,31 +28,31 @@ class Resource:
         return "/".join(parts)
 
 
-PODS: Final = Resource("v1", "pods", "Pod")
+PODS: Final = ApiResource("v1", "pods", "Pod")
 
-NODES: Final = Resource("v1", "nodes", "Node", namespaced=False)
+NODES: Final = ApiResource("v1", "nodes", "Node", namespaced=False)
 
-NAMESPACES: Final = Resource("v1", "namespaces", "Namespace", namespaced=False)
+NAMESPACES: Final = ApiResource("v1", "namespaces", "Namespace", namespaced=False)
 
-JOBS: Final = Resource("batch/v1", "jobs", "Job")
+JOBS: Final = ApiResource("batch/v1", "jobs", "Job")
 
-VOLCANO_JOBS: Final = Resource(BATCH_VOLCANO, "jobs", "Job")
+VOLCANO_JOBS: Final = ApiResource(BATCH_VOLCANO, "jobs", "Job")
 
-POD_GROUPS: Final = Resource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
+POD_GROUPS: Final = ApiResource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
 
-QUEUES: Final = Resource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
+QUEUES: Final = ApiResource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
 
 
-FLAVORS: Final = Resource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
+FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
 
-TOPOLOGIES: Final = Resource(MUSTER, "topologies", "Topology", namespaced=False)
+TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
 
-BUDGETS: Final = Resource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
-HYPERNODES: Final = Resource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
+HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
 
-PRIORITY_CLASSES: Final = Resource(
+PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 
-EVENTS: Final = Resource("events.k8s.io/v1", "events", "Event")
+EVENTS: Final = ApiResource("events.k8s.io/v1", "events", "Event")

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from admission.kube.objects.parts import Condition, Metadata, Part, Quantity
+from admission.kube.objects.parts import Quantity, WireCondition, WireMetadata, WireStruct
 
 
-class TaintPart(Part):
+class WireTaint(WireStruct):
     """A taint."""
 
     key: str = ""
@@ -13,29 +13,29 @@ class TaintPart(Part):
     effect: str = ""
 
 
-class NodeSpec(Part):
+class WireNodeSpec(WireStruct):
     """A node's spec."""
 
-    taints: tuple[TaintPart, ...] | None = None
+    taints: tuple[WireTaint, ...] | None = None
     unschedulable: bool | None = None
 
 
-class NodeStatus(Part):
+class WireNodeStatus(WireStruct):
     """A node's status."""
 
     allocatable: dict[str, Quantity] | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[WireCondition, ...] | None = None
 
 
-class Node(Part):
+class WireNode(WireStruct):
     """A node."""
 
-    metadata: Metadata
-    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
-    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+    metadata: WireMetadata
+    spec: WireNodeSpec = msgspec.field(default_factory=WireNodeSpec)
+    status: WireNodeStatus = msgspec.field(default_factory=WireNodeStatus)
 
 
-class SelectorRequirement(Part):
+class WireSelectorRequirement(WireStruct):
     """One expression of a LabelSelector."""
 
     key: str = ""
@@ -43,43 +43,43 @@ class SelectorRequirement(Part):
     values: tuple[str, ...] | None = None
 
 
-class LabelSelector(Part):
+class WireLabelSelector(WireStruct):
     """Which pods a PodDisruptionBudget is about."""
 
     match_labels: dict[str, str] | None = None
-    match_expressions: tuple[SelectorRequirement, ...] | None = None
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
 
 
-class BudgetSpec(Part):
+class WireBudgetSpec(WireStruct):
     """The spec of a PodDisruptionBudget, the part that Muster reads."""
 
-    selector: LabelSelector | None = None
+    selector: WireLabelSelector | None = None
 
 
-class BudgetStatus(Part):
+class WireBudgetStatus(WireStruct):
     """What the disruption controller worked out."""
 
     disruptions_allowed: int = 0
 
 
-class PodDisruptionBudget(Part):
+class WirePodDisruptionBudget(WireStruct):
     """A PodDisruptionBudget."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
-    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+    metadata: WireMetadata = msgspec.field(default_factory=WireMetadata)
+    spec: WireBudgetSpec = msgspec.field(default_factory=WireBudgetSpec)
+    status: WireBudgetStatus = msgspec.field(default_factory=WireBudgetStatus)
 
 
-class Namespace(Part):
+class WireNamespace(WireStruct):
     """A namespace."""
 
-    metadata: Metadata
+    metadata: WireMetadata
 
 
-class PriorityClass(Part):
+class WirePriorityClass(WireStruct):
     """A priority class."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None

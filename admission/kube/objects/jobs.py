@@ -2,10 +2,10 @@
 
 import msgspec
 
-from admission.kube.objects.parts import Condition, Metadata, Part
+from admission.kube.objects.parts import WireCondition, WireMetadata, WireStruct
 
 
-class JobSpec(Part):
+class WireJobSpec(WireStruct):
     """The spec of a Job of batch/v1; the template is decoded by who needs it."""
 
     parallelism: int | None = None
@@ -16,7 +16,7 @@ class JobSpec(Part):
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class JobStatus(Part):
+class WireJobStatus(WireStruct):
     """The status of a Job of batch/v1."""
 
     active: int | None = None
@@ -24,18 +24,18 @@ class JobStatus(Part):
     failed: int | None = None
     completed_indexes: str | None = None
     failed_indexes: str | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[WireCondition, ...] | None = None
 
 
-class Job(Part):
+class WireJob(WireStruct):
     """A Job of batch/v1."""
 
-    metadata: Metadata
-    spec: JobSpec = msgspec.field(default_factory=JobSpec)
-    status: JobStatus = msgspec.field(default_factory=JobStatus)
+    metadata: WireMetadata
+    spec: WireJobSpec = msgspec.field(default_factory=WireJobSpec)
+    status: WireJobStatus = msgspec.field(default_factory=WireJobStatus)
 
 
-class NetworkTopology(Part):
+class WireNetworkTopology(WireStruct):
     """How far apart pods may lie, in tiers."""
 
     mode: str | None = None
@@ -43,55 +43,55 @@ class NetworkTopology(Part):
     highest_tier_name: str | None = None
 
 
-class VolcanoJobSpec(Part):
+class WireVolcanoJobSpec(WireStruct):
     """The spec of a Volcano Job, but for what admission.volcano_jobs reads from the document."""
 
     queue: str | None = None
     priority_class_name: str | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: WireNetworkTopology | None = None
 
 
-class VolcanoJobState(Part):
+class WireVolcanoJobState(WireStruct):
     """The phase of a Volcano Job."""
 
     phase: str | None = None
 
 
-class VolcanoJobStatus(Part):
+class WireVolcanoJobStatus(WireStruct):
     """The status of a Volcano Job."""
 
-    state: VolcanoJobState | None = None
+    state: WireVolcanoJobState | None = None
     version: int | None = None
 
 
-class VolcanoJob(Part):
+class WireVolcanoJob(WireStruct):
     """A Volcano Job."""
 
-    metadata: Metadata
-    spec: VolcanoJobSpec = msgspec.field(default_factory=VolcanoJobSpec)
-    status: VolcanoJobStatus | None = None
+    metadata: WireMetadata
+    spec: WireVolcanoJobSpec = msgspec.field(default_factory=WireVolcanoJobSpec)
+    status: WireVolcanoJobStatus | None = None
 
 
-class PodGroupSpec(Part):
+class WirePodGroupSpec(WireStruct):
     """The spec of a PodGroup."""
 
     min_member: int | None = None
     min_task_member: dict[str, int] | None = None
     queue: str | None = None
     priority_class_name: str | None = None
-    network_topology: NetworkTopology | None = None
+    network_topology: WireNetworkTopology | None = None
     sub_group_policy: list[msgspec.Raw] | None = None
 
 
-class PodGroupStatus(Part):
+class WirePodGroupStatus(WireStruct):
     """The status of a PodGroup."""
 
     phase: str | None = None
 
 
-class PodGroup(Part):
+class WirePodGroup(WireStruct):
     """A PodGroup."""
 
-    metadata: Metadata
-    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-    status: PodGroupStatus | None = None
+    metadata: WireMetadata
+    spec: WirePodGroupSpec = msgspec.field(default_factory=WirePodGroupSpec)
+    status: WirePodGroupStatus | None = None

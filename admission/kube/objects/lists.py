@@ -2,24 +2,24 @@
 
 import msgspec
 
-from admission.kube.objects.parts import Part
+from admission.kube.objects.parts import WireStruct
 
 
-class ListMetadata(Part):
+class ListMetadata(WireStruct):
     """Where a list was cut and how old it is."""
 
     resource_version: str = ""
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class Page(Part):
+class Page(WireStruct):
     """One page of a list, its items not yet decoded."""
 
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[msgspec.Raw] | None = None
 
 
-class WatchEvent(Part):
+class WatchEvent(WireStruct):
     """One line of a watch, its object not yet decoded."""
 
     type: str

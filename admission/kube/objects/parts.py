@@ -5,11 +5,11 @@ import msgspec
 Quantity = str | int | float
 
 
-class Part(msgspec.Struct, rename="camel", gc=False):
+class WireStruct(msgspec.Struct, rename="camel", gc=False):
     """Base of everything here. Nothing refers back to its container, so the collector need not look."""
 
 
-class OwnerReference(Part):
+class WireOwnerReference(WireStruct):
     """Who owns an object."""
 
     kind: str = ""
@@ -19,7 +19,7 @@ class OwnerReference(Part):
     controller: bool | None = None
 
 
-class Metadata(Part):
+class WireMetadata(WireStruct):
     """ObjectMeta, the part that Muster reads."""
 
     name: str = ""
@@ -32,17 +32,17 @@ class Metadata(Part):
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: tuple[OwnerReference, ...] | None = None
+    owner_references: tuple[WireOwnerReference, ...] | None = None
     finalizers: tuple[str, ...] | None = None
 
 
-class Bare(Part):
+class Bare(WireStruct):
     """Any object, by its identity only: what is left of one that cannot be read."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    metadata: WireMetadata = msgspec.field(default_factory=WireMetadata)
 
 
-class Condition(Part):
+class WireCondition(WireStruct):
     """A condition of a pod, node or Job."""
 
     type: str = ""

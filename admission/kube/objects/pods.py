@@ -2,17 +2,17 @@
 
 import msgspec
 
-from admission.kube.objects.parts import Condition, Metadata, Part, Quantity
+from admission.kube.objects.parts import Quantity, WireCondition, WireMetadata, WireStruct
 
 
-class Amounts(Part):
+class WireAmounts(WireStruct):
     """Requests and limits."""
 
     requests: dict[str, Quantity] | None = None
     limits: dict[str, Quantity] | None = None
 
 
-class ContainerPort(Part):
+class WireContainerPort(WireStruct):
     """A port of a container, perhaps of the node."""
 
     container_port: int = 0
@@ -21,15 +21,15 @@ class ContainerPort(Part):
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
 
 
-class Container(Part):
+class WireContainer(WireStruct):
     """A container."""
 
-    resources: Amounts | None = None
+    resources: WireAmounts | None = None
     restart_policy: str | None = None
-    ports: tuple[ContainerPort, ...] | None = None
+    ports: tuple[WireContainerPort, ...] | None = None
 
 
-class Expression(Part):
+class WireExpression(WireStruct):
     """One expression over labels or fields of a node."""
 
     key: str
@@ -37,40 +37,40 @@ class Expression(Part):
     values: tuple[str, ...] | None = None
 
 
-class NodeSelectorTerm(Part):
+class WireNodeSelectorTerm(WireStruct):
     """Expressions that must all hold."""
 
-    match_expressions: tuple[Expression, ...] | None = None
-    match_fields: tuple[Expression, ...] | None = None
+    match_expressions: tuple[WireExpression, ...] | None = None
+    match_fields: tuple[WireExpression, ...] | None = None
 
 
-class NodeSelector(Part):
+class WireNodeSelector(WireStruct):
     """Terms of which one must hold."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+    node_selector_terms: tuple[WireNodeSelectorTerm, ...] | None = None
 
 
-class PreferredTerm(Part):
+class WirePreferredTerm(WireStruct):
     """A term that nodes should meet."""
 
     weight: int = 0
-    preference: NodeSelectorTerm = msgspec.field(default_factory=NodeSelectorTerm)
+    preference: WireNodeSelectorTerm = msgspec.field(default_factory=WireNodeSelectorTerm)
 
 
-class NodeAffinity(Part):
+class WireNodeAffinity(WireStruct):
     """Node affinity."""
 
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] | None = None
+    required_during_scheduling_ignored_during_execution: WireNodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WirePreferredTerm, ...] | None = None
 
 
-class Affinity(Part):
+class WireAffinity(WireStruct):
     """Affinity, the node half."""
 
-    node_affinity: NodeAffinity | None = None
+    node_affinity: WireNodeAffinity | None = None
 
 
-class TolerationPart(Part):
+class WireToleration(WireStruct):
     """A toleration."""
 
     key: str | None = None
@@ -79,69 +79,69 @@ class TolerationPart(Part):
     effect: str | None = None
 
 
-class Gate(Part):
+class WireSchedulingGate(WireStruct):
     """A scheduling gate."""
 
     name: str
 
 
-class PodSpec(Part):
+class WirePodSpec(WireStruct):
     """A pod's spec."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] | None = None
-    resources: Amounts | None = None
+    containers: tuple[WireContainer, ...] = ()
+    init_containers: tuple[WireContainer, ...] | None = None
+    resources: WireAmounts | None = None
     overhead: dict[str, Quantity] | None = None
     node_name: str | None = None
     host_network: bool | None = None
     node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
-    tolerations: tuple[TolerationPart, ...] | None = None
+    affinity: WireAffinity | None = None
+    tolerations: tuple[WireToleration, ...] | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
-    scheduling_gates: tuple[Gate, ...] | None = None
+    scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
 
 
-class Terminated(Part):
+class WireTerminated(WireStruct):
     """How a container ended."""
 
     exit_code: int = 0
     finished_at: str | None = None
 
 
-class ContainerState(Part):
+class WireContainerState(WireStruct):
     """What a container does now."""
 
-    terminated: Terminated | None = None
+    terminated: WireTerminated | None = None
 
 
-class ContainerStatus(Part):
+class WireContainerStatus(WireStruct):
     """A container's state and restarts."""
 
     restart_count: int = 0
-    state: ContainerState | None = None
+    state: WireContainerState | None = None
 
 
-class PodStatus(Part):
+class WirePodStatus(WireStruct):
     """How far a pod is."""
 
     phase: str = ""
-    conditions: tuple[Condition, ...] | None = None
-    container_statuses: tuple[ContainerStatus, ...] | None = None
-    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+    container_statuses: tuple[WireContainerStatus, ...] | None = None
+    init_container_statuses: tuple[WireContainerStatus, ...] | None = None
 
 
-class Pod(Part):
+class WirePod(WireStruct):
     """A pod."""
 
-    metadata: Metadata
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-    status: PodStatus = msgspec.field(default_factory=PodStatus)
+    metadata: WireMetadata
+    spec: WirePodSpec = msgspec.field(default_factory=WirePodSpec)
+    status: WirePodStatus = msgspec.field(default_factory=WirePodStatus)
 
 
-class PodTemplate(Part):
+class WirePodTemplate(WireStruct):
     """A pod template: of a Job, of a task."""
 
-    metadata: Metadata | None = None
-    spec: PodSpec | None = None
+    metadata: WireMetadata | None = None
+    spec: WirePodSpec | None = None

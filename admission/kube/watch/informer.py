@@ -14,8 +14,8 @@ from typing import Any, Final, Generic, NoReturn
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.objects import Metadata, Page, WatchEvent
-from admission.kube.watch.store import BARE, Collection, Kind, Place, S, Shift, V
+from admission.kube.objects import Page, WatchEvent, WireMetadata
+from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
 from queues.errors import ApiError, ApiUnavailable, Gone
 
 _log = logging.getLogger(__name__)
@@ -58,12 +58,12 @@ class Informer(Generic[S, V]):
     def __init__(
         self,
         client: Client,
-        kind: Kind[S, V],
-        deliver: Callable[[list[Shift[V]]], None],
+        kind: WatchedKind[S, V],
+        deliver: Callable[[list[ObjectChange[V]]], None],
         timing: Timing = Timing(),
     ) -> None:
         self.kind = kind
-        self.collection = Collection(kind)
+        self.collection = ObjectStore(kind)
         #: The first LIST is reconciled.
         self.synced = asyncio.Event()
         #: Where the watch goes on; "" asks for a LIST.
@@ -125,7 +125,7 @@ class Informer(Generic[S, V]):
                 limit, token = None, None
                 seen.clear()
                 continue
-            shifts: list[Shift[V]] = []
+            shifts: list[ObjectChange[V]] = []
             for raw in page.items or ():
                 meta = self.collection.put(raw, shifts)
                 if meta is not None:
@@ -166,14 +166,14 @@ class Informer(Generic[S, V]):
         async for lines in self._client.watch(self._path, silence=self._timing.silence, **query):
             self.heard = loop.time()
             self.problem = None
-            shifts: list[Shift[V]] = []
+            shifts: list[ObjectChange[V]] = []
             try:
                 for line in lines:
                     self._follow(line, shifts)
             finally:
                 self._hand_over(shifts)
 
-    def _follow(self, line: bytes, shifts: list[Shift[V]]) -> None:
+    def _follow(self, line: bytes, shifts: list[ObjectChange[V]]) -> None:
         try:
             event = _EVENT.decode(line)
         except msgspec.DecodeError as error:
@@ -205,13 +205,13 @@ class Informer(Generic[S, V]):
             method="WATCH", path=self._path, status=status.code, reason=status.message or status.reason
         )
 
-    def _identity(self, raw: msgspec.Raw) -> Metadata:
+    def _identity(self, raw: msgspec.Raw) -> WireMetadata:
         try:
             return BARE.decode(raw).metadata
         except msgspec.DecodeError as error:
             raise self._broken(f"an object without readable metadata: {error}") from error
 
-    def _hand_over(self, shifts: list[Shift[V]]) -> None:
+    def _hand_over(self, shifts: list[ObjectChange[V]]) -> None:
         if shifts:
             self._deliver(shifts)
 

@@ -25,14 +25,14 @@ from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
 from admission.kube.decode.references import Context, in_context
 from admission.kube.decode.volcano_jobs import volcano_job_fact
 from admission.kube.decode.workload_facts import unreadable_fact
-from admission.kube.objects import Bare, Namespace, PriorityClass, Resource
+from admission.kube.objects import ApiResource, Bare, WireNamespace, WirePriorityClass
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import Kept, Kind, Shift
+from admission.kube.watch.store import ObjectChange, StoredObject, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
 from queues.api.validation.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
-AnyKind = Kind[Any, Any]
+AnyKind = WatchedKind[Any, Any]
 
 _TIMING: Final = Timing()
 
@@ -46,22 +46,22 @@ class _Facts:
     workload_kind: WorkloadKind | None = None
 
 
-def _workloads(name: str, resource: Resource, struct: Any, translate: Any, of: WorkloadKind) -> _Facts:
+def _workloads(name: str, resource: ApiResource, struct: Any, translate: Any, of: WorkloadKind) -> _Facts:
     def unreadable(bare: Bare, error: msgspec.DecodeError) -> Fact:
         return unreadable_fact(of, bare, error)
 
-    kind: AnyKind = Kind(
+    kind: AnyKind = WatchedKind(
         name=name, resource=resource, struct=struct, translate=translate, unreadable=unreadable
     )
     return _Facts(FactKind.WORKLOAD, kind, of)
 
 
-def _kind(name: str, resource: Resource, struct: Any, translate: Any) -> AnyKind:
-    return Kind(name=name, resource=resource, struct=struct, translate=translate)
+def _kind(name: str, resource: ApiResource, struct: Any, translate: Any) -> AnyKind:
+    return WatchedKind(name=name, resource=resource, struct=struct, translate=translate)
 
 
 _FACTS: Final = (
-    _Facts(FactKind.NODE, _kind("nodes", objects.NODES, objects.Node, lambda node, raw: node_fact(node))),
+    _Facts(FactKind.NODE, _kind("nodes", objects.NODES, objects.WireNode, lambda node, raw: node_fact(node))),
     _Facts(FactKind.QUEUE, _kind("queues", objects.QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))),
     _Facts(
         FactKind.FLAVOR,
@@ -75,18 +75,18 @@ _FACTS: Final = (
         FactKind.HYPERNODE,
         _kind("hypernodes", objects.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
     ),
-    _workloads("jobs", objects.JOBS, objects.Job, lambda job, raw: job_fact(job), WorkloadKind.JOB),
+    _workloads("jobs", objects.JOBS, objects.WireJob, lambda job, raw: job_fact(job), WorkloadKind.JOB),
     _workloads(
         "volcano-jobs",
         objects.VOLCANO_JOBS,
-        objects.VolcanoJob,
+        objects.WireVolcanoJob,
         lambda job, raw: volcano_job_fact(job, bytes(raw)),
         WorkloadKind.VOLCANO_JOB,
     ),
     _workloads(
         "podgroups",
         objects.POD_GROUPS,
-        objects.PodGroup,
+        objects.WirePodGroup,
         lambda group, raw: pod_group_fact(group),
         WorkloadKind.POD_GROUP,
     ),
@@ -95,30 +95,30 @@ _FACTS: Final = (
         _kind(
             "poddisruptionbudgets",
             objects.BUDGETS,
-            objects.PodDisruptionBudget,
+            objects.WirePodDisruptionBudget,
             lambda budget, raw: budget_fact(budget),
         ),
     ),
-    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.Pod, lambda pod, raw: pod_fact(pod))),
+    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.WirePod, lambda pod, raw: pod_fact(pod))),
 )
 
 _PRIORITY_CLASSES: Final[AnyKind] = _kind(
     "priorityclasses",
     objects.PRIORITY_CLASSES,
-    PriorityClass,
+    WirePriorityClass,
     lambda found, raw: class_fact(found),
 )
 
 
-def _default_queue(namespace: Namespace, raw: msgspec.Raw) -> str | None:
+def _default_queue(namespace: WireNamespace, raw: msgspec.Raw) -> str | None:
     return namespace_queue(namespace.metadata.annotations)
 
 
-_NAMESPACES: Final[AnyKind] = _kind("namespaces", objects.NAMESPACES, Namespace, _default_queue)
+_NAMESPACES: Final[AnyKind] = _kind("namespaces", objects.NAMESPACES, WireNamespace, _default_queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearing:
+class InformerState:
     """How one informer is doing."""
 
     #: Seconds since the API server was last heard.
@@ -180,15 +180,15 @@ class Informers:
             for (namespace, name), kept in informer.collection.kept.items()
         ]
 
-    def kept(self, kind: str, namespace: str, name: str) -> Kept[Any] | None:
+    def kept(self, kind: str, namespace: str, name: str) -> StoredObject[Any] | None:
         """What is known of one object: uid, resource version, fact. ``kind`` as in ``hearings``."""
         return self._by_name[kind].collection.kept.get((namespace, name))
 
-    def hearings(self) -> Mapping[str, Hearing]:
+    def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""
         now = asyncio.get_running_loop().time()
         return {
-            name: Hearing(
+            name: InformerState(
                 silent_seconds=now - informer.heard if informer.heard else 0.0,
                 lists=informer.lists,
                 objects=len(informer.collection.kept),
@@ -200,7 +200,7 @@ class Informers:
         }
 
     def _sink(self, facts: _Facts) -> Any:
-        def deliver(shifts: list[Shift[Any]]) -> None:
+        def deliver(shifts: list[ObjectChange[Any]]) -> None:
             if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
                 self._recontext()
             for shift in shifts:
@@ -212,7 +212,7 @@ class Informers:
 
         return deliver
 
-    def _context_changed(self, shifts: list[Shift[Any]]) -> None:
+    def _context_changed(self, shifts: list[ObjectChange[Any]]) -> None:
         self._recontext()
 
     def _recontext(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.kube.objects import Bare, Metadata, Resource
+from admission.kube.objects import ApiResource, Bare, WireMetadata
 from queues.errors import InvalidDocument
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ Place = tuple[str, str]
 
 class _HasMetadata(Protocol):
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> WireMetadata: ...
 
 
 S = TypeVar("S", bound=_HasMetadata)
@@ -30,11 +30,11 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[S, V]):
+class WatchedKind(Generic[S, V]):
     """What to watch and what to make of it."""
 
     name: str
-    resource: Resource
+    resource: ApiResource
     struct: type[S]
     #: From the decoded object and its bytes (valid only during the call); None: of no interest.
     translate: Callable[[S, msgspec.Raw], V | None]
@@ -46,7 +46,7 @@ class Kind(Generic[S, V]):
 
 
 @dataclass(slots=True)
-class Kept(Generic[V]):
+class StoredObject(Generic[V]):
     """What is known of one object."""
 
     uid: str
@@ -55,7 +55,7 @@ class Kept(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Shift(Generic[V]):
+class ObjectChange(Generic[V]):
     """One object appeared (``before`` is None), changed, or vanished (``after`` is None)."""
 
     namespace: str
@@ -68,18 +68,18 @@ class Shift(Generic[V]):
 BARE: Final = msgspec.json.Decoder(Bare)
 
 
-class Collection(Generic[S, V]):
+class ObjectStore(Generic[S, V]):
     """The objects of one kind."""
 
-    def __init__(self, kind: Kind[S, V]) -> None:
+    def __init__(self, kind: WatchedKind[S, V]) -> None:
         self.kind = kind
         #: By (namespace, name).
-        self.kept: dict[Place, Kept[V]] = {}
+        self.kept: dict[Place, StoredObject[V]] = {}
         #: Objects that could not be read.
         self.unreadable = 0
         self._decoder = msgspec.json.Decoder(kind.struct)
 
-    def put(self, raw: msgspec.Raw, shifts: list[Shift[V]]) -> Metadata | None:
+    def put(self, raw: msgspec.Raw, shifts: list[ObjectChange[V]]) -> WireMetadata | None:
         """Take in one object, and add what changed to the shifts. Returns None if not even its metadata can be read."""
         value: V | None
         try:
@@ -109,7 +109,7 @@ class Collection(Generic[S, V]):
             self._keep((meta.namespace, meta.name), meta, value, shifts)
         return meta
 
-    def _keep(self, place: Place, meta: Metadata, value: V | None, shifts: list[Shift[V]]) -> None:
+    def _keep(self, place: Place, meta: WireMetadata, value: V | None, shifts: list[ObjectChange[V]]) -> None:
         known = self.kept.get(place)
         if known is not None and known.uid != meta.uid:
             # Deleted and made again under the same name, and we saw only the second half.
@@ -118,22 +118,22 @@ class Collection(Generic[S, V]):
         if value is None:
             self.drop(place, shifts)
         elif known is None:
-            self.kept[place] = Kept(meta.uid, meta.resource_version, value)
-            shifts.append(Shift(*place, meta.uid, None, value))
+            self.kept[place] = StoredObject(meta.uid, meta.resource_version, value)
+            shifts.append(ObjectChange(*place, meta.uid, None, value))
         else:
             before = known.value
             known.resource_version = meta.resource_version
             # An equal value is no news, and the old one stays: others hold it already.
             if before != value:
                 known.value = value
-                shifts.append(Shift(*place, meta.uid, before, value))
+                shifts.append(ObjectChange(*place, meta.uid, before, value))
 
-    def drop(self, place: Place, shifts: list[Shift[V]], uid: str | None = None) -> None:
+    def drop(self, place: Place, shifts: list[ObjectChange[V]], uid: str | None = None) -> None:
         """Whatever is there, or only while it has this uid, is gone."""
         known = self.kept.get(place)
         if known is not None and (uid is None or uid == known.uid):
             del self.kept[place]
-            shifts.append(Shift(*place, known.uid, known.value, None))
+            shifts.append(ObjectChange(*place, known.uid, known.value, None))
 
     def _cannot_read(self, namespace: str, name: str, error: Exception) -> None:
         self.unreadable += 1

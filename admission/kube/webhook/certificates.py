@@ -40,7 +40,7 @@ LIFETIMES: Final = Lifetimes()
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CertificatePair:
     """A certificate and its key."""
 
     certificate: x509.Certificate
@@ -85,8 +85,8 @@ class Keyring:
     """Everything that replicas share."""
 
     #: Oldest first.
-    authorities: tuple[Pair, ...]
-    serving: Pair
+    authorities: tuple[CertificatePair, ...]
+    serving: CertificatePair
 
     @property
     def bundle(self) -> bytes:
@@ -128,7 +128,7 @@ def renewed(
     return replace(keyring, serving=_serving(signer, wanted | known, now, lifetimes)) if due else keyring
 
 
-def _settled(authorities: Sequence[Pair], now: datetime, lifetimes: Lifetimes) -> Pair:
+def _settled(authorities: Sequence[CertificatePair], now: datetime, lifetimes: Lifetimes) -> CertificatePair:
     """The newest authority that everybody knows by now; the oldest if none is so old."""
     for authority in reversed(authorities):
         if now >= authority.certificate.not_valid_before_utc + lifetimes.skew + lifetimes.settling:
@@ -136,7 +136,7 @@ def _settled(authorities: Sequence[Pair], now: datetime, lifetimes: Lifetimes) -
     return authorities[0]
 
 
-def _authority(now: datetime, lifetimes: Lifetimes) -> Pair:
+def _authority(now: datetime, lifetimes: Lifetimes) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     # A name of its own: who verifies must find the right one of several authorities.
     name = _name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
@@ -146,10 +146,12 @@ def _authority(now: datetime, lifetimes: Lifetimes) -> Pair:
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return Pair(draft.sign(key, hashes.SHA256()), key)
+    return CertificatePair(draft.sign(key, hashes.SHA256()), key)
 
 
-def _serving(authority: Pair, names: frozenset[str], now: datetime, lifetimes: Lifetimes) -> Pair:
+def _serving(
+    authority: CertificatePair, names: frozenset[str], now: datetime, lifetimes: Lifetimes
+) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name("muster-webhook")
     # Never longer than who vouches for it.
@@ -166,7 +168,7 @@ def _serving(authority: Pair, names: frozenset[str], now: datetime, lifetimes: L
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
         )
     )
-    return Pair(draft.sign(authority.key, hashes.SHA256()), key)
+    return CertificatePair(draft.sign(authority.key, hashes.SHA256()), key)
 
 
 def _draft(
@@ -237,8 +239,8 @@ def decoded(fields: dict[str, bytes]) -> Keyring:
     if len(certificates) != len(keys):
         raise UnreadableKeyring(reason=f"{len(certificates)} authorities with {len(keys)} keys")
     keyring = Keyring(
-        authorities=tuple(Pair.parse(*both) for both in zip(certificates, keys, strict=True)),
-        serving=Pair.parse(fields["tls.crt"], fields["tls.key"]),
+        authorities=tuple(CertificatePair.parse(*both) for both in zip(certificates, keys, strict=True)),
+        serving=CertificatePair.parse(fields["tls.crt"], fields["tls.key"]),
     )
     try:
         keyring.names()

@@ -28,7 +28,7 @@ from admission.kube.webhook.certificates import (
 )
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
 from queues.api.kinds import PART_OF
-from queues.errors import ApiError, Conflict, NotFound, Refused
+from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def utc_now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
 
 
-class Keeper:
+class KeyringStore:
     """The keyring of one webhook. ``names``: what its URL or Service is reached by."""
 
     def __init__(
@@ -126,7 +126,7 @@ class Keeper:
                     await self._client.patch(path, patch, kind="json")
             except NotFound:
                 continue  # installed without a webhook
-            except (Conflict, Refused) as error:
+            except (Conflict, ApiRefused) as error:
                 # Somebody changed it under us: the next look finds what is left to do.
                 _log.warning("webhook configuration not updated: %s", error)
 

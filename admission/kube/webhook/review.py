@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from aiohttp import web
 
-from queues.api.types.queue import Queue as QueueDocument
+from queues.api.types.queue import QueueDocument
 from queues.api.validation.defaults import patch_between
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.validation import Known, defaulted, kind_of, violations_of
@@ -40,7 +40,7 @@ class InvalidReview(MusterError):
     """Expected an AdmissionReview of admission.k8s.io/v1 with a request; found {found}."""
 
 
-class Surroundings(Protocol):
+class ReviewContext(Protocol):
     """What this replica knows of the cluster."""
 
     def known(self, namespace: str) -> Known:
@@ -76,7 +76,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ReviewAnswer:
     """The answer to one review."""
 
     uid: str
@@ -100,17 +100,17 @@ class Verdict:
         return _encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 
-def mutate(body: bytes, surroundings: Surroundings) -> Verdict:
+def mutate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     """Volcano's defaults, as a patch. Refuses nothing. Raises InvalidReview."""
     request = _request(body)
     document = _document(request.object)
     if document is None or kind_of(document) is None:
-        return Verdict(uid=request.uid)
+        return ReviewAnswer(uid=request.uid)
     complete = defaulted(document, surroundings.known(request.namespace))
-    return Verdict(uid=request.uid, patch=patch_between(document, complete))
+    return ReviewAnswer(uid=request.uid, patch=patch_between(document, complete))
 
 
-async def validate(body: bytes, surroundings: Surroundings) -> Verdict:
+async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     """Whether the object may be stored, or a Queue deleted. Raises InvalidReview, ApiError."""
     request = _request(body)
     document, old = _document(request.object), _document(request.oldObject)
@@ -120,7 +120,7 @@ async def validate(body: bytes, surroundings: Surroundings) -> Verdict:
         found = queue_deletion_violations(request.name, known.queues or {}) if is_queue else []
         return _verdict(request, found)
     if document is None:
-        return Verdict(uid=request.uid)
+        return ReviewAnswer(uid=request.uid)
     found = violations_of(document, known, old=old)
     missing = {one.missing for one in found if one.missing}
     for name in sorted(missing):
@@ -133,11 +133,11 @@ async def validate(body: bytes, surroundings: Surroundings) -> Verdict:
     return _verdict(request, found)
 
 
-def _verdict(request: _Request, found: Sequence[Violation]) -> Verdict:
+def _verdict(request: _Request, found: Sequence[Violation]) -> ReviewAnswer:
     refusals = [one.message for one in found if not one.tolerable]
     more = len(refusals) - _MOST_VIOLATIONS
     shown = refusals[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
-    return Verdict(
+    return ReviewAnswer(
         uid=request.uid,
         refusals=tuple(shown),
         warnings=tuple(one.message for one in found if one.tolerable),
@@ -171,19 +171,19 @@ def _beginning(body: bytes) -> str:
 # -- HTTP ----------------------------------------------------------------------------------------------------
 
 
-def app(surroundings: Surroundings) -> web.Application:
+def app(surroundings: ReviewContext) -> web.Application:
     """``POST /mutate`` and ``POST /validate``."""
 
-    async def mutating(body: bytes) -> Verdict:
+    async def mutating(body: bytes) -> ReviewAnswer:
         return mutate(body, surroundings)
 
-    async def validating(body: bytes) -> Verdict:
+    async def validating(body: bytes) -> ReviewAnswer:
         return await validate(body, surroundings)
 
     def answering(answer: Any) -> Any:
         async def handle(request: web.Request) -> web.Response:
             try:
-                verdict: Verdict = await answer(await request.read())
+                verdict: ReviewAnswer = await answer(await request.read())
             except web.HTTPException:
                 raise
             except InvalidReview as error:

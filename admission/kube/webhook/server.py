@@ -9,12 +9,12 @@ from aiohttp import web
 from admission.kube import objects
 from admission.kube.client.client import Client
 from admission.kube.decode.admin_documents import queue_fact, topology_fact
-from admission.kube.objects import Bare, Namespace
+from admission.kube.objects import Bare, WireNamespace
 from admission.kube.watch.informer import Informer
-from admission.kube.watch.store import Kind, Shift
+from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.certificates import LIFETIMES, Lifetimes
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import Keeper
+from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _RETRY_AFTER: Final = 2.0
 
 
-class Watched:
+class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, and what Namespaces default to."""
 
     def __init__(self, client: Client) -> None:
@@ -38,7 +38,7 @@ class Watched:
         self._informers: tuple[Informer[Any, Any], ...] = (
             Informer(
                 client,
-                Kind(
+                WatchedKind(
                     name="queues",
                     resource=objects.QUEUES,
                     struct=Bare,
@@ -48,7 +48,7 @@ class Watched:
             ),
             Informer(
                 client,
-                Kind(
+                WatchedKind(
                     name="topologies",
                     resource=objects.TOPOLOGIES,
                     struct=Bare,
@@ -58,10 +58,10 @@ class Watched:
             ),
             Informer(
                 client,
-                Kind(
+                WatchedKind(
                     name="namespaces",
                     resource=objects.NAMESPACES,
-                    struct=Namespace,
+                    struct=WireNamespace,
                     translate=lambda namespace, raw: namespace_queue(namespace.metadata.annotations),
                 ),
                 self._namespaces_changed,
@@ -92,26 +92,26 @@ class Watched:
             return None
         return queue_fact(raw).queue
 
-    def _queues_changed(self, shifts: list[Shift[Queue]]) -> None:
+    def _queues_changed(self, shifts: list[ObjectChange[Queue]]) -> None:
         for shift in shifts:
             self._queues.pop(shift.name, None)
             if shift.after is not None:
                 self._queues[shift.name] = shift.after
 
-    def _topologies_changed(self, shifts: list[Shift[Any]]) -> None:
+    def _topologies_changed(self, shifts: list[ObjectChange[Any]]) -> None:
         for shift in shifts:
             self._levels.pop(shift.name, None)
             if shift.after is not None:
                 self._levels[shift.name] = shift.after.levels
 
-    def _namespaces_changed(self, shifts: list[Shift[str]]) -> None:
+    def _namespaces_changed(self, shifts: list[ObjectChange[str]]) -> None:
         for shift in shifts:
             self._defaults.pop(shift.name, None)
             if shift.after is not None:
                 self._defaults[shift.name] = shift.after
 
 
-class Door:
+class WebhookServer:
     """Serves the webhook. ``run`` it as a task of every replica."""
 
     def __init__(
@@ -124,8 +124,10 @@ class Door:
         lifetimes: Lifetimes = LIFETIMES,
     ) -> None:
         self._host, self._port = host, port
-        self.watched = Watched(client)
-        self.keeper = Keeper(client, namespace=callee.namespace, names=callee.names(), lifetimes=lifetimes)
+        self.watched = WatchedObjects(client)
+        self.keeper = KeyringStore(
+            client, namespace=callee.namespace, names=callee.names(), lifetimes=lifetimes
+        )
         #: Set while the webhook answers.
         self.open = asyncio.Event()
         #: Where it really listens, once open: asked for 0, a free port.

@@ -8,8 +8,8 @@ from time import time_ns
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
-from admission.reconcile.status import Document, Note, rfc3339
+from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.reconcile.status import Document, EventNote, rfc3339
 from queues.errors import ApiError
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ BACKLOG: Final = 2000
 WAIT: Final = "Wait"
 
 
-class Events:
+class EventWriter:
     """Tells what happened to an object.
 
     Why it waits is told once per reason, however these take turns, until it is admitted or taken back.
@@ -42,13 +42,13 @@ class Events:
         self._counts = counts
         self._instance = instance
         self._busy = busy
-        self._pace = Pace(busy, 40.0, PER_SECOND_BUSY)
+        self._pace = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
         #: uid → what it was told last, oldest first: an event of its life, then why it waits.
         self._told: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._waiting: OrderedDict[tuple[str, str], tuple[Note, int]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
         self._news = asyncio.Event()
 
-    def tell(self, note: Note) -> None:
+    def tell(self, note: EventNote) -> None:
         """Have it told; returns at once."""
         uid = note.ref.uid
         told = self._told.get(uid, ())
@@ -94,7 +94,7 @@ class Events:
                 return
             await asyncio.sleep(BUSY_LOOK)
 
-    async def _write(self, note: Note, at: int) -> None:
+    async def _write(self, note: EventNote, at: int) -> None:
         namespace = note.ref.namespace or "default"
         body = event(note, at, self._instance)
         await self._client.create(
@@ -102,7 +102,7 @@ class Events:
         )
 
 
-def event(note: Note, at: int, instance: str) -> Document:
+def event(note: EventNote, at: int, instance: str) -> Document:
     """An events.k8s.io/v1 Event. ``at``: nanoseconds since the epoch."""
     seconds, rest = divmod(at, 10**9)
     return {

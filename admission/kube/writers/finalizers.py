@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.facts import PodFact
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import Alarm, cancelled
+from admission.kube.writers.work_queue import Wakeup, cancelled
 from queues.api.names import FINALIZER
 from queues.errors import ApiError, Conflict, Fenced, NotFound
 
@@ -28,7 +28,7 @@ ECHO_SECONDS: Final = 30.0
 _PAUSE: Final = 1.0
 
 
-class Dismissal:
+class FinalizerRemover:
     """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Dismissal:
         """``again`` is called when somebody has to be named again though nothing changes."""
         self._client = client
         self._guard = guard
-        self._alarm = Alarm(again)
+        self._alarm = Wakeup(again)
         self._waiting: deque[PodFact] = deque()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         #: uid → not again before this time of the loop.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.client.client import Client
-from admission.kube.objects import PRIORITY_CLASSES, PriorityClass
-from queues.errors import ApiError, Conflict, NotFound, Refused
+from admission.kube.objects import PRIORITY_CLASSES, WirePriorityClass
+from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class ClassFact:
     twin_of: str | None = None
 
 
-def class_fact(found: PriorityClass) -> ClassFact:
+def class_fact(found: WirePriorityClass) -> ClassFact:
     """What there is to know of a priority class."""
     return ClassFact(
         value=found.value,
@@ -42,7 +42,7 @@ def class_fact(found: PriorityClass) -> ClassFact:
     )
 
 
-class Twins:
+class NonPreemptingClasses:
     """Keeps a twin of every class that preempts. ``names``: class → twin, for twins that exist."""
 
     def __init__(self, client: Client, guard: Callable[[], None], names: dict[str, str]) -> None:
@@ -94,5 +94,5 @@ class Twins:
             return True  # made or gone already; the watch tells
         except ApiError as error:
             _log.warning("priority class without a twin", extra={"why": str(error)})
-            return isinstance(error, Refused)  # what is refused once is refused again
+            return isinstance(error, ApiRefused)  # what is refused once is refused again
         return True

@@ -25,14 +25,14 @@ from admission.engine.plan import Reason
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.objects import PODS
-from admission.kube.writers.work_queue import LONGEST_PAUSE, Alarms, cancelled, pause_after
+from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
 from admission.reconcile.pod_manifest import manifest_of
 from admission.workloads.seats import is_live
-from admission.workloads.state import Portrait
+from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
-from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, NotFound, Refused
+from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Fenced, NotFound
 from queues.workload import WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _TERMINATING: Final = "because it is being terminated"
 RECREATION_REFUSED: Final = "RecreationRefused"
 
 
-class Recreate:
+class RecreationWriter:
     """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Recreate:
         #: Failures in a row, and no further step before this time of the loop.
         self._pauses: dict[str, tuple[int, float]] = {}
         #: By workload and pod.
-        self._alarms: Alarms[tuple[WorkloadKey, str]] = Alarms(lambda mark: again(mark[0]))
+        self._alarms: KeyedWakeups[tuple[WorkloadKey, str]] = KeyedWakeups(lambda mark: again(mark[0]))
         #: What the API server refuses, for the status of the workload; and of which pod.
         self.problems: dict[WorkloadKey, Reason] = {}
         self._refused: dict[WorkloadKey, str] = {}
@@ -164,7 +164,7 @@ class Recreate:
 
     # ── the steps ───────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _take_back(self, portrait: Portrait, pod: PodFact) -> None:
+    async def _take_back(self, portrait: WorkloadState, pod: PodFact) -> None:
         """Store how to make it again; once that is done, delete it, if it is still the same."""
         path = PODS.path(pod.namespace, pod.name)
         document = json.loads(await self._client.get(path))
@@ -217,7 +217,7 @@ class Recreate:
         except NotFound:
             self._forget(intent, "its namespace is gone")
             return
-        except Refused as error:
+        except ApiRefused as error:
             if _TERMINATING not in str(error.facts.get("reason")):
                 raise
             self._forget(intent, "its namespace is being deleted")
@@ -261,7 +261,7 @@ class Recreate:
         _log.warning("pod not taken back", extra={"workload": str(key), "pod": uid, "why": str(error)})
         failures = self._pauses.get(uid, (0, 0.0))[0] + 1
         self._later(key, uid, pause_after(failures), failures)
-        if isinstance(error, Refused):
+        if isinstance(error, ApiRefused):
             reason = str(error.facts.get("reason", error))
             self.problems[key] = Reason(code=RECREATION_REFUSED, message=reason)
             self._refused[key] = uid

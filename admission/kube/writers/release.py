@@ -12,11 +12,11 @@ from typing import Final
 
 from admission.engine.plan import Reason
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import LONGEST_PAUSE, Alarms, cancelled, pause_after
+from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
 from admission.reconcile.release import Order, Promised, Verb, orders_for
-from admission.workloads.state import Portrait
+from admission.workloads.state import WorkloadState
 from admission.world.world import World
-from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
+from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _MANY_ECHOES: Final = 20_000
 RELEASE_REFUSED: Final = "ReleaseRefused"
 
 
-class Release:
+class ReleaseWriter:
     """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Release:
         self._promised: dict[WorkloadKey, dict[str, Promised]] = {}
         #: Failures in a row, and no order before this time of the loop.
         self._pauses: dict[WorkloadKey, tuple[int, float]] = {}
-        self._alarms: Alarms[WorkloadKey] = Alarms(lambda key: self.look_at((key,)))
+        self._alarms: KeyedWakeups[WorkloadKey] = KeyedWakeups(lambda key: self.look_at((key,)))
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
 
@@ -75,7 +75,7 @@ class Release:
             else:
                 self._order(key, portrait, now)
 
-    def _order(self, key: WorkloadKey, portrait: Portrait, now: float) -> None:
+    def _order(self, key: WorkloadKey, portrait: WorkloadState, now: float) -> None:
         waiting = {pod.uid for pod in portrait.pods if pod.gated}
         promised = {uid: seat for uid, seat in self._promised.pop(key, {}).items() if uid in waiting}
         try:
@@ -152,7 +152,7 @@ class Release:
             pause = pause_after(failures + 1)
             self._pauses[key] = (failures + 1, now + pause)
             self._alarms.ring_by(key, pause)
-        if isinstance(error, Refused):
+        if isinstance(error, ApiRefused):
             self._promised.get(key, {}).pop(order.uid, None)
             if key not in self.problems:
                 reason = str(error.facts.get("reason", error))

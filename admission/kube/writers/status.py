@@ -13,10 +13,10 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, Pace, StatusCounts
+from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
 from queues.api.kinds import ObjectRef
-from queues.errors import ApiError, Conflict, Fenced, NotFound, Refused
+from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _Known:
     busy: bool = False
 
 
-class Status:
+class StatusWriter:
     """Writes statuses. ``guard`` raises Fenced once the lease is no longer certain; ``busy``: admissions first."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Status:
         self._guard = guard
         self._busy = busy
         self._known: dict[str, _Known] = {}
-        self._pace = Pace(busy, PER_SECOND, PER_SECOND_BUSY)
+        self._pace = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
         self._news = asyncio.Event()
         self.counts = StatusCounts()
 
@@ -168,7 +168,7 @@ class Status:
         except (NotFound, Conflict):
             self._known.pop(wanted.ref.uid, None)  # gone; a Conflict is another object of that name
             return
-        except Refused as error:
+        except ApiRefused as error:
             self.counts.failed += 1
             _log.warning("status refused", extra={"object": wanted.ref.path, "why": str(error)})
             return

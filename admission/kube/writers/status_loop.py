@@ -10,25 +10,25 @@ from typing import Final, NoReturn
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.kube.client.client import Client
-from admission.kube.writers.events import WAIT, Events
-from admission.kube.writers.status import Status
-from admission.reconcile.events import Complaints
+from admission.kube.writers.events import WAIT, EventWriter
+from admission.kube.writers.status import StatusWriter
+from admission.reconcile.events import HyperNodeEvents
 from admission.reconcile.status import (
+    EventNote,
     JobStatusFacts,
-    Note,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
     job_status,
     pod_group_status,
 )
-from admission.reconcile.volcano_jobs import Careers
+from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import _reason, queue_statuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.work import companions_of
 from admission.workloads.seats import is_live
-from admission.workloads.state import Portrait
+from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group, volcano_job
@@ -46,25 +46,25 @@ _log = logging.getLogger(__name__)
 QUEUES_EVERY: Final = 2.0
 
 
-class Statuses:
+class StatusLoop:
     """Tells objects and their owners what happened, one term long."""
 
     def __init__(
         self,
         client: Client,
         guard: Callable[[], None],
-        careers: Careers,
+        careers: VolcanoJobController,
         *,
         problems: Mapping[WorkloadKey, Reason],
         busy: Callable[[], bool],
         instance: str,
     ) -> None:
         """``problems``: what keeps a Volcano Job's pods from being made; ``busy``: pods are being let go now."""
-        self._status = Status(client, guard, busy=busy)
-        self._events = Events(client, guard, self._status.counts, instance=instance, busy=busy)
+        self._status = StatusWriter(client, guard, busy=busy)
+        self._events = EventWriter(client, guard, self._status.counts, instance=instance, busy=busy)
         self._careers = careers
         self._problems = problems
-        self._complaints = Complaints()
+        self._complaints = HyperNodeEvents()
         self._busy = busy
         self._world: World | None = None
         self._touched: set[WorkloadKey] = set()
@@ -139,7 +139,7 @@ class Statuses:
             case _:
                 return
 
-    def _of_volcano_job(self, world: World, portrait: Portrait) -> Iterator[StatusWanted]:
+    def _of_volcano_job(self, world: World, portrait: WorkloadState) -> Iterator[StatusWanted]:
         key = portrait.key
         fact, view = world.facts.get(key), self._careers.view(world, key)
         if fact is None or fact.deleting:
@@ -206,7 +206,7 @@ class Statuses:
                 self._note(world, key, reason=reason.code, message=reason.message, action=WAIT)
 
     def _workload_status(
-        self, world: World, portrait: Portrait, ref: ObjectRef, seen: str | None = None
+        self, world: World, portrait: WorkloadState, ref: ObjectRef, seen: str | None = None
     ) -> WorkloadStatus:
         phases = Counter(pod.phase for pod in portrait.pods)
         open_ = any(place.admission.state is AdmissionState.OPEN for place in portrait.occupancies)
@@ -233,7 +233,9 @@ class Statuses:
         portrait = world.portraits.get(key)
         if portrait is not None:
             ref = _REFS[key.kind](portrait.namespace, portrait.name, key.uid)
-            self._events.tell(Note(ref=ref, reason=reason, message=message, action=action, warning=warning))
+            self._events.tell(
+                EventNote(ref=ref, reason=reason, message=message, action=action, warning=warning)
+            )
 
 
 _REFS: Final[Mapping[WorkloadKind, Callable[[str, str, str], ObjectRef]]] = {

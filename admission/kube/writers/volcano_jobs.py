@@ -17,12 +17,12 @@ import msgspec
 from admission.engine.plan import Reason
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
-from admission.kube.writers.work_queue import Alarms, cancelled, pause_after
+from admission.kube.writers.work_queue import KeyedWakeups, cancelled, pause_after
 from admission.volcano_jobs.pods import PodMold
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
 from queues.api.names import BATCH_VOLCANO
-from queues.errors import ApiError, Conflict, Fenced, InvalidDocument, NotFound, Refused
+from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
@@ -115,7 +115,7 @@ class JobPods:
             if not await self._is_ours(work, wanted, report):
                 return
             report.found += 1
-        except (Refused, NotFound) as error:
+        except (ApiRefused, NotFound) as error:
             hopeless.add(wanted.task)
             self._failed(report, error)
             return
@@ -179,7 +179,7 @@ class JobPods:
     def _failed(self, report: JobReport, error: ApiError, code: str = POD_REFUSED) -> None:
         """A refusal is for the user to see; anything else passes."""
         report.unfinished = True
-        if isinstance(error, Refused | NotFound):
+        if isinstance(error, ApiRefused | NotFound):
             _blame(report, code, str(error.facts.get("reason", error)))
 
 
@@ -239,7 +239,7 @@ _log = logging.getLogger(__name__)
 ECHO_SECONDS: Final = 30.0
 
 
-class VolcanoJobs:
+class VolcanoJobWriter:
     """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain.
 
     ``again`` is called when a Job's work has to be computed anew; ``pause`` at every point where a test may
@@ -256,7 +256,7 @@ class VolcanoJobs:
         pause: Callable[[str], None] = lambda _: None,
         keys: KeyPairs | None = None,
     ) -> None:
-        self._alarms: Alarms[WorkloadKey] = Alarms(again)
+        self._alarms: KeyedWakeups[WorkloadKey] = KeyedWakeups(again)
         self._report = report
         self._pause = pause
         self._keys = keys or KeyPairs()

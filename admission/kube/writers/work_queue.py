@@ -29,7 +29,7 @@ PER_SECOND_BUSY: Final = 20.0
 BUSY_LOOK: Final = 0.25
 
 
-class Pace:
+class RateLimiter:
     """Spaces writes evenly, at the rate that the moment allows."""
 
     def __init__(self, busy: Callable[[], bool], normal: float, when_busy: float) -> None:
@@ -72,7 +72,7 @@ def pause_after(failures: int) -> float:
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
 
 
-class Alarm:
+class Wakeup:
     """Rings once, on the running event loop, and can be set again."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
@@ -110,12 +110,12 @@ class Alarm:
         self.cancel()
 
 
-class Alarms(Generic[Key]):
+class KeyedWakeups(Generic[Key]):
     """An alarm for each of many."""
 
     def __init__(self, ring: Callable[[Key], None]) -> None:
         self._ring = ring
-        self._set: dict[Key, Alarm] = {}
+        self._set: dict[Key, Wakeup] = {}
         self._stopped = False
 
     def ring_by(self, key: Key, pause: float) -> None:
@@ -126,8 +126,8 @@ class Alarms(Generic[Key]):
         """Ring for this one after just this pause. Returns the time of the loop then."""
         return self._of(key).ring_in(pause)
 
-    def _of(self, key: Key) -> Alarm:
-        alarm = self._set.get(key) or Alarm(partial(self._rings, key))
+    def _of(self, key: Key) -> Wakeup:
+        alarm = self._set.get(key) or Wakeup(partial(self._rings, key))
         if self._stopped:
             alarm.stop()
         else:

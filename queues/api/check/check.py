@@ -15,7 +15,7 @@ from queues.api.check.cross_checks import Together, circles
 from queues.api.check.document import Document, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import shown
-from queues.api.types.queue import Queue
+from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.own_names import own_names
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
@@ -179,7 +179,7 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
     match parsed:
         case VolcanoJob():
             return unsupported(parsed)
-        case Queue():
+        case QueueDocument():
             return unsupported_in_queue(parsed)
         case _:
             return ()

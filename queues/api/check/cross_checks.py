@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
 from queues.api.types.hypernode import HyperNode
-from queues.api.types.queue import Queue
+from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
@@ -38,9 +38,11 @@ class Together:
             document = subject.value
             try:
                 match kind_of(document):
-                    case model if model is Queue:
+                    case model if model is QueueDocument:
                         tell = True
-                        queue = Queue.model_validate(defaulted(document), by_alias=True, by_name=False)
+                        queue = QueueDocument.model_validate(
+                            defaulted(document), by_alias=True, by_name=False
+                        )
                         queues[queue.metadata.name] = queue.to_domain()
                     case model if model is Topology:
                         topology = Topology.model_validate(document, by_alias=True, by_name=False)

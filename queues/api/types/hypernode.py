@@ -31,7 +31,7 @@ class MemberSelector(OpenModel):
     label_match: Whole | None = None
 
 
-class Member(OpenModel):
+class HyperNodeMemberSpec(OpenModel):
     """Nodes, or another HyperNode (by name only)."""
 
     type: Literal["Node", "HyperNode"] = "Node"
@@ -43,7 +43,7 @@ class HyperNodeSpec(OpenModel):
 
     tier: Count = 0
     tier_name: Annotated[Text, Field(max_length=253)] = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[HyperNodeMemberSpec, ...] = ()
 
 
 class HyperNode(OpenModel):

@@ -73,7 +73,7 @@ class StarvationPolicy(Model):
     clear_after: Duration | None = None
 
 
-class QueuePolicy(Model):
+class QueuePolicySpec(Model):
     """How a queue is served. Absent: inherited from the parent, at the top Muster's default (design §3)."""
 
     order: Literal["fifo", "strict-fifo", "priority", "shortest", "round-robin"] | None = None
@@ -127,11 +127,11 @@ class QueueSpec(OpenModel):
     priority: Count = 0
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
     flavors: tuple[FlavorLimits, ...] = ()
-    policy: QueuePolicy = QueuePolicy()
+    policy: QueuePolicySpec = QueuePolicySpec()
     access: QueueAccess = QueueAccess()
 
 
-class Reservation(Model):
+class ReservationStatus(Model):
     """Part of Volcano's status that nothing writes."""
 
     nodes: tuple[Text, ...] = ()
@@ -147,13 +147,13 @@ class QueueStatus(Model):
     running: Int32 = 0
     inqueue: Int32 = 0
     completed: Int32 = 0
-    reservation: Reservation = Reservation()
+    reservation: ReservationStatus = ReservationStatus()
     allocated: Quantities = Field(default_factory=dict)
     #: Written by Muster: why the queue cannot be used, and the like.
     conditions: tuple[Whole, ...] = ()
 
 
-class Queue(Model):
+class QueueDocument(Model):
     """A Queue."""
 
     api_version: Literal["scheduling.volcano.sh/v1beta1"] = SCHEDULING_VOLCANO
@@ -198,7 +198,7 @@ class Queue(Model):
         )
 
 
-def _policy(spec: QueuePolicy) -> DomainPolicy:
+def _policy(spec: QueuePolicySpec) -> DomainPolicy:
     preemption = spec.preemption or PreemptionPolicy()
     borrow = preemption.borrow_while_preempting
     choice = spec.flavor_choice or FlavorChoice()

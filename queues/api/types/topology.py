@@ -9,7 +9,7 @@ from queues.api.model import Model, Text
 from queues.api.names import MUSTER
 
 
-class Level(Model):
+class LevelSpec(Model):
     """One level: nodes with the same value of the label lie in the same domain."""
 
     node_label: Annotated[Text, Field(min_length=1, max_length=317)]
@@ -18,7 +18,7 @@ class Level(Model):
 class TopologySpec(Model):
     """The levels."""
 
-    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=16)]
+    levels: Annotated[tuple[LevelSpec, ...], Field(min_length=1, max_length=16)]
 
 
 class Topology(Model):

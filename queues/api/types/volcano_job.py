@@ -65,7 +65,7 @@ class LifecyclePolicy(OpenModel):
     timeout: Duration | None = None
 
 
-class VolumeSpec(OpenModel):
+class VolcanoVolumeSpec(OpenModel):
     """A volume mounted into every container of every pod."""
 
     mount_path: Text
@@ -90,7 +90,7 @@ class PartitionPolicy(OpenModel):
     network_topology: NetworkTopology | None = None
 
 
-class TaskSpec(OpenModel):
+class VolcanoTaskSpec(OpenModel):
     """Pods of one shape."""
 
     #: Checked by a rule, which has more to say about pod names than the pattern.
@@ -113,14 +113,14 @@ def _no_flags(plugins: Any) -> Any:
     return plugins
 
 
-class JobSpec(OpenModel):
+class VolcanoJobSpec(OpenModel):
     """What a Volcano Job asks."""
 
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
     #: Gang size; the webhook makes 0 the sum over tasks.
     min_available: Count = 0
-    volumes: tuple[VolumeSpec, ...] = ()
-    tasks: Annotated[tuple[TaskSpec, ...], Field(json_schema_extra={"minItems": 1})] = ()
+    volumes: tuple[VolcanoVolumeSpec, ...] = ()
+    tasks: Annotated[tuple[VolcanoTaskSpec, ...], Field(json_schema_extra={"minItems": 1})] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     #: Name of the plugin → its flags.
     plugins: Annotated[dict[str, tuple[Text, ...]], BeforeValidator(_no_flags)] = Field(default_factory=dict)
@@ -133,7 +133,7 @@ class JobSpec(OpenModel):
     network_topology: NetworkTopology | None = None
 
 
-class JobState(Model):
+class VolcanoJobState(Model):
     """The phase, and why."""
 
     phase: JobPhase | None = None
@@ -157,10 +157,10 @@ class JobCondition(Model):
     message: Text = ""
 
 
-class JobStatus(Model):
+class VolcanoJobStatus(Model):
     """What became of it so far."""
 
-    state: JobState = JobState()
+    state: VolcanoJobState = VolcanoJobState()
     min_available: Int32 = 0
     task_status_count: dict[str, TaskState] = Field(default_factory=dict)
     pending: Int32 = 0
@@ -182,5 +182,5 @@ class VolcanoJob(Model):
     api_version: Literal["batch.volcano.sh/v1alpha1"] = BATCH_VOLCANO
     kind: Literal["Job"] = "Job"
     metadata: ObjectMeta = ObjectMeta()
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: VolcanoJobSpec = VolcanoJobSpec()
+    status: VolcanoJobStatus = VolcanoJobStatus()

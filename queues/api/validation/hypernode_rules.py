@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from queues.api.model import shown
 from queues.api.reading.name_patterns import InvalidPattern, check_pattern
-from queues.api.types.hypernode import HyperNode, Member, MemberSelector
+from queues.api.types.hypernode import HyperNode, HyperNodeMemberSpec, MemberSelector
 from queues.api.validation.violations import SUBDOMAIN, Violation, selector_violations
 
 _WAYS = "exactly one of exactMatch, regexMatch and labelMatch"
@@ -64,7 +64,7 @@ def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
         yield from selector_violations(selector.label_match, f"{path}.labelMatch")
 
 
-def _inner(member: Member, own: str, path: str) -> Iterator[Violation]:
+def _inner(member: HyperNodeMemberSpec, own: str, path: str) -> Iterator[Violation]:
     if member.selector.exact_match is None:
         yield Violation(path, "no exactMatch", "exactMatch: a HyperNode is a member by its name only")
     elif member.selector.exact_match.name == own:

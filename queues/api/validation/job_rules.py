@@ -5,7 +5,7 @@ from typing import Any
 
 from queues.api.model import shown
 from queues.api.names import ROOT_QUEUE
-from queues.api.types.volcano_job import NetworkTopology, TaskSpec, VolcanoJob
+from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import LABEL, NOT_A_LABEL, SUBDOMAIN, Violation
@@ -167,7 +167,9 @@ def _names(job: VolcanoJob) -> Iterator[Violation]:
         return
 
 
-def _task(job: VolcanoJob, task: TaskSpec, path: str, levels: Collection[str] | None) -> Iterator[Violation]:
+def _task(
+    job: VolcanoJob, task: VolcanoTaskSpec, path: str, levels: Collection[str] | None
+) -> Iterator[Violation]:
     if not task.name or LABEL.fullmatch(task.name) is None:
         yield Violation(f"{path}.name", shown(task.name), NOT_A_LABEL, f" [{NOT_A_LABEL}];")
     if task.min_available is not None and task.min_available > task.replicas:
@@ -182,7 +184,7 @@ def _task(job: VolcanoJob, task: TaskSpec, path: str, levels: Collection[str] | 
     yield from template_violations(task.template, f"{path}.template", levels)
 
 
-def _partitions(task: TaskSpec, path: str) -> Iterator[Violation]:
+def _partitions(task: VolcanoTaskSpec, path: str) -> Iterator[Violation]:
     policy = task.partition_policy
     if policy is None:
         return

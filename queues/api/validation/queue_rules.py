@@ -5,7 +5,7 @@ from typing import Any
 
 from queues.api.model import shown
 from queues.api.names import DEFAULT_QUEUE
-from queues.api.types.queue import FlavorLimits, Queue
+from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.violations import (
     SUBDOMAIN,
     Violation,
@@ -24,7 +24,9 @@ HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
-def queue_violations(queue: Queue, queues: Mapping[str, DomainQueue] | None = None) -> list[Violation]:
+def queue_violations(
+    queue: QueueDocument, queues: Mapping[str, DomainQueue] | None = None
+) -> list[Violation]:
     """What is wrong with a Queue. ``queues``: those that exist (this one's old self may be among them)."""
     found = list(_name(queue))
     spec = queue.spec
@@ -60,7 +62,7 @@ def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> l
     return []
 
 
-def _name(queue: Queue) -> Iterator[Violation]:
+def _name(queue: QueueDocument) -> Iterator[Violation]:
     name, parent = queue.metadata.name, queue.spec.parent
     for path, text in (("metadata.name", name), ("spec.parent", parent)):
         if text and SUBDOMAIN.fullmatch(text) is None:
@@ -85,7 +87,7 @@ def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> It
     yield from in_order(limits.deserved, limits.capability, ("deserved", "capability"), path)
 
 
-def _access(queue: Queue) -> Iterator[Violation]:
+def _access(queue: QueueDocument) -> Iterator[Violation]:
     access = queue.spec.access
     yield from selector_violations(access.namespace_selector, "spec.access.namespaceSelector")
     for index, admin in enumerate(access.admins):
@@ -95,7 +97,7 @@ def _access(queue: Queue) -> Iterator[Violation]:
             )
 
 
-def _hierarchy(queue: Queue) -> Iterator[Violation]:
+def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:
     annotations = queue.metadata.annotations
     path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
     if not path and not weights:
@@ -119,7 +121,7 @@ def _hierarchy(queue: Queue) -> Iterator[Violation]:
         )
 
 
-def _root(queue: Queue) -> Iterator[Violation]:
+def _root(queue: QueueDocument) -> Iterator[Violation]:
     spec = queue.spec
     if spec.parent:
         yield Violation("spec.parent", shown(spec.parent), "nothing: root is the top of the tree")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from queues.api.types.queue import Queue
-from queues.api.types.volcano_job import TaskSpec, VolcanoJob
+from queues.api.types.queue import QueueDocument
+from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 
 #: Plugins that act, with the flags that do.
 ACTING_FLAGS = {
@@ -18,7 +18,7 @@ def unsupported(job: VolcanoJob) -> tuple[str, ...]:
     return tuple(_of_job(job))
 
 
-def unsupported_in_queue(queue: Queue) -> tuple[str, ...]:
+def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
     """Field paths of a Queue that do nothing yet."""
     spec = queue.spec
     access = spec.access
@@ -55,7 +55,7 @@ def _of_job(job: VolcanoJob) -> Iterator[str]:
             yield f"spec.plugins.{name} --{flag}"
 
 
-def _of_task(task: TaskSpec, path: str) -> Iterator[str]:
+def _of_task(task: VolcanoTaskSpec, path: str) -> Iterator[str]:
     if task.policies:
         yield f"{path}.policies"
     if task.depends_on is not None:

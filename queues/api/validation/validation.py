@@ -23,7 +23,7 @@ from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
-from queues.api.types.queue import Queue
+from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
@@ -55,7 +55,7 @@ _Kind = TypeVar("_Kind", bound=Model)
 KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
     (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
-    (SCHEDULING_VOLCANO, "Queue"): Queue,
+    (SCHEDULING_VOLCANO, "Queue"): QueueDocument,
     (TOPOLOGY_VOLCANO, "HyperNode"): HyperNode,
     (MUSTER, "ResourceFlavor"): ResourceFlavor,
     (MUSTER, "Topology"): Topology,
@@ -77,7 +77,7 @@ def defaulted(document: dict[str, Any], known: Known = NOTHING_KNOWN) -> dict[st
             return defaults.defaulted_job(document, namespace_queue=known.namespace_queue)
         case model if model is PodGroup:
             return defaults.defaulted_podgroup(document, namespace_queue=known.namespace_queue)
-        case model if model is Queue:
+        case model if model is QueueDocument:
             return defaults.defaulted_queue(document)
         case _:
             return document
@@ -162,7 +162,7 @@ def _podgroup(group: PodGroup, known: Known) -> list[Violation]:
     return podgroup_violations(group, known.queues)
 
 
-def _queue(queue: Queue, known: Known) -> list[Violation]:
+def _queue(queue: QueueDocument, known: Known) -> list[Violation]:
     return queue_violations(queue, known.queues)
 
 
@@ -225,7 +225,7 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
 _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     VolcanoJob: _job,
     PodGroup: _podgroup,
-    Queue: _queue,
+    QueueDocument: _queue,
     HyperNode: _hypernode,
     ResourceFlavor: _flavor,
     Topology: _topology,

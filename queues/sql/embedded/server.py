@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from queues.errors import DatabaseError
 from queues.sql.embedded.programs import ELSEWHERE, Identity, Runner, find, own_folder, reachable
-from queues.sql.embedded.supervised import Guarded, ProcessDidNotStart, Program
+from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
 
 #: The database's superuser. There is no password: the socket's folder is the protection.
 USER = "muster"
@@ -54,7 +54,7 @@ class EmbeddedPostgres:
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self._settings = dict(settings or {})
-        self._server: Guarded | None = None
+        self._server: SupervisedProcess | None = None
         self._lock: int | None = None
         self._socket: Path | None = None
 
@@ -202,7 +202,7 @@ class EmbeddedPostgres:
 
     def _comes_up(self, program: Program, deadline: float) -> bool:
         """Start the postmaster and wait until it takes connections; false if it is worth trying again."""
-        self._server = server = Guarded.start(program)
+        self._server = server = SupervisedProcess.start(program)
         while not self._ready(server.pid):
             if time.monotonic() > deadline:
                 raise self._failure(f"not ready within {self._patience:.0f} s")

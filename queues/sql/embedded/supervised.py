@@ -41,7 +41,7 @@ class Program:
     lock: int | None = None
 
 
-class Guarded:
+class SupervisedProcess:
     """A running program and its guardian (``guardian.py`` says why there is one)."""
 
     def __init__(self, program: Program, process: "subprocess.Popen[bytes]", pid: int) -> None:
@@ -51,7 +51,7 @@ class Guarded:
         self._guardian = process
 
     @classmethod
-    def start(cls, program: Program) -> "Guarded":
+    def start(cls, program: Program) -> "SupervisedProcess":
         """Start a program. Returns when it has been executed, which is not yet when it is ready."""
         argv = [os.fspath(part) for part in program.argv]
         order = {

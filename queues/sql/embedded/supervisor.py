@@ -57,7 +57,7 @@ def spawn(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
     )
 
 
-class Watch:
+class ProcessWatch:
     """What tells us that it is time to stop: our parent's end, the end of our input, or a signal."""
 
     def __init__(self, parent: int) -> None:
@@ -106,7 +106,7 @@ def stop(child: "subprocess.Popen[bytes]", order: dict[str, Any]) -> None:
 def main() -> int:
     """Start the ordered child, say its number, and stay until it or our parent ends."""
     order = json.loads(sys.argv[1])
-    watch = Watch(order["parent"])
+    watch = ProcessWatch(order["parent"])
     try:
         child = spawn(order)
     except OSError as error:

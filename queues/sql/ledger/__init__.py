@@ -1,6 +1,7 @@
 """Who owns what. One short transaction per plan; only ``admission.apply`` imports this.
 
-``fence`` comes first and gives the ``Entry`` that every other function asks for, so nothing is written without
+``fence`` comes first and gives the ``LedgerTransaction`` that every other function asks for, so nothing is written
+without
 it. Frees come before increases, so that a plan may give away what it gets back.
 """
 
@@ -18,16 +19,16 @@ from queues.sql.ledger.journal import record_decisions, record_job_states, recor
 from queues.sql.ledger.types import (
     Because,
     Decision,
-    Entry,
     Found,
     Freed,
     GivenBack,
     JobRow,
+    LedgerOutcome,
+    LedgerTransaction,
     TakenBack,
-    Verdict,
     Wanted,
 )
-from queues.sql.statements import NUMBER, Given
+from queues.sql.statements import NUMBER, UnnestRows
 from queues.sql.tables import admissions, leases
 from queues.workload import AdmissionId
 
@@ -35,15 +36,15 @@ __all__ = [
     "NOBODY",
     "Because",
     "Decision",
-    "Entry",
     "Found",
     "Freed",
     "GivenBack",
     "JobRow",
+    "LedgerOutcome",
+    "LedgerTransaction",
     "Rejection",
     "TakenBack",
     "Users",
-    "Verdict",
     "Wanted",
     "admit",
     "adopt",
@@ -71,7 +72,7 @@ _FENCE = (
 )
 
 
-async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -> Entry:
+async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -> LedgerTransaction:
     """Take the ledger for this transaction alone: as the current leader, knowing its last sequence number.
 
     Raises Fenced when the term is over, or when somebody wrote since ``ledger_seq``: read the world again.
@@ -90,14 +91,14 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
             holder=term.holder,
             reason=f"the ledger is at {seq - 1}, this was decided at {ledger_seq}",
         )
-    return Entry(term=term, seq=seq, now=now)
+    return LedgerTransaction(term=term, seq=seq, now=now)
 
 
-_STARTED = Given(id=NUMBER)
+_STARTED = UnnestRows(id=NUMBER)
 
 _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
 
-async def start(tx: AsyncConnection, entry: Entry, ids: Collection[AdmissionId]) -> None:
+async def start(tx: AsyncConnection, entry: LedgerTransaction, ids: Collection[AdmissionId]) -> None:
     """Note that every seat of these admissions has had a bound pod."""
     await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))

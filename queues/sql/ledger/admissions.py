@@ -19,9 +19,28 @@ from queues.admissions import Seat
 from queues.quota.posting import Posting, Rejection
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
-from queues.sql.ledger.types import Entry, Found, Freed, GivenBack, TakenBack, Verdict, Wanted
+from queues.sql.ledger.types import (
+    Found,
+    Freed,
+    GivenBack,
+    LedgerOutcome,
+    LedgerTransaction,
+    TakenBack,
+    Wanted,
+)
 from queues.sql.seat_columns import SEAT_TYPES, held_seats, to_columns
-from queues.sql.statements import FLAG, INTEGERS, MOMENT, NUMBER, PLAIN, TEXT, TEXTS, Given, GivenWide, moment
+from queues.sql.statements import (
+    FLAG,
+    INTEGERS,
+    MOMENT,
+    NUMBER,
+    PLAIN,
+    TEXT,
+    TEXTS,
+    JsonRows,
+    UnnestRows,
+    moment,
+)
 from queues.sql.tables import admissions, backoffs, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
@@ -31,13 +50,15 @@ Users = Mapping[WorkloadKey, str]
 NOBODY: Final[Users] = MappingProxyType({})
 
 
-async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], users: Users = NOBODY) -> Verdict:
+async def admit(
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Wanted], users: Users = NOBODY
+) -> LedgerOutcome:
     """Give seats, gang by gang in the order given. ``users``: who asked, as far as it is known.
 
     A gang that would break a limit, has left, or has a seat twice is dropped whole; the others stand.
     """
     if not rows:
-        return Verdict(accepted={}, rejected={})
+        return LedgerOutcome(accepted={}, rejected={})
     taken = await _taken(tx, {row.workload for row in rows})
     each = [Posting.of(row.queue, row.seats) for row in rows]
     books = await open_books(tx, each)
@@ -56,7 +77,7 @@ async def admit(tx: AsyncConnection, entry: Entry, rows: Sequence[Wanted], users
     admitted = [rows[index] for index in accepted]
     ids = await _open(tx, entry, admitted, [{} for _ in admitted], users)
     await post(tx, entry, "admit", _with_seats(ids, admitted, users))
-    return Verdict(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
+    return LedgerOutcome(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
 
 
 def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejection | None:
@@ -73,7 +94,7 @@ def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejec
     return None
 
 
-_ASKING = Given(kind=TEXT, uid=TEXT)
+_ASKING = UnnestRows(kind=TEXT, uid=TEXT)
 
 _TAKEN = (
     select(_ASKING.c.kind, _ASKING.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
@@ -104,7 +125,7 @@ async def _taken(
 
 
 async def adopt(
-    tx: AsyncConnection, entry: Entry, rows: Sequence[Found], users: Users = NOBODY
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Found], users: Users = NOBODY
 ) -> list[AdmissionId]:
     """Take running pods into the books, whatever the limits say. Ids in the order given."""
     if not rows:
@@ -120,7 +141,7 @@ async def adopt(
     return ids
 
 
-_NEW = GivenWide(
+_NEW = JsonRows(
     place=PLAIN,
     kind=TEXT,
     uid=TEXT,
@@ -152,7 +173,7 @@ _OPEN = (
 
 async def _open(
     tx: AsyncConnection,
-    entry: Entry,
+    entry: LedgerTransaction,
     rows: Sequence[Wanted],
     pods: Sequence[Mapping[str, int]],
     users: Users,
@@ -191,7 +212,7 @@ def _with_seats(
     ]
 
 
-async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> Freed:
+async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[GivenBack]) -> Freed:
     """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
     asked: dict[AdmissionId, frozenset[int]] = {}
     for row in rows:
@@ -221,7 +242,7 @@ async def free(tx: AsyncConnection, entry: Entry, rows: Sequence[GivenBack]) -> 
     return Freed(seats=ending, closed=frozenset(closed))
 
 
-_ENDED = GivenWide(id=NUMBER, ended=INTEGERS, closed=FLAG)
+_ENDED = JsonRows(id=NUMBER, ended=INTEGERS, closed=FLAG)
 
 _STORE_ENDED = (
     update(admissions)
@@ -235,13 +256,13 @@ _STORE_ENDED = (
 
 
 async def _store_ended(
-    tx: AsyncConnection, entry: Entry, kept: Sequence[tuple[AdmissionId, list[int], bool]]
+    tx: AsyncConnection, entry: LedgerTransaction, kept: Sequence[tuple[AdmissionId, list[int], bool]]
 ) -> None:
     rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
     await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
 
 
-_LEAVING = Given(
+_LEAVING = UnnestRows(
     id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
 )
 
@@ -266,7 +287,9 @@ _EVICT = (
 )
 
 
-async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) -> frozenset[AdmissionId]:
+async def evict(
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[TakenBack]
+) -> frozenset[AdmissionId]:
     """Start taking admissions back; returns those that were open until now.
 
     Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
@@ -293,7 +316,7 @@ async def evict(tx: AsyncConnection, entry: Entry, rows: Sequence[TakenBack]) ->
     return frozenset(AdmissionId(row.id) for row in evicted)
 
 
-_WAITING = Given(
+_WAITING = UnnestRows(
     kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
 )
 
@@ -311,7 +334,7 @@ _BACK_OFF = _new_backoffs.on_conflict_do_update(
 
 
 async def _back_off(
-    tx: AsyncConnection, entry: Entry, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
+    tx: AsyncConnection, entry: LedgerTransaction, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
 ) -> None:
     rows = [
         (*key, time, int(time > 0), int(beneficiary is not None), entry.now if beneficiary is not None else 0)

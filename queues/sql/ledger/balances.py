@@ -16,7 +16,7 @@ from queues.errors import LedgerMismatch
 from queues.quota.accounts import Account
 from queues.quota.posting import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
 from queues.quota.queue import ROOT
-from queues.sql.statements import NUMBER, TEXT, Given
+from queues.sql.statements import NUMBER, TEXT, UnnestRows
 from queues.sql.tables import (
     capacity,
     node_balances,
@@ -57,7 +57,7 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     await _move_nodes(tx, books, checked=checked)
 
 
-_PATHS_OF = Given(name=TEXT)
+_PATHS_OF = UnnestRows(name=TEXT)
 
 _here = (
     select(queues.c.name, queues.c.counts_in, queues.c.broken)
@@ -88,7 +88,7 @@ async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict
     return found
 
 
-_ACCOUNTS = Given(queue=TEXT, flavor=TEXT, resource=TEXT)
+_ACCOUNTS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT)
 
 _ADD_QUEUES = (
     insert(queue_balances).from_select(_ACCOUNTS.c.keys(), select(*_ACCOUNTS.c)).on_conflict_do_nothing()
@@ -163,7 +163,7 @@ async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[N
     return found
 
 
-_PLACES = Given(node=TEXT, resource=TEXT)
+_PLACES = UnnestRows(node=TEXT, resource=TEXT)
 
 _ADD_NODES = insert(node_balances).from_select(_PLACES.c.keys(), select(*_PLACES.c)).on_conflict_do_nothing()
 
@@ -193,7 +193,7 @@ async def _lock_node_rows(tx: AsyncConnection, accounts: set[NodeAccount]) -> di
     return {NodeAccount(node, resource): NodeBalance(used, limit) for node, resource, used, limit in result}
 
 
-_QUEUES_BY = Given(
+_QUEUES_BY = UnnestRows(
     queue=TEXT,
     flavor=TEXT,
     resource=TEXT,
@@ -238,7 +238,7 @@ async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> N
         )
 
 
-_NODES_BY = Given(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
+_NODES_BY = UnnestRows(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
 
 _MOVE_NODES = (
     update(node_balances)

@@ -7,13 +7,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Claim
-from queues.sql.ledger.types import Entry
+from queues.sql.ledger.types import LedgerTransaction
 from queues.sql.seat_columns import SEAT_TYPES, to_columns
-from queues.sql.statements import NUMBER, NUMBERS, TEXT, Given, GivenWide
+from queues.sql.statements import NUMBER, NUMBERS, TEXT, JsonRows, UnnestRows
 from queues.sql.tables import claims
 from queues.workload import WorkloadKey
 
-_NEW = GivenWide(
+_NEW = JsonRows(
     kind=TEXT,
     uid=TEXT,
     queue=TEXT,
@@ -30,12 +30,12 @@ _CLAIM = _new_claims.on_conflict_do_update(
     set_={name: _new_claims.excluded[name] for name in _NEW.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
 )
 
-_ENDING = Given(kind=TEXT, uid=TEXT)
+_ENDING = UnnestRows(kind=TEXT, uid=TEXT)
 
 _DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
 
 
-async def claim(tx: AsyncConnection, entry: Entry, rows: Sequence[Claim]) -> None:
+async def claim(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Claim]) -> None:
     """Promise space; a later claim of the same beneficiary takes the place of the earlier."""
     new = [
         {
@@ -53,7 +53,7 @@ async def claim(tx: AsyncConnection, entry: Entry, rows: Sequence[Claim]) -> Non
         await tx.execute(_CLAIM, _NEW.rows(new))
 
 
-async def drop_claims(tx: AsyncConnection, entry: Entry, keys: Collection[WorkloadKey]) -> None:
+async def drop_claims(tx: AsyncConnection, entry: LedgerTransaction, keys: Collection[WorkloadKey]) -> None:
     """Promises that were kept, or are no good any more."""
     if keys:
         await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))

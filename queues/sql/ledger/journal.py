@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
 from queues.quota.posting import flavored
-from queues.sql.ledger.types import Because, Decision, Entry, JobRow
-from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, Given, GivenWide, moment
+from queues.sql.ledger.types import Because, Decision, JobRow, LedgerTransaction
+from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, JsonRows, UnnestRows, moment
 from queues.sql.tables import decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -19,11 +19,11 @@ _NOW = bindparam("now", type_=MOMENT)
 _STAMP = (_NOW, bindparam("seq", type_=NUMBER), bindparam("term", type_=NUMBER))
 
 
-def _stamp(entry: Entry) -> dict[str, Any]:
+def _stamp(entry: LedgerTransaction) -> dict[str, Any]:
     return {"now": moment(entry.now), "seq": entry.seq, "term": entry.term.number}
 
 
-_LINES = GivenWide(
+_LINES = JsonRows(
     kind=TEXT,
     admission=NUMBER,
     username=TEXT,
@@ -41,7 +41,7 @@ _POST = insert(postings).from_select(
 
 async def post(
     tx: AsyncConnection,
-    entry: Entry,
+    entry: LedgerTransaction,
     kind: str,
     moves: Sequence[tuple[AdmissionId, QueueName, str, Sequence[Seat]]],
 ) -> None:
@@ -67,7 +67,7 @@ async def post(
         await tx.execute(_POST, _LINES.rows(lines) | _stamp(entry))
 
 
-_DECIDED = GivenWide(
+_DECIDED = JsonRows(
     kind=TEXT,
     workload_kind=TEXT,
     workload_uid=TEXT,
@@ -87,7 +87,7 @@ _RECORD_DECISIONS = insert(decisions).from_select(
 )
 
 
-async def record_decisions(tx: AsyncConnection, entry: Entry, rows: Sequence[Decision]) -> None:
+async def record_decisions(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Decision]) -> None:
     """Append to the decision log."""
     lines = [
         {
@@ -110,11 +110,11 @@ async def record_decisions(tx: AsyncConnection, entry: Entry, rows: Sequence[Dec
         await tx.execute(_RECORD_DECISIONS, _DECIDED.rows(lines) | _stamp(entry))
 
 
-_LEFT = Given(kind=TEXT, uid=TEXT)
+_LEFT = UnnestRows(kind=TEXT, uid=TEXT)
 
 _FORGET_REASONS = delete(reasons).where(reasons.c.kind == _LEFT.c.kind, reasons.c.uid == _LEFT.c.uid)
 
-_TOLD = GivenWide(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
+_TOLD = JsonRows(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
 
 _new_reasons = insert(reasons).from_select([*_TOLD.c.keys(), "since"], select(*_TOLD.c, _NOW))
 
@@ -134,7 +134,7 @@ _RECORD_REASONS = _new_reasons.on_conflict_do_update(
 
 async def record_reasons(
     tx: AsyncConnection,
-    entry: Entry,
+    entry: LedgerTransaction,
     changed: Mapping[WorkloadKey, Because],
     gone: Collection[WorkloadKey] = (),
 ) -> None:
@@ -155,7 +155,7 @@ async def record_reasons(
         await tx.execute(_RECORD_REASONS, _TOLD.rows(told) | {"now": moment(entry.now)})
 
 
-_STATES = GivenWide(kind=TEXT, uid=TEXT, state=JSON)
+_STATES = JsonRows(kind=TEXT, uid=TEXT, state=JSON)
 
 _new_states = insert(job_states).from_select([*_STATES.c.keys(), "changed_at"], select(*_STATES.c, _NOW))
 
@@ -165,7 +165,7 @@ _RECORD_STATES = _new_states.on_conflict_do_update(
 )
 
 
-async def record_job_states(tx: AsyncConnection, entry: Entry, rows: Sequence[JobRow]) -> None:
+async def record_job_states(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[JobRow]) -> None:
     """Store transitions of Volcano Jobs; the last row about a Job counts."""
     latest = {row.key: row.state for row in rows}
     states = [{"kind": key.kind, "uid": key.uid, "state": _jsonable(latest[key])} for key in sorted(latest)]

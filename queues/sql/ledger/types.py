@@ -11,7 +11,7 @@ from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LedgerTransaction:
     """The right to write into the ledger until the transaction ends: proof that the fence was passed."""
 
     term: Term
@@ -118,7 +118,7 @@ class Because(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LedgerOutcome:
     """What became of the rows given to ``admit``, by their index there."""
 
     accepted: Mapping[int, AdmissionId]

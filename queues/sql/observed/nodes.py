@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.quota.accounts import Account
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.rows import NodeLimit
-from queues.sql.statements import FLAG, NUMBER, TEXT, TEXTS, Given, bounded, names
+from queues.sql.statements import FLAG, NUMBER, TEXT, TEXTS, UnnestRows, bounded, names
 from queues.sql.tables import capacity, node_balances, node_limits, nodes
 from queues.workload import NO_FLAVOR, NodeName
 
@@ -60,7 +60,7 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
     return offered
 
 
-_NODES = Given(name=TEXT, flavor=TEXT, usable=FLAG)
+_NODES = UnnestRows(name=TEXT, flavor=TEXT, usable=FLAG)
 
 _nodes = insert(nodes).from_select(_NODES.c.keys(), select(*_NODES.c))
 
@@ -91,7 +91,7 @@ async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
     )
 
 
-_ROOM = Given(node=TEXT, resource=TEXT, amount=NUMBER)
+_ROOM = UnnestRows(node=TEXT, resource=TEXT, amount=NUMBER)
 
 _FORGET_ROOM = delete(node_limits).where(
     node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
@@ -121,7 +121,7 @@ async def _store_node_limits(
     await tx.execute(_STORE_ROOM, room)
 
 
-_MORE = Given(flavor=TEXT, resource=TEXT, amount=NUMBER)
+_MORE = UnnestRows(flavor=TEXT, resource=TEXT, amount=NUMBER)
 
 _more = insert(capacity).from_select(_MORE.c.keys(), select(*_MORE.c))
 

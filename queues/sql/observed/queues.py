@@ -17,11 +17,11 @@ from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.rows import QueueVersion
-from queues.sql.statements import FLAG, JSON, NUMBER, TEXT, Given, GivenWide, bounded, names
+from queues.sql.statements import FLAG, JSON, NUMBER, TEXT, JsonRows, UnnestRows, bounded, names
 from queues.sql.tables import queue_balances, queue_limits, queue_versions, queues
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
-_VERSIONS = GivenWide(
+_VERSIONS = JsonRows(
     name=TEXT,
     uid=TEXT,
     generation=NUMBER,
@@ -116,7 +116,9 @@ async def record_queues(
     await _rebalance(tx, stored)
 
 
-_LIMITS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER)
+_LIMITS = UnnestRows(
+    queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER
+)
 
 _STORE_LIMITS = insert(queue_limits).from_select(_LIMITS.c.keys(), select(*_LIMITS.c))
 
@@ -238,7 +240,7 @@ def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
     )
 
 
-_MOVED = Given(name=TEXT, counts_in=TEXT, broken=FLAG)
+_MOVED = UnnestRows(name=TEXT, counts_in=TEXT, broken=FLAG)
 
 _STORE_PLACES = (
     update(queues)
@@ -261,7 +263,7 @@ async def _store_places(
         await tx.execute(_STORE_PLACES, _MOVED.rows(moved))
 
 
-_EFFECTIVE = Given(queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
+_EFFECTIVE = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
 
 _limit_c = queue_limits.c
 
@@ -302,7 +304,7 @@ async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
     await tx.execute(_STORE_EFFECTIVE, effective)
 
 
-_TOTALS = Given(queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
+_TOTALS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
 
 _totals = insert(queue_balances).from_select(_TOTALS.c.keys(), select(*_TOTALS.c))
 

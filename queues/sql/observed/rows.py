@@ -81,7 +81,7 @@ class NodeLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PodOutcome:
     """How one pod ended for good: it may disappear now."""
 
     workload: WorkloadKey

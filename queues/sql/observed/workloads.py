@@ -14,8 +14,8 @@ from queues.admissions import Recreation
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
-from queues.sql.observed.rows import Arrival, Description, NodeLimit, Outcome, QueueVersion, Succession
-from queues.sql.statements import FLAG, JSON, NUMBER, PLAIN, TEXT, Given, GivenWide, bounded, names
+from queues.sql.observed.rows import Arrival, Description, NodeLimit, PodOutcome, QueueVersion, Succession
+from queues.sql.statements import FLAG, JSON, NUMBER, PLAIN, TEXT, JsonRows, UnnestRows, bounded, names
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -23,7 +23,7 @@ __all__ = [
     "Arrival",
     "Description",
     "NodeLimit",
-    "Outcome",
+    "PodOutcome",
     "QueueVersion",
     "Recreation",
     "Succession",
@@ -51,7 +51,7 @@ async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> di
     return numbers
 
 
-_SEEN = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, place=NUMBER)
+_SEEN = UnnestRows(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, place=NUMBER)
 
 _same = and_(workloads.c.kind == _SEEN.c.kind, workloads.c.uid == _SEEN.c.uid)
 
@@ -85,7 +85,7 @@ async def _arrive(tx: AsyncConnection, rows: Sequence[Arrival]) -> dict[Workload
     return {WorkloadKey(WorkloadKind(kind), uid): arrival for kind, uid, arrival in result}
 
 
-_TOLD = GivenWide(
+_TOLD = JsonRows(
     kind=TEXT,
     uid=TEXT,
     namespace=TEXT,
@@ -150,7 +150,7 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
     return frozenset(gone)
 
 
-_NAMED = Given(kind=TEXT, uid=TEXT)
+_NAMED = UnnestRows(kind=TEXT, uid=TEXT)
 
 _HOLDING = select(_NAMED.c.kind, _NAMED.c.uid).where(
     exists().where(
@@ -192,7 +192,7 @@ _DEPART = text(
 )
 
 
-_OUTCOMES = Given(
+_OUTCOMES = UnnestRows(
     pod_uid=TEXT,
     kind=TEXT,
     uid=TEXT,
@@ -208,7 +208,7 @@ _RECORD_OUTCOMES = (
 )
 
 
-async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[Outcome]) -> None:
+async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[PodOutcome]) -> None:
     """Store how pods ended; the first word about a pod uid stands. Raises Fenced."""
     await check_term(tx, term)
     ended = [
@@ -219,7 +219,7 @@ async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[Outcom
         await tx.execute(_RECORD_OUTCOMES, _OUTCOMES.rows(ended))
 
 
-_KEPT = Given(pod_uid=TEXT, kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, manifest=TEXT)
+_KEPT = UnnestRows(pod_uid=TEXT, kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, manifest=TEXT)
 
 _keep = insert(recreations).from_select(_KEPT.c.keys(), select(*_KEPT.c))
 
@@ -243,7 +243,7 @@ async def record_recreations(
         await tx.execute(delete(recreations).where(recreations.c.pod_uid == func.any(names(gone))))
 
 
-_HEIRS = Given(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, old_kind=TEXT, old_uid=TEXT)
+_HEIRS = UnnestRows(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, old_kind=TEXT, old_uid=TEXT)
 
 _SUCCEED = (
     insert(workloads)

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import NO_PAST, SLOTS, Holder, PastUse, oldest_block, weigh_slot
+from queues.quota.decayed_usage import NO_PAST, SLOTS, PastUse, UsageHolder, oldest_block, weigh_slot
 from queues.sql.statements import MOMENT, NUMBER, moment
 from queues.sql.tables import postings
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -69,29 +69,29 @@ _SUMS = select(
 
 _NEWEST: Final = select(func.max(postings.c.id))
 
-Read = dict[Holder, dict[Account, dict[int, int]]]
+Read = dict[UsageHolder, dict[Account, dict[int, int]]]
 
 
 async def past_use(
     tx: AsyncConnection, half_lives: Mapping[QueueName, frozenset[int]], now: int
-) -> dict[Holder, dict[Account, dict[int, int]]]:
+) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
     """The past of these queues as it counts at ``now`` (seconds since the epoch), for ``Memories.begin``."""
     rows: Read = {}
     for half_life in sorted(frozenset[int]().union(*half_lives.values())):
-        gap: Gap | None = Gap(0, _LAST)
+        gap: PostingGap | None = PostingGap(0, _LAST)
         while gap is not None:
             gap = await _read(tx, half_lives, half_life, now, gap, rows)
     return {holder: kept for holder, sums in rows.items() if (kept := _with_totals(sums))}
 
 
-class Gap(NamedTuple):
+class PostingGap(NamedTuple):
     """Postings that are still to be read: those with ids between these two."""
 
     after: int
     before: int
 
 
-class Gathering:
+class UsageReader:
     """The past for people, on any replica: read once, then only what was posted since. Mutable.
 
     What one question has no time for, the next ones read; they come one at a time. Postings get their ids one
@@ -107,7 +107,7 @@ class Gathering:
         #: Of all users together.
         self._rows: Read = {}
         self._newest = 0
-        self._gaps: list[tuple[int, Gap]] = []
+        self._gaps: list[tuple[int, PostingGap]] = []
         self._swept: dict[int, int] = {}
 
     async def past_use(
@@ -128,7 +128,7 @@ class Gathering:
             return NO_PAST
         newest = await tx.scalar(_NEWEST) or 0
         if newest > self._newest:
-            self._gaps += [(half_life, Gap(self._newest, newest + 1)) for half_life in self._every]
+            self._gaps += [(half_life, PostingGap(self._newest, newest + 1)) for half_life in self._every]
             self._newest = newest
         while self._gaps:
             if enough():
@@ -170,9 +170,9 @@ async def _read(
     half_lives: Mapping[QueueName, frozenset[int]],
     half_life: int,
     now: int,
-    gap: Gap,
+    gap: PostingGap,
     rows: Read,
-) -> Gap | None:
+) -> PostingGap | None:
     """The latest page of a gap, by one half-life, into ``rows``; what is left of the gap then."""
     given = {
         "accounts": [f"{_ACCOUNT}{queue}" for queue, every in half_lives.items() if half_life in every],
@@ -185,10 +185,10 @@ async def _read(
     first, found = 0, 0
     for row in await tx.execute(_SUMS, given):
         first, found, count, lag, block, slot, is_given, account, user, *amounts = row
-        holder = Holder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
+        holder = UsageHolder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
         weighs = weigh_slot(half_life, slot, count, lag)
         _add(rows.setdefault(holder, {}), block, -weighs if is_given else weighs, *amounts)
-    return Gap(gap.after, first) if found == PAGE_ROWS else None
+    return PostingGap(gap.after, first) if found == PAGE_ROWS else None
 
 
 def _add(

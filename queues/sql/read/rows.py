@@ -6,7 +6,7 @@ from typing import Any
 
 from queues.admissions import Admission, Claim, Displacement, Recreation
 from queues.quota.accounts import Account
-from queues.sql.observed.rows import NodeLimit, Outcome
+from queues.sql.observed.rows import NodeLimit, PodOutcome
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
@@ -65,7 +65,7 @@ class WorldRows:
     admissions: tuple[Admission, ...] = ()
     evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
     arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[PodOutcome, ...] = ()
     backoffs: Mapping[WorkloadKey, Backoff] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     job_states: Mapping[WorkloadKey, Mapping[str, Any]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class DecisionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class ExplanationRows:
     """All about one workload."""
 
     workload: PendingLine

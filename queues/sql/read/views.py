@@ -15,7 +15,7 @@ from queues.sql.read.rows import (
     AccountLine,
     DecisionLine,
     Eviction,
-    Explanation,
+    ExplanationRows,
     PendingLine,
     QueueLine,
     StoredReason,
@@ -38,7 +38,7 @@ __all__ = [
     "AccountLine",
     "DecisionLine",
     "Eviction",
-    "Explanation",
+    "ExplanationRows",
     "PendingLine",
     "QueueLine",
     "StoredReason",
@@ -216,7 +216,7 @@ async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[
 
 async def explain(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None = None
-) -> tuple[Explanation, ...]:
+) -> tuple[ExplanationRows, ...]:
     """All about the workloads of that name (several kinds may share it); empty: there is none."""
     named = _workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
     if kind is not None:
@@ -228,7 +228,7 @@ async def explain(
 
 async def _explanation(
     tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, Displacement]
-) -> Explanation:
+) -> ExplanationRows:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)
     state = _state(row, held)
@@ -239,7 +239,7 @@ async def _explanation(
             )
         )
     ).one_or_none()
-    return Explanation(
+    return ExplanationRows(
         workload=_line(row, gone),
         state=state,
         not_before=backoff.not_before if backoff else 0,

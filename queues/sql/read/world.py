@@ -14,7 +14,7 @@ from queues.admissions import Admission, AdmissionState, Claim, Recreation
 from queues.quota.accounts import Account
 from queues.resources import Resources
 from queues.sql.leadership import CONTROLLER
-from queues.sql.observed.rows import NodeLimit, Outcome
+from queues.sql.observed.rows import NodeLimit, PodOutcome
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import Backoff, Balance, Eviction, StoredReason, WorldRows
 from queues.sql.seat_columns import SEAT_COLUMNS, from_columns
@@ -221,7 +221,7 @@ async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, StoredReason]:
     return {key_of(row.kind, row.uid): reason_of(row) for row in rows}
 
 
-async def _outcomes(tx: AsyncConnection) -> tuple[Outcome, ...]:
+async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
     rows = await tx.execute(
         select(
             outcomes.c.kind,
@@ -235,7 +235,7 @@ async def _outcomes(tx: AsyncConnection) -> tuple[Outcome, ...]:
         ).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
     )
     return tuple(
-        Outcome(
+        PodOutcome(
             workload=key_of(row.kind, row.uid),
             pod_set=row.pod_set,
             ordinal=row.ordinal,

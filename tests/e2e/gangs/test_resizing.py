@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deploy.local.stack import CommandFailed, Stack
+from deploy.local.stack import LocalCommandFailed, Stack
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.crash_harness import is_stopped
 from tests.e2e.support.gang_kinds import finish, finish_all, made
@@ -24,7 +24,9 @@ def test_a_job_that_grows_gets_no_pod_past_its_quota(yard: Yard) -> None:
     def patch(change: str) -> None:
         yard.stack.kubectl("patch", "job/train", "-n", yard.name, "--type=merge", "-p", change, user=alice)
 
-    with pytest.raises(CommandFailed, match="expected at most 2: the Job is admitted with so many seats"):
+    with pytest.raises(
+        LocalCommandFailed, match="expected at most 2: the Job is admitted with so many seats"
+    ):
         patch('{"spec":{"parallelism":3}}')
     patch('{"spec":{"suspend":true,"parallelism":3}}')
     message = yard.wait_reason("train", "QueueLimit")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from admission.kube.writers.status import BETWEEN_WRITES, COALESCE
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from deploy.local.history import Moment, PodHistory
 from deploy.local.stack import Replica, Stack
 from queues.resources import Resources
@@ -49,7 +49,7 @@ class Scene:
     """The cluster, and whoever leads in it."""
 
     stack: Stack
-    api: Client
+    api: LocalClient
     books: Books
     history: PodHistory
     _number: int = 0

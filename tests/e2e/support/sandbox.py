@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
@@ -34,7 +34,7 @@ class Yard:
 
     name: str
     stack: Stack
-    api: Client
+    api: LocalClient
     books: Books
     history: PodHistory
     nodes: list[str] = field(default_factory=list)
@@ -212,9 +212,9 @@ class Yard:
         )
         return self.stack.cluster.kubeconfig_for(user)
 
-    def as_user(self, user: str) -> Client:
+    def as_user(self, user: str) -> LocalClient:
         """A client of such a user."""
-        return Client(self.somebody(user))
+        return LocalClient(self.somebody(user))
 
     def racks(self, nodes: Iterable[str]) -> set[str]:
         """Racks of these nodes."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.stack import CommandFailed, Stack
+from deploy.local.stack import LocalCommandFailed, Stack
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import bare_pod, batch_job, container, volcano_job
@@ -93,7 +93,7 @@ def test_invalid_yaml_is_told_with_its_line(yard: Yard, whole_stack: Stack, tmp_
     assert checked.returncode != 0
     assert f"{file}:4" in checked.stdout + checked.stderr
     assert "Traceback" not in checked.stdout + checked.stderr
-    with pytest.raises(CommandFailed, match="error parsing"):
+    with pytest.raises(LocalCommandFailed, match="error parsing"):
         whole_stack.kubectl("apply", "-f", file)
     others_go_on(yard)
 

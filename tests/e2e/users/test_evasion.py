@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.local.stack import CommandFailed
+from deploy.local.stack import LocalCommandFailed
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job, grouped, pod, pod_group
@@ -24,7 +24,7 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(yard: Yard) -> None:
         ("pod/ring-0", '{"metadata":{"annotations":{"muster.dev/admission-id":"1"}}}', "admission-id"),
         ("job/waits", '{"spec":{"suspend":false}}', "expected true until Muster admits"),
     ):
-        with pytest.raises(CommandFailed) as refused:
+        with pytest.raises(LocalCommandFailed) as refused:
             yard.stack.kubectl("patch", target, "-n", yard.name, "--type=merge", "-p", change, user=alice)
         assert "orbidden" in str(refused.value)
         assert words in str(refused.value)

@@ -18,7 +18,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from admission.kube.client import credentials
 from admission.kube.client.client import Client
 from admission.kube.client.session import resource_of
-from queues.errors import ApiError, ApiUnavailable, Conflict, Fenced, Gone, NotFound, Refused, TooManyRequests
+from queues.errors import (
+    ApiError,
+    ApiRefused,
+    ApiUnavailable,
+    Conflict,
+    Fenced,
+    Gone,
+    NotFound,
+    TooManyRequests,
+)
 from tests.fakes.fake_api_server import (
     FakeApiServer,
     answers,
@@ -58,7 +67,14 @@ async def test_requests_carry_the_token_and_say_who_asks(server: FakeApiServer, 
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(404, NotFound), (409, Conflict), (410, Gone), (403, Refused), (422, Refused), (500, ApiUnavailable)],
+    [
+        (404, NotFound),
+        (409, Conflict),
+        (410, Gone),
+        (403, ApiRefused),
+        (422, ApiRefused),
+        (500, ApiUnavailable),
+    ],
 )
 async def test_a_refusal_is_an_error_with_its_meaning_and_the_servers_words(
     server: FakeApiServer, client: Client, status: int, error: type[ApiError]

@@ -16,7 +16,7 @@ from admission.kube.objects import QUEUES
 from deploy.local.cluster import LocalCluster
 from queues.api.crd import crds
 from queues.api.kinds import path_of
-from queues.errors import Refused
+from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import pod
 from tests.kube.support.installation import PODS, QUEUED, REGISTRATION, a_queue, installed, of_muster, removed
 
@@ -143,7 +143,7 @@ async def test_the_requester_of_a_gang_is_noted_and_stays(
     async with await Client.connect(kubeconfig) as carol:
         made = msgspec.json.decode(await carol.create(groups, group))
         assert made["metadata"]["annotations"]["muster.dev/user"] == "carol"
-        with pytest.raises(Refused, match='expected "carol", which only Muster writes'):
+        with pytest.raises(ApiRefused, match='expected "carol", which only Muster writes'):
             await carol.patch(f"{groups}/g", {"metadata": {"annotations": {"muster.dev/user": "dave"}}})
 
 

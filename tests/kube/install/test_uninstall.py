@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.kube.client.client import Client
-from admission.kube.install.drain import Waiting
+from admission.kube.install.drain import DrainMode
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
 from admission.kube.objects import QUEUES
@@ -130,7 +130,7 @@ async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
     await installed(admin)
     await admin.create(PODS, pod("a", labels=QUEUED))
     await admin.create(JOBS, batch_job("c", labels=QUEUED))
-    lines = await removed(admin, Removal(waiting=Waiting.LEAVE))
+    lines = await removed(admin, Removal(waiting=DrainMode.LEAVE))
     assert any("goes on waiting" in line for line in lines)
     assert msgspec.json.decode(await admin.get(f"{PODS}/a"))["spec"]["schedulingGates"]
     assert msgspec.json.decode(await admin.get(f"{JOBS}/c"))["spec"]["suspend"] is True
@@ -145,7 +145,7 @@ async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(admin: Clien
     )
     held["metadata"]["finalizers"] = ["muster.dev/outcome"]
     await admin.create(PODS, held)
-    await removed(admin, Removal(waiting=Waiting.LEAVE))
+    await removed(admin, Removal(waiting=DrainMode.LEAVE))
     assert "finalizers" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["metadata"]
 
 

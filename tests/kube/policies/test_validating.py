@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from admission.kube.policies.mutating import JOB_CONTROLLER
-from queues.errors import Refused
+from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, SIGNS, Place, pod_of, signed_job
 
 
-def _refusal(refused: pytest.ExceptionInfo[Refused]) -> str:
+def _refusal(refused: pytest.ExceptionInfo[ApiRefused]) -> str:
     assert refused.value.facts["status"] in (403, 422)
     return str(refused.value)
 
 
 async def test_a_user_cannot_remove_the_gate(place: Place) -> None:
     await place.create("pods", pod("a", labels=QUEUED))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("pods", "a", {"spec": {"schedulingGates": []}})
     assert "muster.dev/admission: found removed by alice; expected it to stay" in _refusal(refused)
 
@@ -25,7 +25,7 @@ async def test_a_user_cannot_remove_the_gate(place: Place) -> None:
 async def test_a_user_cannot_drop_the_labels_that_a_gated_pod_is_guarded_by(place: Place) -> None:
     await place.create("pods", pod("a", labels=QUEUED))
     patch = {"metadata": {"labels": None}, "spec": {"schedulingGates": []}}
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.patch("pods", "a", patch)
 
 
@@ -53,7 +53,7 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(plac
     await place.create("pods", pod("a", labels=QUEUED))
     made = await place.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
     assert 'Label muster.dev/queue-name: found none, expected "team-b"' in _refusal(refused)
 
@@ -71,20 +71,20 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(plac
 )
 async def test_a_user_cannot_write_musters_names_on_a_pod(place: Place, metadata: dict[str, Any]) -> None:
     await place.create("pods", pod("a", labels=QUEUED))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("pods", "a", {"metadata": metadata})
     assert "which only Muster writes" in _refusal(refused)
 
 
 async def test_a_user_cannot_create_a_released_pod(place: Place) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.create("pods", pod("a", labels={**QUEUED, "muster.dev/released": "true"}))
     assert 'found "true" and no scheduling gate, created by alice' in _refusal(refused)
 
 
 @pytest.mark.parametrize("name", SIGNS)
 async def test_a_user_cannot_sign_a_pod(place: Place, name: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
     assert "only Muster writes them" in _refusal(refused)
 
@@ -101,7 +101,7 @@ async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(place: Place) -> 
     signed = pod("a", labels={"muster.dev/released": "true"})
     signed["metadata"]["finalizers"] = ["muster.dev/outcome"]
     await place.create("pods", signed, by=MUSTER)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("pods", "a", {"metadata": {"finalizers": None}})
     assert "Finalizer muster.dev/outcome: found removed by alice" in _refusal(refused)
     await place.patch("pods", "a", {"metadata": {"finalizers": None}}, by=MUSTER)
@@ -109,12 +109,12 @@ async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(place: Place) -> 
 
 async def test_a_user_cannot_start_a_job_that_waits(place: Place) -> None:
     await place.create("jobs", batch_job("a", labels=QUEUED))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("jobs", "a", {"spec": {"suspend": False}})
     assert 'found false written by alice, expected true until Muster admits the Job to queue "team-a"' in (
         _refusal(refused)
     )
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.patch("jobs", "a", {"metadata": {"labels": None}, "spec": {"suspend": False}})
 
 
@@ -122,25 +122,25 @@ async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(plac
     # With no label of its own left, a Job would get its template's back.
     await place.create("jobs", batch_job("a", labels={**QUEUED, "colour": "blue"}))
     await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
 
 
 async def test_a_running_job_stays_in_its_queue(place: Place) -> None:
     await place.create("jobs", batch_job("a", labels=QUEUED))
     await place.patch("jobs", "a", {"spec": {"suspend": False}}, by=MUSTER)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     assert "only while it is suspended" in _refusal(refused)
 
 
 async def test_a_user_cannot_declare_the_pods_of_a_job_released(place: Place) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.create("jobs", signed_job())
     assert "The pod template has label muster.dev/released" in _refusal(refused)
     await place.create("jobs", batch_job("a", labels=QUEUED))
     template = {"metadata": {"labels": {"muster.dev/released": "true"}}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("jobs", "a", {"spec": {"template": template}})
     assert "Label muster.dev/released of the pod template: found" in _refusal(refused)
 
@@ -149,11 +149,11 @@ async def test_a_user_cannot_declare_the_pods_of_a_job_released(place: Place) ->
 async def test_a_user_cannot_sign_the_pods_of_a_job(place: Place, name: str) -> None:
     signed = batch_job("a", labels=QUEUED)
     signed["spec"]["template"].setdefault("metadata", {})["annotations"] = {name: "1"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.create("jobs", signed)
     assert "only Muster writes them" in _refusal(refused)
     await place.create("jobs", batch_job("a", labels=QUEUED))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("jobs", "a", {"spec": {"template": {"metadata": {"annotations": {name: "1"}}}}})
     assert "which only Muster writes" in _refusal(refused)
 
@@ -182,14 +182,14 @@ async def test_pods_whose_template_carries_all_of_it_wait_without_being_changed_
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"]["muster.dev/released"] == "false"
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.patch("pods", made["metadata"]["name"], {"spec": {"schedulingGates": []}})
 
 
 async def test_a_released_job_cannot_grow_beyond_its_seats(place: Place) -> None:
     await place.create("jobs", batch_job("a", labels=QUEUED, parallelism=2))
     await place.patch("jobs", "a", {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}, by=MUSTER)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await place.patch("jobs", "a", {"spec": {"parallelism": 3}})
     assert "spec.parallelism: found 3, expected at most 2" in _refusal(refused)
     await place.patch("jobs", "a", {"spec": {"parallelism": 1}})
@@ -197,7 +197,7 @@ async def test_a_released_job_cannot_grow_beyond_its_seats(place: Place) -> None
 
 async def test_no_other_controller_may_declare_its_pods_released(place: Place) -> None:
     released = pod("a", labels={"muster.dev/released": "true"})
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.create("pods", released, by="system:serviceaccount:kube-system:replicaset-controller")
     await place.create("pods", released, by=JOB_CONTROLLER)
 
@@ -206,7 +206,7 @@ async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_
     place: Place,
 ) -> None:
     released = pod("a", labels={"muster.dev/released": "true"})
-    with pytest.raises(Refused):
+    with pytest.raises(ApiRefused):
         await place.create("pods", released, by="system:kube-controller-manager")
     released["metadata"]["ownerReferences"] = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}

@@ -10,12 +10,12 @@ import pytest_asyncio
 from admission.kube import objects
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
-from admission.kube.install.rbac import AT_HOME, CONTROLLER, Rule, rbac
-from admission.kube.objects import Resource
+from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
+from admission.kube.objects import ApiResource
 from deploy.local.cluster import LocalCluster
 from queues.api.kinds import path_of
 from queues.api.names import BATCH_VOLCANO
-from queues.errors import Conflict, NotFound, Refused
+from queues.errors import ApiRefused, Conflict, NotFound
 from tests.kube.support.cluster_objects import becomes
 
 INSTALLATION = Installation(identity="rights")
@@ -25,7 +25,7 @@ HOME = INSTALLATION.namespace
 Ask = Callable[[Client], Awaitable[object]]
 
 
-def _sees(resource: Resource) -> list[Ask]:
+def _sees(resource: ApiResource) -> list[Ask]:
     async def lists(client: Client) -> object:
         return await client.get(resource.path(), limit=1)
 
@@ -61,7 +61,7 @@ async def _owns(client: Client) -> object:
     return await client.create("/api/v1/namespaces/default/configmaps", {"metadata": metadata}, dry_run=True)
 
 
-def _in(resource: Resource, name: str = "none", subresource: str = "") -> str:
+def _in(resource: ApiResource, name: str = "none", subresource: str = "") -> str:
     namespace = "default" if resource.namespaced else None
     return resource.path(namespace, name, subresource)
 
@@ -158,7 +158,7 @@ async def _allowed(client: Client, ask: Ask) -> bool:
         await ask(client)
     except (NotFound, Conflict):
         return True
-    except Refused as error:
+    except ApiRefused as error:
         return error.facts["status"] != 403
     return True
 
@@ -187,7 +187,7 @@ async def _refused(client: Client, ask: Ask) -> bool:
     return not await _allowed(client, ask)
 
 
-async def _set_rules(admin: Client, rules: tuple[Rule, ...], *, without: str = "") -> None:
+async def _set_rules(admin: Client, rules: tuple[PolicyRule, ...], *, without: str = "") -> None:
     kind = "Role" if rules is AT_HOME else "ClusterRole"
     role = next(one for one in rbac(HOME, INSTALLATION.identity) if one["kind"] == kind)
     kept: list[Any] = [rule.document() for rule in rules if rule.purpose != without]

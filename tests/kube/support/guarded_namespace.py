@@ -8,7 +8,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
-from queues.errors import Refused
+from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 
 MUSTER = "system:serviceaccount:muster-system:muster"
@@ -67,7 +67,7 @@ async def policies_are_in_force(client: Client) -> None:
     async def refused(path: str, document: Any) -> bool:
         try:
             await client.create(path, document, dry_run=True)
-        except Refused:
+        except ApiRefused:
             return True
         return False
 

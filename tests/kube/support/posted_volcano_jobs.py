@@ -10,8 +10,8 @@ import msgspec
 from admission.facts import PodFact, PodPhase
 from admission.kube.client.client import Client
 from admission.kube.decode.nodes_and_pods import pod_fact
-from admission.kube.objects import Pod
-from admission.kube.writers.finalizers import Dismissal
+from admission.kube.objects import WirePod
+from admission.kube.writers.finalizers import FinalizerRemover
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -119,7 +119,7 @@ async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) 
 
 async def let_go(api: Client, namespace: str) -> NoReturn:
     """As Muster does it: pods that are deleted are not kept."""
-    dismissal = Dismissal(api, lambda: None)
+    dismissal = FinalizerRemover(api, lambda: None)
     try:
         while True:
             pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
@@ -130,4 +130,4 @@ async def let_go(api: Client, namespace: str) -> NoReturn:
 
 
 class _Pods(msgspec.Struct):
-    items: list[Pod]
+    items: list[WirePod]

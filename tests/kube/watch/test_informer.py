@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.objects import NODES, PODS, Node, Part, Resource
+from admission.kube.objects import NODES, PODS, ApiResource, WireNode, WireStruct
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import Kind, Shift
+from admission.kube.watch.store import ObjectChange, WatchedKind
 from tests.fakes.fake_api_server import (
     FakeApiServer,
     answers,
@@ -31,16 +31,18 @@ def node(name: str, uid: str = "", **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": uid or f"uid-{name}", "labels": labels}}
 
 
-def labels_of(node: Node, raw: msgspec.Raw) -> dict[str, str]:
+def labels_of(node: WireNode, raw: msgspec.Raw) -> dict[str, str]:
     return node.metadata.labels or {}
 
 
 class Watched:
     """An informer of nodes whose facts are their labels, and all it has told."""
 
-    def __init__(self, client: Client, timing: Timing = QUICK, struct: Any = Node) -> None:
-        self.told: list[Shift[Any]] = []
-        kind: Kind[Any, Any] = Kind(name="nodes", resource=NODES, struct=struct, translate=labels_of)
+    def __init__(self, client: Client, timing: Timing = QUICK, struct: Any = WireNode) -> None:
+        self.told: list[ObjectChange[Any]] = []
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name="nodes", resource=NODES, struct=struct, translate=labels_of
+        )
         self.informer: Informer[Any, Any] = Informer(client, kind, self.told.extend, timing)
 
     def known(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class Watched:
 
 @asynccontextmanager
 async def watching(
-    server: FakeApiServer, folder: Path, timing: Timing = QUICK, struct: Any = Node
+    server: FakeApiServer, folder: Path, timing: Timing = QUICK, struct: Any = WireNode
 ) -> AsyncIterator[Watched]:
     async with await Client.connect(server.kubeconfig(folder)) as client:
         watched = Watched(client, timing, struct)
@@ -218,14 +220,16 @@ async def test_an_object_that_breaks_its_translation_does_not_stop_the_others(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
-        told: list[Shift[Any]] = []
+        told: list[ObjectChange[Any]] = []
 
-        def translate(node: Node, raw: msgspec.Raw) -> str:
+        def translate(node: WireNode, raw: msgspec.Raw) -> str:
             if node.metadata.name == "bad":
                 raise KeyError("a bug")
             return "fine"
 
-        kind: Kind[Any, Any] = Kind(name="nodes", resource=NODES, struct=Node, translate=translate)
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name="nodes", resource=NODES, struct=WireNode, translate=translate
+        )
         informer: Informer[Any, Any] = Informer(client, kind, told.extend, QUICK)
         await server.put(PATH, node("bad"))
         await server.put(PATH, node("good"))
@@ -324,15 +328,17 @@ async def test_nothing_counts_as_synced_before_the_list_succeeds(
 async def test_namespaced_objects_of_the_same_name_are_different(
     server: FakeApiServer, tmp_path: Path
 ) -> None:
-    class Thing(Part):
+    class Thing(WireStruct):
         metadata: Any = None
 
     path = "/api/v1/pods"
     for namespace in ("x", "y"):
         await server.put(path, {"metadata": {"name": "a", "namespace": namespace, "uid": namespace}})
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
-        resource: Resource = PODS
-        kind: Kind[Any, Any] = Kind(name="pods", resource=resource, struct=Node, translate=labels_of)
+        resource: ApiResource = PODS
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name="pods", resource=resource, struct=WireNode, translate=labels_of
+        )
         informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None, QUICK)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()

@@ -12,11 +12,11 @@ import pytest
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.decode.nodes_and_pods import pod_fact
-from admission.kube.objects import JOBS, PODS, Pod
+from admission.kube.objects import JOBS, PODS, WirePod
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import Kind, Shift
+from admission.kube.watch.store import ObjectChange, WatchedKind
 from deploy.local.cluster import LocalCluster
-from queues.errors import Conflict, Refused
+from queues.errors import ApiRefused, Conflict
 from tests.kube.support.cluster_objects import becomes, exists, pod
 from tests.waiting import eventually
 
@@ -36,12 +36,16 @@ async def namespace(cluster: LocalCluster, name: str) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def watched(client: Client, name: str, timing: Timing) -> AsyncIterator[Informer[Pod, PodFact]]:
-    kind: Kind[Pod, PodFact] = Kind(
-        name="pods", resource=PODS, struct=Pod, translate=lambda found, raw: pod_fact(found), namespace=name
+async def watched(client: Client, name: str, timing: Timing) -> AsyncIterator[Informer[WirePod, PodFact]]:
+    kind: WatchedKind[WirePod, PodFact] = WatchedKind(
+        name="pods",
+        resource=PODS,
+        struct=WirePod,
+        translate=lambda found, raw: pod_fact(found),
+        namespace=name,
     )
-    shifts: list[Shift[PodFact]] = []
-    informer: Informer[Pod, PodFact] = Informer(client, kind, shifts.extend, timing)
+    shifts: list[ObjectChange[PodFact]] = []
+    informer: Informer[WirePod, PodFact] = Informer(client, kind, shifts.extend, timing)
     task = asyncio.create_task(informer.run())
     try:
         await informer.synced.wait()
@@ -78,10 +82,10 @@ async def test_refusals_of_a_real_server_have_their_meaning(local_cluster: Local
         assert again.value.facts["code"] == "AlreadyExists"
         with pytest.raises(Conflict, match="UID in the precondition"):
             await client.delete(f"{pods}/a", uid="of-another-one")
-        with pytest.raises(Refused, match="Invalid value"):
+        with pytest.raises(ApiRefused, match="Invalid value"):
             await client.create(pods, pod("Upper Case"))
         test = [{"op": "test", "path": "/spec/schedulingGates/0/name", "value": "other"}]
-        with pytest.raises(Refused):
+        with pytest.raises(ApiRefused):
             await client.patch(f"{pods}/a", test, kind="json")
 
 
@@ -107,8 +111,8 @@ async def test_an_object_of_a_megabyte_is_written_and_watched(local_cluster: Loc
             sizes[found.metadata.name] = len(raw)
             return len(raw)
 
-        kind: Kind[Any, Any] = Kind(
-            name="jobs", resource=JOBS, struct=Pod, translate=measured, namespace="informer-big"
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name="jobs", resource=JOBS, struct=WirePod, translate=measured, namespace="informer-big"
         )
         informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None)
         task = asyncio.create_task(informer.run())

@@ -16,11 +16,11 @@ from admission.kube.install.install import Installation, install
 from admission.kube.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
 from admission.kube.webhook.certificates import Lifetimes
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import Keeper, utc_now
-from admission.kube.webhook.server import Door
+from admission.kube.webhook.keyring import KeyringStore, utc_now
+from admission.kube.webhook.server import WebhookServer
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
-from queues.errors import Refused
+from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import becomes
 
 NAMESPACE = "muster-system"
@@ -33,7 +33,7 @@ GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 class Running:
     """A door that is open, and a user in front of it."""
 
-    def __init__(self, user: Client, door: Door, port: int) -> None:
+    def __init__(self, user: Client, door: WebhookServer, port: int) -> None:
         self.user, self.door, self.port = user, door, port
 
     async def created(self, path: str, document: dict[str, Any]) -> Any:
@@ -47,7 +47,7 @@ async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
     async with await Client.connect(door_cluster.kubeconfig) as admin:
         await install(admin, Installation(webhook_url=url), lambda line: None)
         callee = Callee(namespace=NAMESPACE, url=url)
-        door = Door(admin, callee=callee, host="127.0.0.1", port=port)
+        door = WebhookServer(admin, callee=callee, host="127.0.0.1", port=port)
         task = asyncio.create_task(door.run())
         await door.open.wait()
         await becomes(lambda: _knows(door, "default"))
@@ -60,7 +60,7 @@ async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _knows(door: Door, queue: str) -> bool:
+async def _knows(door: WebhookServer, queue: str) -> bool:
     return queue in (door.watched.known("default").queues or {})
 
 
@@ -113,7 +113,7 @@ async def test_a_namespace_says_where_its_jobs_wait(running: Running) -> None:
     assert (await running.created(VOLCANO_JOBS.path("team-a"), a_job("a")))["spec"]["queue"] == "team-a"
 
 
-async def _defaults_to(door: Door, queue: str) -> bool:
+async def _defaults_to(door: WebhookServer, queue: str) -> bool:
     return door.watched.known("team-a").namespace_queue == queue
 
 
@@ -132,7 +132,7 @@ async def _defaults_to(door: Door, queue: str) -> bool:
 async def test_a_job_that_can_never_run_is_refused_in_volcanos_words(
     running: Running, job: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await running.user.create(JOBS, job)
     assert sentence in str(refused.value)
 
@@ -147,7 +147,7 @@ async def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(running: 
             "spec": {"tier": 1, "members": [member]},
         }
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await running.user.create(HYPERNODES.path(), hypernode("s0", "node-("))
     assert "regexMatch.pattern" in str(refused.value)
     await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[[:digit:]]+"))
@@ -166,13 +166,13 @@ async def test_a_group_for_an_unknown_queue_is_refused(running: Running) -> None
         "metadata": {"name": "g"},
         "spec": {"minMember": 2, "queue": "nowhere"},
     }
-    with pytest.raises(Refused, match="unable to find queue"):
+    with pytest.raises(ApiRefused, match="unable to find queue"):
         await running.user.create(GROUPS, group)
 
 
 async def test_a_queue_cannot_become_its_own_ancestor(running: Running) -> None:
     await becomes(lambda: _knows(running.door, "team-a"))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefused) as refused:
         await running.user.patch(QUEUES.path(name="team"), {"spec": {"parent": "team-a"}})
     assert "team-a" in str(refused.value)
 
@@ -182,7 +182,7 @@ async def test_a_queue_that_others_need_cannot_be_deleted(running: Running) -> N
         ("default", "`default` queue can not be deleted"),
         ("team", "it has 1 child queues: team-a"),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiRefused) as refused:
             await running.user.delete(QUEUES.path(name=name))
         assert sentence in str(refused.value)
 
@@ -191,7 +191,7 @@ async def test_only_volcanos_mutable_fields_of_a_job_can_change(running: Running
     await running.user.create(JOBS, a_job("update"))
     await running.user.patch(f"{JOBS}/update", {"metadata": {"labels": {"colour": "blue"}}})
     await running.user.patch(f"{JOBS}/update", {"spec": {"minAvailable": 1}})
-    with pytest.raises(Refused, match="job updates may not change fields other than"):
+    with pytest.raises(ApiRefused, match="job updates may not change fields other than"):
         await running.user.patch(f"{JOBS}/update", {"spec": {"queue": "team-a"}})
 
 
@@ -296,7 +296,7 @@ async def test_the_certificate_changes_while_serving_and_the_api_server_goes_on_
         settling=timedelta(),
         skew=timedelta(minutes=5),
     )
-    impatient = Keeper(
+    impatient = KeyringStore(
         running.user,
         namespace=NAMESPACE,
         names=running.door.keeper.names | {"other.example"},
@@ -309,7 +309,7 @@ async def test_the_certificate_changes_while_serving_and_the_api_server_goes_on_
     await running.door.keeper.keep()
     status, _ = await _posted(running, "validate", b"")
     assert status == 400
-    with pytest.raises(Refused, match="not found"):
+    with pytest.raises(ApiRefused, match="not found"):
         await running.user.create(JOBS, a_job("a", queue="nowhere"))
 
 
@@ -317,7 +317,9 @@ async def test_replicas_that_start_together_agree_on_one_keyring(running: Runnin
     await running.user.create(
         "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}}
     )
-    keepers = [Keeper(running.user, namespace="many", names=[f"replica-{number}"]) for number in range(4)]
+    keepers = [
+        KeyringStore(running.user, namespace="many", names=[f"replica-{number}"]) for number in range(4)
+    ]
     await asyncio.gather(*(keeper.agree() for keeper in keepers))
     keyrings = [await keeper.agree() for keeper in keepers]
     assert len({keyring.bundle for keyring in keyrings}) == 1
@@ -329,7 +331,7 @@ async def test_a_damaged_secret_is_replaced(running: Running) -> None:
     await running.user.patch(secret, {"data": {"tls.key": None}})
     keyring = await running.door.keeper.keep()
     assert keyring.names() >= {"127.0.0.1"}
-    with pytest.raises(Refused, match="not found"):
+    with pytest.raises(ApiRefused, match="not found"):
         await running.user.create(JOBS, a_job("a", queue="nowhere"))
 
 
@@ -345,6 +347,6 @@ async def test_while_no_replica_answers_work_is_accepted_and_waits(running: Runn
 async def _accepted(running: Running) -> bool:
     try:
         await running.user.create(JOBS, a_job("probe", queue="nowhere"), dry_run=True)
-    except Refused:
+    except ApiRefused:
         return False
     return True

@@ -5,7 +5,7 @@ import pytest
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers import finalizers as dismissal_module
-from admission.kube.writers.finalizers import AT_LEISURE, Dismissal
+from admission.kube.writers.finalizers import AT_LEISURE, FinalizerRemover
 from queues.errors import Fenced
 from tests.builders.facts import pod
 from tests.fakes.fake_api_server import FakeApiServer, answers, hangs
@@ -32,7 +32,7 @@ def dismissed(server: FakeApiServer) -> list[str]:
 async def test_every_pod_is_let_go_once_and_other_finalizers_stay(
     server: FakeApiServer, client: Client
 ) -> None:
-    dismissal = Dismissal(client, allowed)
+    dismissal = FinalizerRemover(client, allowed)
     pods = [ended(f"p{number}") for number in range(3 * AT_LEISURE)]
     for _ in range(3):
         dismissal.look_at(pods)
@@ -54,7 +54,7 @@ async def test_those_that_are_deleted_do_not_wait_for_those_that_are_not(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", hangs, times=AT_LEISURE)
-    dismissal = Dismissal(client, allowed)
+    dismissal = FinalizerRemover(client, allowed)
     at_leisure = [ended(f"p{number}") for number in range(AT_LEISURE + 1)]
     dismissal.look_at(at_leisure)
     await eventually(lambda: len(dismissed(server)) == AT_LEISURE, "as many as may be at a time")
@@ -69,7 +69,7 @@ async def test_what_the_server_could_not_do_is_asked_for_again(server: FakeApiSe
         dismissal.look_at([ended("a")])
 
     server.once("PATCH", answers(403, "forbidden"))
-    dismissal = Dismissal(client, allowed, again=again)
+    dismissal = FinalizerRemover(client, allowed, again=again)
     dismissal.look_at([ended("a")])
     await eventually(lambda: dismissed(server) == ["a", "a"], "a second try")
     await dismissal.stop()
@@ -82,7 +82,7 @@ async def test_nobody_is_let_go_once_the_lease_is_lost(server: FakeApiServer, cl
         asked.append(True)
         raise Fenced(term=1, holder="me", reason="the lease is lost")
 
-    dismissal = Dismissal(client, fenced)
+    dismissal = FinalizerRemover(client, fenced)
     dismissal.look_at([ended("a")])
     await eventually(lambda: bool(asked), "the lease to be looked at")
     await dismissal.stop()

@@ -8,14 +8,14 @@ import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
-from admission.kube.writers.recreate import Recreate
-from admission.workloads.inputs import Patience
+from admission.kube.writers.recreate import RecreationWriter
+from admission.workloads.inputs import Timeouts
 from admission.world.persistence import LedgerRows
 from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.node_affinity import pinned
-from queues.errors import ApiUnavailable, Fenced, Refused
+from queues.errors import ApiRefused, ApiUnavailable, Fenced
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.builders.facts import admission, evicting
 from tests.fakes.fake_cluster import ToyCluster
@@ -60,9 +60,11 @@ class Stage:
         rows = LedgerRows(
             admissions=[taken], arrivals={self.group: 1}, recreations=tuple(self.stored.values())
         )
-        self.world = World(rows, Patience())
+        self.world = World(rows, Timeouts())
         self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
-        self.recreate = Recreate(cast(Client, self.api), self.world, guard, again=self.world.look_again)
+        self.recreate = RecreationWriter(
+            cast(Client, self.api), self.world, guard, again=self.world.look_again
+        )
 
     def turn(self) -> None:
         """See, store, order."""
@@ -195,7 +197,7 @@ async def test_who_took_the_name_meanwhile_keeps_it(stage: Stage) -> None:
 
 
 async def test_what_is_refused_is_told_and_tried_again(stage: Stage) -> None:
-    stage.api.failures["POST"] = Refused(method="POST", path="a", status=403, reason="exceeded quota")
+    stage.api.failures["POST"] = ApiRefused(method="POST", path="a", status=403, reason="exceeded quota")
     told: list[str] = []
 
     def done() -> bool:
@@ -210,7 +212,7 @@ async def test_what_is_refused_is_told_and_tried_again(stage: Stage) -> None:
 
 async def test_nobody_is_made_again_in_a_namespace_that_goes(stage: Stage) -> None:
     why = f"pods is forbidden: unable to create new content in namespace {NAMESPACE} because it is being terminated"
-    stage.api.failures["POST"] = Refused(method="POST", path="a", status=403, reason=why)
+    stage.api.failures["POST"] = ApiRefused(method="POST", path="a", status=403, reason=why)
     await stage.turns(lambda: not stage.stored and not stage.world.pods.keys() & set(stage.old), "no intent")
     assert [pod["metadata"]["name"] for pod in stage.cluster.objects["pods"].values()] == ["b"]
     await stage.recreate.stop()
@@ -249,7 +251,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
         queue=admission(old, "n1").queue,
         manifest="{}",
     )
-    world = World(LedgerRows(arrivals={old: 7}, backoffs={old: (90, 2)}, recreations=(intent,)), Patience())
+    world = World(LedgerRows(arrivals={old: 7}, backoffs={old: (90, 2)}, recreations=(intent,)), Timeouts())
     manifest = {
         "metadata": {
             "name": "p",

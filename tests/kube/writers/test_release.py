@@ -10,11 +10,11 @@ from admission.facts import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import release as release_module
 from admission.kube.writers import work_queue
-from admission.kube.writers.release import Release
+from admission.kube.writers.release import ReleaseWriter
 from admission.reconcile.release import Order, Promised, orders_for
 from admission.workloads.pod_shapes import shape_name
-from admission.workloads.state import Portrait
-from admission.world.nodes import Stock
+from admission.workloads.state import WorkloadState
+from admission.world.nodes import NodeInventory
 from admission.world.world import World
 from queues.errors import Fenced
 from queues.workload import AdmissionId, WorkloadKey
@@ -54,12 +54,12 @@ def allowed() -> None:
     return None
 
 
-async def quiet(release: Release) -> None:
+async def quiet(release: ReleaseWriter) -> None:
     await eventually(lambda: not release.is_busy(), "all orders")
 
 
 async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client: Client) -> None:
-    release = Release(client, gang("a", "b", "c"), allowed)
+    release = ReleaseWriter(client, gang("a", "b", "c"), allowed)
     for _ in range(3):
         release.look_at([GROUP])
     await quiet(release)
@@ -75,7 +75,7 @@ async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_sea
     server: FakeApiServer, client: Client
 ) -> None:
     known = gang("b", "c")
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
     release.look_at([GROUP])
     await quiet(release)
     known.observe([seen(gated("a", group="gang"))])
@@ -90,7 +90,7 @@ async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", answers(503, "overloaded"))
-    release = Release(client, gang("a"), allowed)
+    release = ReleaseWriter(client, gang("a"), allowed)
     release.look_at([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "a second try")
     await release.stop()
@@ -100,7 +100,7 @@ async def test_an_answer_that_was_lost_means_the_same_write_again(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", breaks_before_answering)
-    release = Release(client, gang("a", "b"), allowed)
+    release = ReleaseWriter(client, gang("a", "b"), allowed)
     release.look_at([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 3, "a third write")
     told = [(request.path, str(request.body)) for request in server.seen("PATCH")]
@@ -113,7 +113,7 @@ async def test_many_failures_of_one_workload_are_one_look_later(
 ) -> None:
     monkeypatch.setattr(work_queue, "FIRST_PAUSE", 60.0)
     server.once("PATCH", answers(500, "broken"), times=3)
-    release = Release(client, gang("a", "b", "c"), allowed)
+    release = ReleaseWriter(client, gang("a", "b", "c"), allowed)
     release.look_at([GROUP])
     await quiet(release)
     release.look_at([GROUP])
@@ -127,7 +127,7 @@ async def test_what_the_server_refuses_is_told_until_it_does_not(
 ) -> None:
     told: list[WorkloadKey] = []
     server.once("PATCH", answers(422, "spec: Forbidden"))
-    release = Release(client, gang("a"), allowed, again=told.append)
+    release = ReleaseWriter(client, gang("a"), allowed, again=told.append)
     release.look_at([GROUP])
     await eventually(lambda: told == [GROUP, GROUP], "the problem and its end")
     assert release.problems == {}
@@ -138,7 +138,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, 
     def guard() -> None:
         raise Fenced(term=1, holder="me", reason="its lease ran out unrenewed")
 
-    release = Release(client, gang("a"), guard)
+    release = ReleaseWriter(client, gang("a"), guard)
     release.look_at([GROUP])
     await quiet(release)
     assert server.seen("PATCH") == []
@@ -149,7 +149,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, 
 async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, client: Client) -> None:
     server.once("PATCH", hangs)
     server.once("PATCH", answers(503, "overloaded"), times=100)
-    release = Release(client, gang("a", "b"), allowed)
+    release = ReleaseWriter(client, gang("a", "b"), allowed)
     release.look_at([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) >= 2, "two writes")
     await release.stop()
@@ -163,7 +163,7 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
 ) -> None:
     member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
     known = world([node("n1"), group(1), member], [evicting(admission(GROUP, "n1", pod_set=MEMBER))])
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
     release.look_at([GROUP])
     await quiet(release)
     (request,) = server.seen("DELETE")
@@ -173,7 +173,7 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
 
 async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
     known = world([node("n1"), job(1, suspended=True)], [admission(JOB, "n1")])
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
     release.look_at([JOB])
     await quiet(release)
     (request,) = server.seen("PATCH")
@@ -187,7 +187,7 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
 ) -> None:
     waits = job(1, suspended=True)
     known = world([node("n1"), waits], [admission(JOB, "n1")])
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
 
     async def look(fact: WorkloadFact) -> int:
         known.observe([seen(fact)])
@@ -206,7 +206,7 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
 async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, client: Client) -> None:
     known = gang("a")
     server.once("PATCH", answers(422, "no"), times=100)
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
     release.look_at([GROUP])
     await eventually(lambda: GROUP in release.problems, "the problem")
     known.observe([gone(gated("a")), gone(group(1))])
@@ -221,7 +221,10 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
     server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(
-        portrait: Portrait, fact: WorkloadFact | None, stock: Stock, promised: Mapping[str, Promised]
+        portrait: WorkloadState,
+        fact: WorkloadFact | None,
+        stock: NodeInventory,
+        promised: Mapping[str, Promised],
     ) -> list[Order]:
         if portrait.key == JOB:
             raise ZeroDivisionError
@@ -232,7 +235,7 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         [node("n1"), job(1, suspended=True), group(1), gated("a", group="gang")],
         [admission(JOB, "n1"), admission(GROUP, "n1", number=2, pod_set=MEMBER)],
     )
-    release = Release(client, known, allowed)
+    release = ReleaseWriter(client, known, allowed)
     release.look_at([JOB, GROUP])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1

@@ -11,12 +11,12 @@ import pytest
 
 from admission.engine.plan import Reason
 from admission.kube.client.client import Client
-from admission.kube.writers.events import Events
-from admission.kube.writers.status import COALESCE, Status
+from admission.kube.writers.events import EventWriter
+from admission.kube.writers.status import COALESCE, StatusWriter
 from admission.kube.writers.work_queue import BUSY_LOOK
 from admission.reconcile.status import (
+    EventNote,
     JobStatusFacts,
-    Note,
     WorkloadStatus,
     admitted_condition,
     job_status,
@@ -78,11 +78,11 @@ def writes(api: Client) -> int:
 async def test_statuses_and_events_wait_while_pods_are_let_go(api: Client, namespace: str) -> None:
     ref = await new_group(api, namespace)
     busy = True
-    status = Status(api, lambda: None, busy=lambda: busy)
-    events = Events(api, lambda: None, status.counts, instance="t", busy=lambda: busy)
+    status = StatusWriter(api, lambda: None, busy=lambda: busy)
+    events = EventWriter(api, lambda: None, status.counts, instance="t", busy=lambda: busy)
     async with running(status), running(events):
         status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False))])
-        events.tell(Note(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
+        events.tell(EventNote(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
         await asyncio.sleep(COALESCE + 4 * BUSY_LOOK)
         assert (status.counts.written, status.counts.events) == (0, 0)
         busy = False
@@ -91,7 +91,7 @@ async def test_statuses_and_events_wait_while_pods_are_let_go(api: Client, names
 
 async def test_a_group_without_pods_is_pending_and_says_so(api: Client, namespace: str) -> None:
     ref = await new_group(api, namespace)
-    status = Status(api, lambda: None)
+    status = StatusWriter(api, lambda: None)
 
     async with running(status):
         status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False, seen=""))])
@@ -106,7 +106,7 @@ async def test_changes_that_come_together_are_one_write_and_the_same_again_is_no
     api: Client, namespace: str
 ) -> None:
     ref = await new_group(api, namespace)
-    status = Status(api, lambda: None)
+    status = StatusWriter(api, lambda: None)
     before = writes(api)
 
     def group(count: int) -> WorkloadStatus:
@@ -126,7 +126,7 @@ async def test_changes_that_come_together_are_one_write_and_the_same_again_is_no
 async def test_the_next_leader_reads_first_and_writes_only_what_differs(api: Client, namespace: str) -> None:
     ref = await new_group(api, namespace)
     workload = WorkloadStatus(ref=ref, minimum=4, admitted=False, reason=LIMIT, seen="")
-    first, second = Status(api, lambda: None), Status(api, lambda: None)
+    first, second = StatusWriter(api, lambda: None), StatusWriter(api, lambda: None)
     async with running(first):
         first.submit([pod_group_status(workload)])
         before = await seen(api, ref.path, lambda status: status)
@@ -150,7 +150,7 @@ async def test_a_volcano_job_shows_phase_counts_and_what_is_not_supported(
     facts = JobStatusFacts(
         spec=spec, state=state, counts=view.counts(state), reason=LIMIT, unsupported=spec.unsupported, seen=""
     )
-    status = Status(api, lambda: None)
+    status = StatusWriter(api, lambda: None)
 
     async with running(status):
         wanted = job_status(facts)
@@ -191,7 +191,7 @@ async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_oth
         bare_pod(namespace, "p", pod["metadata"]["uid"]),
     )
     others = {"Job": "Suspended", "Pod": "PodScheduled"}
-    status = Status(api, lambda: None)
+    status = StatusWriter(api, lambda: None)
 
     async with running(status):
         waiting = [WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT) for ref in refs]
@@ -209,7 +209,7 @@ async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_oth
 
 async def test_what_cannot_be_written_does_not_stop_the_others(api: Client, namespace: str) -> None:
     ref = await new_group(api, namespace)
-    status = Status(api, lambda: None)
+    status = StatusWriter(api, lambda: None)
     gone = replace(ref, name="gone", uid="gone")
     other = replace(ref, uid="another-object-of-this-name")
 
@@ -226,7 +226,7 @@ async def test_a_leader_whose_lease_is_over_tells_nothing(api: Client, namespace
         raise Fenced(term=1, holder="me", reason="its lease ran out")
 
     ref = await new_group(api, namespace)
-    status = Status(api, over)
+    status = StatusWriter(api, over)
     status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False, seen=""))])
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -238,11 +238,11 @@ async def test_a_leader_whose_lease_is_over_tells_nothing(api: Client, namespace
 
 async def test_an_event_is_told_once_until_something_else_happens(api: Client, namespace: str) -> None:
     ref = await new_group(api, namespace)
-    status = Status(api, lambda: None)
-    events = Events(api, lambda: None, status.counts, instance="me")
+    status = StatusWriter(api, lambda: None)
+    events = EventWriter(api, lambda: None, status.counts, instance="me")
 
-    def note(reason: str) -> Note:
-        return Note(ref=ref, reason=reason, message=f"because {reason}", action="Admit")
+    def note(reason: str) -> EventNote:
+        return EventNote(ref=ref, reason=reason, message=f"because {reason}", action="Admit")
 
     async with running(events):
         for reason in ("QueueLimit", "QueueLimit", "Admitted", "QueueLimit"):

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase
 from admission.kube.client.client import Client
-from admission.kube.writers.volcano_jobs import VolcanoJobs
+from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
@@ -33,7 +33,7 @@ from tests.kube.support.posted_volcano_jobs import (
 
 
 async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
-    local_cluster: LocalCluster, api: Client, namespace: str, jobs: VolcanoJobs
+    local_cluster: LocalCluster, api: Client, namespace: str, jobs: VolcanoJobWriter
 ) -> None:
     nodes = await asyncio.to_thread(local_cluster.add_nodes, 4, prefix="gang-of-four")
     spec = await submitted(api, namespace, gang_of_four())
@@ -79,7 +79,7 @@ async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
 
 
 async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, gang_of_four())
     todo = work(spec, admitted(spec, nodes))
@@ -89,7 +89,7 @@ async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
     (again,) = await jobs.reconcile([todo])
     assert sum(api.counts.values()) == before
 
-    successor = VolcanoJobs(api, lambda: None)
+    successor = VolcanoJobWriter(api, lambda: None)
     (later,) = await successor.reconcile([todo])
     await successor.stop()
 
@@ -99,7 +99,7 @@ async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
 
 
 async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
     admission = admitted(spec, nodes)
@@ -148,7 +148,7 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
     )
     server.once("POST", slow, times=2)
     points: list[str] = []
-    jobs = VolcanoJobs(client, lambda: None, pause=points.append)
+    jobs = VolcanoJobWriter(client, lambda: None, pause=points.append)
     jobs.look_at([everything])
     await waiting.eventually(lambda: bool(points), "the first pod to be made")
     jobs.look_at([work(spec, admitted(spec, ["n1"]), pods=(made,))])
@@ -161,12 +161,12 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
 
 
 async def test_a_stray_of_an_earlier_admission_makes_way(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
     await jobs.reconcile([work(spec, admitted(spec, nodes, 7))])
     new = work(spec, admitted(spec, nodes, 8))
-    successor = VolcanoJobs(api, lambda: None)
+    successor = VolcanoJobWriter(api, lambda: None)
 
     async def replaced() -> bool:
         await successor.reconcile([new])
@@ -178,7 +178,7 @@ async def test_a_stray_of_an_earlier_admission_makes_way(
 
 
 async def test_pods_of_a_closed_admission_are_removed_and_only_those(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
     admission = admitted(spec, nodes)
@@ -199,7 +199,7 @@ async def test_pods_of_a_closed_admission_are_removed_and_only_those(
 
 
 async def test_a_job_goes_when_its_time_after_the_end_is_over(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain(ttlSecondsAfterFinished=0))
     await jobs.reconcile([work(spec, admitted(spec, nodes))])
@@ -216,7 +216,7 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     api: Client, namespace: str, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, gang_of_four())
-    jobs = VolcanoJobs(api, lambda: None)
+    jobs = VolcanoJobWriter(api, lambda: None)
     await jobs.reconcile([work(spec, admitted(spec, nodes))])
     scaled = replace(spec, tasks=(replace(spec.tasks[0], replicas=5),), generation=2)
     pods = tuple(fact(pod) for pod in await listed(api, namespace))

@@ -1,7 +1,7 @@
 """What stands in the way of a Volcano Job's pods is a reason, and stops no other Job."""
 
 from admission.kube.client.client import Client
-from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobs
+from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
 from queues.errors import Fenced
 from tests.kube.support.posted_volcano_jobs import (
     admitted,
@@ -16,7 +16,7 @@ from tests.kube.support.posted_volcano_jobs import (
 
 
 async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     squatter = {
         "metadata": {"name": "plain-worker-2"},
@@ -48,7 +48,7 @@ async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
     spec = await submitted(api, namespace, plain())
     todo = work(spec, admitted(spec, nodes))
     reports: list[JobReport] = []
-    jobs = VolcanoJobs(api, lambda: None, report=reports.append, again=lambda _: jobs.look_at([todo]))
+    jobs = VolcanoJobWriter(api, lambda: None, report=reports.append, again=lambda _: jobs.look_at([todo]))
 
     (first,) = await jobs.reconcile([todo])
     assert first.created == 2
@@ -66,7 +66,7 @@ async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
 
 
 async def test_an_invalid_template_is_a_reason_and_stops_no_other_job(
-    api: Client, namespace: str, jobs: VolcanoJobs, nodes: list[str]
+    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
 ) -> None:
     template = {"spec": {"containers": [{"name": "Not A Name", "image": "i"}]}}
     bad = await submitted(
@@ -92,7 +92,7 @@ async def test_a_leader_whose_lease_is_over_writes_nothing(
         raise Fenced(term=1, holder="me", reason="its lease ran out")
 
     spec = await submitted(api, namespace, gang_of_four())
-    deposed = VolcanoJobs(api, over)
+    deposed = VolcanoJobWriter(api, over)
 
     (report,) = await deposed.reconcile([work(spec, admitted(spec, nodes), has_group=False)])
     await deposed.stop()

@@ -336,7 +336,7 @@ def memo_decides_nothing(snapshot: Snapshot) -> None:
 
 def refusals_leave_no_trace(snapshot: Snapshot) -> None:
     """Trying a workload and refusing it changes neither the free amounts nor the books."""
-    desk = memos.Desk()
+    desk = memos.EngineState()
     desk.see(snapshot)
     assert desk.usage is not None
     trial = Trial.open(snapshot.nodes, desk.usage.copy())
@@ -345,7 +345,7 @@ def refusals_leave_no_trace(snapshot: Snapshot) -> None:
             continue
         free = trial.free.copy()
         books = {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}
-        need = need_module.need(workload, ())
+        need = need_module.missing_members(workload, ())
         if isinstance(gangs.admit(workload, need, trial), Reason):
             assert (trial.free == free).all()
             assert books == {queue: dict(trial.usage.book(queue)) for queue in trial.tree.queues}

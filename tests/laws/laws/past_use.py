@@ -16,7 +16,7 @@ from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.accounts import Account
-from queues.quota.decayed_usage import Memories, PastUse, half_lives
+from queues.quota.decayed_usage import PastUse, UsageRecorder, half_lives
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import (
@@ -76,7 +76,7 @@ class World:
 
     def past(self) -> PastUse:
         """As the postings say."""
-        memories = Memories()
+        memories = UsageRecorder()
         memories.begin(half_lives(self.queues()), {}, NOW)
         for spell in self.spells:
             units = {GPUS: spell.gpus * 1000, Account(NO_FLAVOR, "pods"): spell.gpus}

@@ -13,7 +13,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
-from admission.engine.preemption.rules import Rule
+from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
@@ -207,7 +207,7 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
         assert workload.preemptable
         assert workload.evictions < (policy.max_evictions or 0)
         assert admission.opened_at + (policy.min_run_time or 0) <= snapshot.now
-        if evict.code == Rule.RECLAIMED:
+        if evict.code == EvictionRule.RECLAIMED:
             assert tree.queues[admission.queue].reclaimable
 
 
@@ -225,7 +225,7 @@ def priority_protects(snapshot: Snapshot) -> None:
         assert evict.beneficiary is not None
         mine = snapshot.pending[evict.beneficiary]
         victim = snapshot.admissions[evict.admission]
-        if victim.queue == mine.queue or evict.code != Rule.RECLAIMED:
+        if victim.queue == mine.queue or evict.code != EvictionRule.RECLAIMED:
             assert victim.priority <= mine.priority
         else:
             assert _within_a_share(usage, mine.queue, victim.queue)

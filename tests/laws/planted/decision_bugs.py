@@ -22,7 +22,7 @@ def _ignore_required(ask: Any) -> Any:
 
 
 def _only_the_head(self: Any, reason: Any) -> Any:
-    return classes.Verdict(self.queue, reason, tuple(self.alike.rest()[:1]))
+    return classes.ClassAnswer(self.queue, reason, tuple(self.alike.rest()[:1]))
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
@@ -42,7 +42,7 @@ def _take_nodes_for_free(
     self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
 ) -> None:
     self.usage.add(queue, accounts)
-    self.steps.append(trial.Step(columns, 0, queue, accounts))
+    self.steps.append(trial.TrialStep(columns, 0, queue, accounts))
 
 
 def _take_quota_for_free(
@@ -51,7 +51,7 @@ def _take_quota_for_free(
     taken = self.request(takes)[:, None] * counts
     self.free[:, columns] -= taken
     self.changed(columns)
-    self.steps.append(trial.Step(columns, taken, queue, {}))
+    self.steps.append(trial.TrialStep(columns, taken, queue, {}))
 
 
 def _rank_by_chance(tree: Any, candidate: Any) -> Any:
@@ -74,7 +74,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
 
 _place, _together, _open = pod_set.place, gangs.all_or_none, trial.Trial.open
 
-_need, _admit = need.need, gangs.admit
+_need, _admit = need.missing_members, gangs.admit
 
 MUTATIONS = (
     Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit),
@@ -90,8 +90,8 @@ MUTATIONS = (
         decision.no_node_above_what_it_has),
     Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, decision.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, decision.gangs_whole_or_nothing),
-    Bug("seats held are given again", need, "need", _blind_need, decision.gangs_whole_or_nothing),
-    Bug("the like of a refused head vanish", classes.Batch, "judge", _only_the_head,
+    Bug("seats held are given again", need, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
+    Bug("the like of a refused head vanish", classes.WorkloadClass, "judge", _only_the_head,
         decision.in_the_plan_or_one_reason),
     Bug("required topology is a wish", pod_set, "place", _ignore_required, decision.required_topology_kept),
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
@@ -104,7 +104,7 @@ MUTATIONS = (
     Bug("the level around all is forgotten", gangs, "_within",
         lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
         decision.sets_together),
-    Bug("ports are shared", pod_set.Where, "room",
+    Bug("ports are shared", pod_set.NodeScope, "room",
         lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), decision.ports_alone),
     Bug("selectors and taints are ignored", Layout, "allowed",
         lambda self, nodes: self.usable, decision.only_allowed_nodes),
@@ -121,11 +121,11 @@ MUTATIONS = (
         lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
                                  for number in snapshot.admissions), decision.reaches_a_fixed_point),
     Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
-    Bug("the memo keeps old books", memo.Desk, "_post", _old_books, decision.memo_decides_nothing),
+    Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing),
 )  # fmt: skip
 
 _with_parts = pod_set._with_parts
 
 _obstacle = pending.obstacle
 
-_post = memo.Desk._post
+_post = memo.EngineState._post

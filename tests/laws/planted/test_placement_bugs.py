@@ -9,17 +9,17 @@ import pytest
 from admission.engine.nodes import host_ports
 from admission.engine.nodes.capacity import Capacity
 from admission.engine.placement import co_location, domain_search, pod_set
-from admission.engine.placement.domain_search import Place
+from admission.engine.placement.domain_search import TopologyAssignment
 from tests.laws import test_placement_laws as laws
 from tests.laws.planted.bug import Bug, is_broken
 
 _place, _sorted = domain_search.place, domain_search._sorted
 
 
-def _shuffled(ask: Any, found: Place) -> Place:
+def _shuffled(ask: Any, found: TopologyAssignment) -> TopologyAssignment:
     found = _sorted(ask, found)
     order = [*range(0, len(found.columns), 2), *range(1, len(found.columns), 2)]
-    return Place(found.columns[order], found.counts[order])
+    return TopologyAssignment(found.columns[order], found.counts[order])
 
 
 BUGS = (
@@ -42,7 +42,7 @@ BUGS = (
         laws.test_as_many_pods_as_possible_are_on_nodes_that_they_prefer),
     Bug("the preferred level is forgotten", pod_set, "place", lambda ask: _place(replace(ask, at=0)),
         laws.test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all),
-    Bug("taken ports are free", host_ports.Ports, "free",
+    Bug("taken ports are free", host_ports.HostPorts, "free",
         lambda self, asked: np.ones(len(self.position), np.bool_),
         laws.test_a_host_port_is_given_once_per_node),
     Bug("a port is one of all addresses", host_ports, "_collide", lambda ip, other: ip == other,

@@ -35,7 +35,7 @@ def _unprotected(self: Any, workload: Any, queue: Any, parts: Any) -> bool:
 
 
 def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
-    return rules.Rule.RECLAIMED if unit.queue != self.workload.queue else rules.Rule.PREEMPTED
+    return rules.EvictionRule.RECLAIMED if unit.queue != self.workload.queue else rules.EvictionRule.PREEMPTED
 
 
 def _less_urgent(*given: Any, **how: Any) -> Any:
@@ -54,7 +54,7 @@ def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) ->
 _make_room, _hold, _unit = preemption.make_room, claims.hold, candidates._unit
 
 BUGS = (
-    Bug("nobody is spared", victim_set.Search, "spare", _greedy, laws.victim_sets_are_minimal),
+    Bug("nobody is spared", victim_set.VictimSet, "spare", _greedy, laws.victim_sets_are_minimal),
     Bug(
         "evictions without a claim",
         preemption,
@@ -62,9 +62,11 @@ BUGS = (
         _without_claims,
         laws.no_victim_without_a_beneficiary,
     ),
-    Bug("budgets are ignored", victim_set.Search, "_budgets", _for_free, laws.budgets_hold),
+    Bug("budgets are ignored", victim_set.VictimSet, "_budgets", _for_free, laws.budgets_hold),
     Bug("nothing protects", candidates._Protection, "now", _unprotected, laws.nobody_protected_goes),
-    Bug("everybody may take from everybody", rules.Rights, "rule", _anybody, laws.priority_protects),
+    Bug(
+        "everybody may take from everybody", rules.PreemptionRights, "rule", _anybody, laws.priority_protects
+    ),
     Bug("equals take each other's place", candidates, "_unit", _less_urgent, laws.no_ping_pong),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
 )

@@ -14,14 +14,14 @@ from admission import intake
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.reconcile.release import Order, orders_for
-from admission.reconcile.volcano_jobs import Careers
+from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.term import ledger_rows
 from admission.volcano_jobs.pods import PodMold, PodRules
 from admission.volcano_jobs.work import JobWork
-from admission.workloads.inputs import Patience
+from admission.workloads.inputs import Timeouts
 from admission.workloads.seats import is_live
 from admission.world.world import World
-from queues.errors import Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown, Refused
+from queues.errors import ApiRefused, Conflict, DatabaseUnavailable, Fenced, NotFound, OutcomeUnknown
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
@@ -29,7 +29,7 @@ from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.fakes.fake_cluster import ToyCluster
 from tests.fakes.fake_recreate import ToyRecreate
 
-PATIENCE = Patience(refusal_grace=10, backoff=10, backoff_limit=40)
+PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
 
 #: Seconds; longer than any order that was carried out is not repeated.
 ECHO = 10
@@ -45,7 +45,7 @@ class Ring:
 
     database: Database
     cluster: ToyCluster
-    careers: Careers = field(default_factory=lambda: Careers(PodRules()))
+    careers: VolcanoJobController = field(default_factory=lambda: VolcanoJobController(PodRules()))
     world: World = field(init=False)
     cycle: Cycle = field(init=False)
     recreate: ToyRecreate = field(init=False)
@@ -91,7 +91,7 @@ class Ring:
         assert term is not None
         self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
         self.under_way, self.works, self._echo = {}, {}, {}
-        self.careers = Careers(PodRules())
+        self.careers = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
         self.world.is_busy = lambda key: key in self.works
         self.recreate = ToyRecreate(self.cluster, self.world)
@@ -179,7 +179,7 @@ class Ring:
             try:
                 self.cluster.carry_out(order)
                 self._echo[mark] = self.cluster.now + ECHO
-            except (Conflict, NotFound, Refused):
+            except (Conflict, NotFound, ApiRefused):
                 self.world.touched.add(key)
         done += self.recreate.carry_out(most - done)
         for key, work in list(self.works.items()):
@@ -259,7 +259,7 @@ class Ring:
                 self._do(late, 2)
                 return
             self.came_late.add(late.uid)
-            with suppress(Conflict, NotFound, Refused):
+            with suppress(Conflict, NotFound, ApiRefused):
                 self.cluster.carry_out(late)
 
     async def crash(self) -> None:

@@ -6,7 +6,7 @@ from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.observed.rows import Arrival, Description, NodeLimit, Outcome
+from queues.sql.observed.rows import Arrival, Description, NodeLimit, PodOutcome
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, Stage, gang, gpus, key, queue
@@ -37,8 +37,8 @@ async def test_a_hundred_arrivals_in_one_batch_keep_their_order(muster: Database
 
 async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
     stage = await Stage.set(muster, workloads=["j1"])
-    succeeded = Outcome(workload=key("j1"), pod_set="worker", ordinal=3, pod_uid="p1", phase="Succeeded")
-    failed = Outcome(
+    succeeded = PodOutcome(workload=key("j1"), pod_set="worker", ordinal=3, pod_uid="p1", phase="Succeeded")
+    failed = PodOutcome(
         workload=key("j1"),
         pod_set="worker",
         ordinal=4,
@@ -57,7 +57,7 @@ async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
 async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
     (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    outcome = Outcome(workload=key("j1"), pod_set="worker", ordinal=0, pod_uid="p1", phase="Succeeded")
+    outcome = PodOutcome(workload=key("j1"), pod_set="worker", ordinal=0, pod_uid="p1", phase="Succeeded")
 
     async def depart() -> frozenset[object]:
         async with muster.transaction() as tx:

@@ -9,13 +9,13 @@ from sqlalchemy import text
 
 from queues.admissions import Seat
 from queues.quota.accounts import Account, accounts, seats_by_flavor
-from queues.quota.decayed_usage import HORIZON, NO_PAST, Holder, Memories, oldest_block
+from queues.quota.decayed_usage import HORIZON, NO_PAST, UsageHolder, UsageRecorder, oldest_block
 from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.read import past_use as bygone
-from queues.sql.read.past_use import PAGE_ROWS, Gathering, past_use
+from queues.sql.read.past_use import PAGE_ROWS, UsageReader, past_use
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
 
@@ -43,7 +43,7 @@ class Followed:
 
     def __init__(self, stage: Stage, half_lives: Mapping[QueueName, frozenset[int]], began: int) -> None:
         self.stage, self.half_lives = stage, half_lives
-        self.memories = Memories()
+        self.memories = UsageRecorder()
         self.memories.begin(half_lives, {}, began)
         self.held: dict[AdmissionId, tuple[QueueName, str, tuple[Seat, ...]]] = {}
 
@@ -69,7 +69,7 @@ class Followed:
         amounts = accounts(seats_by_flavor(gone))
         self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)
 
-    async def read(self, now: int) -> dict[Holder, dict[Account, dict[int, int]]]:
+    async def read(self, now: int) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
         async with self.stage.muster.transaction() as tx:
             return await past_use(tx, self.half_lives, now)
 
@@ -120,7 +120,7 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
     names = [f"j{number}" for number in range(24)]
     fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
     stage = await stage_of(muster, *names)
-    followed, gathering = Followed(stage, fading, NOW), Gathering()
+    followed, gathering = Followed(stage, fading, NOW), UsageReader()
     now, told = NOW, 0
     for name in names:
         now += chance.randrange(20_000)
@@ -143,7 +143,7 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
         assert await gathering.past_use(tx, {}, now, enough=lambda: True) is NO_PAST
         again = await gathering.past_use(tx, {A: frozenset({60})}, now, enough=lambda: False)
     assert again is not None
-    assert again.rows.keys() <= {Holder(A, "", 60)}
+    assert again.rows.keys() <= {UsageHolder(A, "", 60)}
 
 
 def stop_after(pages: int) -> Callable[[], bool]:
@@ -152,10 +152,10 @@ def stop_after(pages: int) -> Callable[[], bool]:
 
 
 def of_all_users(
-    rows: dict[Holder, dict[Account, dict[int, int]]], now: int
-) -> dict[Holder, dict[Account, dict[int, int]]]:
+    rows: dict[UsageHolder, dict[Account, dict[int, int]]], now: int
+) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
     """Sums of all users together, where they are not 0 and not forgotten."""
-    together: dict[Holder, dict[Account, dict[int, int]]] = {}
+    together: dict[UsageHolder, dict[Account, dict[int, int]]] = {}
     for holder, sums in rows.items():
         for account, blocks in sums.items():
             into = together.setdefault(holder._replace(user=""), {}).setdefault(account, {})
@@ -181,7 +181,7 @@ async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> 
     async with muster.transaction() as tx:
         rows = await past_use(tx, {A: frozenset({HALF_LIFE})}, NOW)
 
-    assert rows.keys() == {Holder(A, "ann", HALF_LIFE)}
+    assert rows.keys() == {UsageHolder(A, "ann", HALF_LIFE)}
     (sums,) = rows.values()
     assert sums.keys() == {GPUS, Account(FlavorName("h100"), GPU)}
     assert sums[GPUS] == sums[Account(FlavorName("h100"), GPU)]
@@ -193,7 +193,7 @@ async def test_queues_without_a_half_life_are_not_read(muster: Database) -> None
     await followed.take("j1", A, "ann", (seat({GPU: 2}),), NOW)
     await followed.take("j2", B, "ann", (seat({GPU: 2}),), NOW)
 
-    assert (await followed.read(NOW)).keys() == {Holder(A, "ann", HALF_LIFE)}
+    assert (await followed.read(NOW)).keys() == {UsageHolder(A, "ann", HALF_LIFE)}
     assert await Followed(stage, {}, NOW).read(NOW) == {}
 
 
@@ -206,5 +206,5 @@ async def test_postings_from_before_users_were_noted_count_for_the_queue(muster:
 
     rows = await followed.read(NOW)
 
-    assert rows.keys() == {Holder(A, "", HALF_LIFE)}
-    assert rows[Holder(A, "", HALF_LIFE)].keys() == {Account(NO_FLAVOR, "cpu")}
+    assert rows.keys() == {UsageHolder(A, "", HALF_LIFE)}
+    assert rows[UsageHolder(A, "", HALF_LIFE)].keys() == {Account(NO_FLAVOR, "cpu")}

@@ -14,7 +14,7 @@ from admission.engine.plan import Admit, Plan
 from admission.facts import Change, Fact
 from admission.term import ledger_rows
 from admission.turn_report import TurnReport
-from admission.workloads.inputs import Patience
+from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import Fenced
@@ -62,7 +62,7 @@ class Ring:
         """A world read from the database and these objects."""
         async with self.database.snapshot() as tx:
             rows = await load_world(tx)
-        world = World(ledger_rows(rows), Patience())
+        world = World(ledger_rows(rows), Timeouts())
         world.begin(rows.queues, rows.node_limits, [seen(fact) for fact in facts])
         self.cycle = Cycle(
             self.database,

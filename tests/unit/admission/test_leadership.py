@@ -11,12 +11,12 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.leadership import Leadership, Mandate, Patience
+from admission.leadership import LeaderLease, Leadership, LeaseTiming
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql.database import Database
 from tests.waiting import eventually
 
-QUICK = Patience(lease=2.0, retry=0.1)
+QUICK = LeaseTiming(lease=2.0, retry=0.1)
 
 
 class Flaky:
@@ -45,10 +45,10 @@ class Reign:
     """What a leader did: its mandates, and whether one is at work."""
 
     def __init__(self) -> None:
-        self.mandates: list[Mandate] = []
+        self.mandates: list[LeaderLease] = []
         self.at_work = 0
 
-    async def lead(self, mandate: Mandate) -> None:
+    async def lead(self, mandate: LeaderLease) -> None:
         self.mandates.append(mandate)
         self.at_work += 1
         try:
@@ -60,10 +60,10 @@ class Reign:
 @asynccontextmanager
 async def running(
     postgres: Any,
-    lead: Callable[[Mandate], Awaitable[None]],
+    lead: Callable[[LeaderLease], Awaitable[None]],
     *,
     holder: str = "me",
-    patience: Patience = QUICK,
+    patience: LeaseTiming = QUICK,
 ) -> AsyncIterator[asyncio.Task[None]]:
     task: asyncio.Task[None] = asyncio.create_task(Leadership(postgres, holder, patience).run(lead))
     yield task
@@ -79,7 +79,7 @@ async def run(postgres: Flaky, statement: str) -> None:
 
 async def test_who_is_elected_leads_and_stays_in_office(postgres: Flaky) -> None:
     reign = Reign()
-    async with running(postgres, reign.lead, patience=Patience(lease=20.0, retry=0.1)):
+    async with running(postgres, reign.lead, patience=LeaseTiming(lease=20.0, retry=0.1)):
         await eventually(lambda: bool(reign.mandates), "an election")
         elected = reign.mandates[0]
         first = elected.left()
@@ -121,7 +121,7 @@ async def test_who_cannot_renew_stops_before_the_lease_ends(postgres: Flaky) -> 
 
 async def test_one_renewal_that_fails_ends_nothing(postgres: Flaky) -> None:
     reign = Reign()
-    async with running(postgres, reign.lead, patience=Patience(lease=5.0, retry=0.05)):
+    async with running(postgres, reign.lead, patience=LeaseTiming(lease=5.0, retry=0.05)):
         await eventually(lambda: reign.at_work == 1, "an election")
         elected, postgres.away = reign.mandates[0], True
         low = elected.left() - 0.2
@@ -132,7 +132,7 @@ async def test_one_renewal_that_fails_ends_nothing(postgres: Flaky) -> None:
 
 
 async def test_who_is_told_to_stop_resigns_so_that_the_next_need_not_wait(postgres: Flaky) -> None:
-    long = Patience(lease=600.0, retry=0.05)
+    long = LeaseTiming(lease=600.0, retry=0.05)
     first, second = Reign(), Reign()
     async with running(postgres, second.lead, holder="second", patience=long):
         async with running(postgres, first.lead, holder="first", patience=long):
@@ -145,7 +145,7 @@ async def test_who_is_told_to_stop_resigns_so_that_the_next_need_not_wait(postgr
 async def test_a_term_that_must_start_afresh_is_followed_by_another(postgres: Flaky) -> None:
     terms: list[int] = []
 
-    async def fails_once(mandate: Mandate) -> None:
+    async def fails_once(mandate: LeaderLease) -> None:
         terms.append(mandate.term.number)
         if len(terms) == 1:
             raise DatabaseError(reason="a constraint")
@@ -165,7 +165,7 @@ async def test_a_term_whose_inner_task_fails_is_followed_by_another(postgres: Fl
             raise DatabaseError(reason="a constraint")
         await asyncio.Event().wait()
 
-    async def lead(mandate: Mandate) -> None:
+    async def lead(mandate: LeaderLease) -> None:
         terms.append(mandate.term.number)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(work())
@@ -178,7 +178,7 @@ async def test_a_term_whose_inner_task_fails_is_followed_by_another(postgres: Fl
 async def test_terms_that_fail_at_once_do_not_follow_one_another_without_a_pause(postgres: Flaky) -> None:
     begun: list[float] = []
 
-    async def fails(mandate: Mandate) -> None:
+    async def fails(mandate: LeaderLease) -> None:
         begun.append(monotonic())
         raise DatabaseError(reason="a constraint")
 
@@ -190,7 +190,7 @@ async def test_terms_that_fail_at_once_do_not_follow_one_another_without_a_pause
 async def test_who_is_told_to_stop_just_as_the_term_fails_does_stop(postgres: Flaky) -> None:
     begun: list[int] = []
 
-    async def fails(mandate: Mandate) -> None:
+    async def fails(mandate: LeaderLease) -> None:
         begun.append(mandate.term.number)
         if len(begun) == 1:
             task.cancel()
@@ -205,12 +205,12 @@ async def test_who_is_told_to_stop_just_as_the_term_fails_does_stop(postgres: Fl
 
 
 async def test_a_defect_ends_the_process_and_not_only_the_term(postgres: Flaky) -> None:
-    async def breaks(mandate: Mandate) -> None:
+    async def breaks(mandate: LeaderLease) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ExceptionGroup) as found:
         await Leadership(postgres, "me", QUICK).run(breaks)  # type: ignore[arg-type]
     assert found.group_contains(ZeroDivisionError)
     second = Reign()
-    async with running(postgres, second.lead, holder="next", patience=Patience(lease=600.0, retry=0.05)):
+    async with running(postgres, second.lead, holder="next", patience=LeaseTiming(lease=600.0, retry=0.05)):
         await eventually(lambda: second.at_work == 1, "the successor")

@@ -8,8 +8,8 @@ import pytest
 from deploy.demo import cast, table
 from deploy.demo.cast import ALL, GANG, ONE_RACK, Role
 from deploy.demo.proof import GangIncomplete, GangTorn, whole, writes_for
-from deploy.demo.scene import Row, Scene
-from deploy.demo.screen import Screen
+from deploy.demo.scene import Scene, SceneRow
+from deploy.demo.screen import DemoScreen
 from deploy.local.history import Moment
 
 
@@ -64,7 +64,7 @@ def test_every_role_has_its_documents_among_the_examples() -> None:
 
 def scene(state: str, message: str = "") -> Scene:
     rows = {
-        role: Row(
+        role: SceneRow(
             role=role,
             state=state,
             bound=0,
@@ -105,7 +105,7 @@ def test_who_waits_is_told_with_the_reason() -> None:
 
 def test_off_a_terminal_the_table_is_printed_when_it_changes() -> None:
     out = io.StringIO()
-    screen = Screen(out)
+    screen = DemoScreen(out)
     for key in ("one", "one", "two"):
         screen.show([f"table {key}"], key)
     assert out.getvalue().count("table one") == 1
@@ -119,7 +119,7 @@ class Terminal(io.StringIO):
 
 def test_below_a_sentence_the_table_is_printed_again() -> None:
     out = io.StringIO()
-    screen = Screen(out)
+    screen = DemoScreen(out)
     screen.show(["running"], key="same")
     screen.say("It runs.")
     screen.show(["running"], key="same")
@@ -131,7 +131,7 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("LINES", "10")
     out = Terminal()
-    screen = Screen(out)
+    screen = DemoScreen(out)
     screen.show(["x" * 50], "key")
     screen.show(["y"], "key")
     assert "\x1b[3F\x1b[J" in out.getvalue()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues import versioned_map
-from queues.versioned_map import Register, Rows, differing, same_rows
+from queues.versioned_map import MapVersion, VersionedMap, differing, same_rows
 
 steps = st.lists(st.tuples(st.sampled_from(["put", "pop", "freeze"]), st.integers(0, 12)), max_size=80)
 
@@ -17,9 +17,9 @@ def test_copies_are_what_was_written_and_tell_what_differs(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(versioned_map, "_OVERLAY", overlay)
         patch.setattr(versioned_map, "_LOG", log)
-        register: Register[int, object] = Register({3: "three"})
+        register: VersionedMap[int, object] = VersionedMap({3: "three"})
         plain: dict[int, object] = {3: "three"}
-        copies: list[tuple[Rows[int, object], dict[int, object]]] = []
+        copies: list[tuple[MapVersion[int, object], dict[int, object]]] = []
         for step, key in taken:
             if step == "put":
                 plain[key] = row = object()
@@ -41,7 +41,7 @@ def test_copies_are_what_was_written_and_tell_what_differs(
 
 
 def test_nothing_written_means_the_same_copy() -> None:
-    register: Register[str, str] = Register()
+    register: VersionedMap[str, str] = VersionedMap()
     register.put("a", "row")
     first = register.freeze()
     register.put("a", "row")
@@ -50,7 +50,7 @@ def test_nothing_written_means_the_same_copy() -> None:
 
 
 def test_mappings_of_any_kind_are_compared() -> None:
-    register: Register[str, str] = Register({"a": "row"})
+    register: VersionedMap[str, str] = VersionedMap({"a": "row"})
     assert same_rows({"a": "row"}, {"a": "row"})
     assert differing({"a": "row"}, {"b": "row"}) == ["b", "a"]
     assert same_rows(register.freeze(), {"a": "row"})

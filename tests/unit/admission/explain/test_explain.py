@@ -14,7 +14,7 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, after, explain
-from admission.explain.suggestions import Kind
+from admission.explain.suggestions import SuggestionKind
 from admission.explain.wording import duration
 from admission.web.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
@@ -103,7 +103,7 @@ def explained(snapshot: Snapshot, name: str = "it") -> Explained:
     return found
 
 
-def told(snapshot: Snapshot, name: str = "it") -> dict[Kind, str]:
+def told(snapshot: Snapshot, name: str = "it") -> dict[SuggestionKind, str]:
     return {change.kind: change.message for change in explained(snapshot, name).changes}
 
 
@@ -116,7 +116,7 @@ def test_who_runs_and_declared_a_run_time_is_told_with_the_time_that_is_left() -
     running[0] = (replace(running[0][0], run_time=None), ["n0"])
 
     assert told(world([queue("a", 0), queue("b", 32)], running, [job("it", "a")])) == {
-        Kind.END: "when job/ml/x1 ends, at most 1 h"
+        SuggestionKind.END: "when job/ml/x1 ends, at most 1 h"
     }
 
 
@@ -125,7 +125,7 @@ def test_a_rack_is_told_with_the_fewest_who_have_to_end_for_it() -> None:
     running[2] = (job("z", "b", count=2), ["n2", "n3"])
     snapshot = world([queue("a", 0), queue("b", 32)], running[:3], [job("it", "a", count=2, rack=True)])
 
-    assert told(snapshot)[Kind.END] == "rack r1 when job/ml/z ends"
+    assert told(snapshot)[SuggestionKind.END] == "rack r1 when job/ml/z ends"
 
 
 def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> None:
@@ -134,16 +134,16 @@ def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> No
 
     changes = told(snapshot)
 
-    assert changes[Kind.TIME] == "in 50 min it will have waited 1 h: then 1 of b is evicted for it"
-    assert next(iter(changes)) is Kind.TIME, "what takes care of itself comes first"
-    assert changes[Kind.END] == "rack r0 when job/ml/x0 ends"
+    assert changes[SuggestionKind.TIME] == "in 50 min it will have waited 1 h: then 1 of b is evicted for it"
+    assert next(iter(changes)) is SuggestionKind.TIME, "what takes care of itself comes first"
+    assert changes[SuggestionKind.END] == "rack r0 when job/ml/x0 ends"
 
 
 def test_more_deserved_is_told_with_who_would_go() -> None:
     running = [(job("own", "a"), ["n0"]), *full()[1:]]
     snapshot = world([queue("a", 8), queue("b", 16)], running, [job("it", "a")])
 
-    assert told(snapshot)[Kind.DESERVED] == f"8 {GPU} more deserved in a: 1 of b is evicted for it"
+    assert told(snapshot)[SuggestionKind.DESERVED] == f"8 {GPU} more deserved in a: 1 of b is evicted for it"
 
 
 def test_a_limit_is_told_with_what_it_lacks() -> None:
@@ -153,8 +153,8 @@ def test_a_limit_is_told_with_what_it_lacks() -> None:
 
     changes = told(snapshot)
 
-    assert changes[Kind.CAPABILITY] == f"4 {GPU} more capability in a"
-    assert changes[Kind.END] == "when job/ml/own ends"
+    assert changes[SuggestionKind.CAPABILITY] == f"4 {GPU} more capability in a"
+    assert changes[SuggestionKind.END] == "when job/ml/own ends"
 
 
 def test_the_lowest_priority_that_would_do_is_told() -> None:
@@ -162,14 +162,16 @@ def test_the_lowest_priority_that_would_do_is_told() -> None:
 
     changes = told(world([queue("a", 32)], running, [job("it", "a", priority=5)]))
 
-    assert changes[Kind.PRIORITY] == "priority 11 instead of 5: 1 of its own queue is evicted for it"
+    assert (
+        changes[SuggestionKind.PRIORITY] == "priority 11 instead of 5: 1 of its own queue is evicted for it"
+    )
 
 
 def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     changes = told(world([queue("a", 16)], [], [job("it", "a", gpus=16)]))
 
-    assert list(changes) == [Kind.NODES]
-    assert "even empty" in changes[Kind.NODES]
+    assert list(changes) == [SuggestionKind.NODES]
+    assert "even empty" in changes[SuggestionKind.NODES]
 
 
 def test_one_who_waits_for_his_turn_is_told_so() -> None:
@@ -180,32 +182,42 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
 
     assert (found.position, found.queue_length, found.ahead) == (2, 2, (waiting[0].key,))
     assert found.behind == "1 before it in queue a, right before it job/ml/first"
-    assert [change.kind for change in found.changes] == [Kind.TURN]
+    assert [change.kind for change in found.changes] == [SuggestionKind.TURN]
 
 
 @pytest.mark.parametrize(
     ("workload", "queue_", "kind", "message"),
     [
-        (job("it", "a", not_before=NOW + 90), queue("a", 8), Kind.TIME, "in 2 min it is tried again"),
-        (job("it", "a"), queue("a", 8, paused=True), Kind.QUEUE, "queue a resumed (muster resume a)"),
-        (job("it", "a"), queue("a", 8, closed=True), Kind.QUEUE, "queue a opened again"),
-        (job("it", "none"), queue("a", 8), Kind.QUEUE, "a queue named none"),
+        (
+            job("it", "a", not_before=NOW + 90),
+            queue("a", 8),
+            SuggestionKind.TIME,
+            "in 2 min it is tried again",
+        ),
+        (
+            job("it", "a"),
+            queue("a", 8, paused=True),
+            SuggestionKind.QUEUE,
+            "queue a resumed (muster resume a)",
+        ),
+        (job("it", "a"), queue("a", 8, closed=True), SuggestionKind.QUEUE, "queue a opened again"),
+        (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "a queue named none"),
         (
             job("it", "a", count=3, gpus=1),
             queue("a", 8, max_gang=2),
-            Kind.QUEUE,
+            SuggestionKind.QUEUE,
             "access.maxGang 3 instead of 2 in queue a",
         ),
         (
             job("it", "a", obstacle=("OtherGates", "it has gates of others")),
             queue("a", 8),
-            Kind.WORKLOAD,
+            SuggestionKind.WORKLOAD,
             "what is wrong with it corrected: it has gates of others",
         ),
     ],
 )
 def test_what_stands_against_it_before_anything_is_tried_is_told_alone(
-    workload: Workload, queue_: Queue, kind: Kind, message: str
+    workload: Workload, queue_: Queue, kind: SuggestionKind, message: str
 ) -> None:
     assert told(world([queue_], [], [workload])) == {kind: message}
 
@@ -250,7 +262,7 @@ def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> 
         found = explain(snapshot, plan, key)
         assert found is not None
         for change in found.changes:
-            if change.kind is Kind.END:
+            if change.kind is SuggestionKind.END:
                 ended = {number: frozenset(range(99)) for number in change.facts["admissions"]}
                 alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
                 assert [admit.workload for admit in decide(alone, Memo())[0].admits] == [key]
@@ -261,21 +273,27 @@ def test_where_newer_equals_go_no_higher_priority_than_theirs_is_told() -> None:
     policy = QueuePolicy(within_queue="lower-or-newer-equal")
     snapshot = world([queue("a", 32, policy=policy)], running, [job("it", "a")])
 
-    assert told(snapshot)[Kind.PRIORITY] == "priority 2 instead of 0: 1 of its own queue is evicted for it"
+    assert (
+        told(snapshot)[SuggestionKind.PRIORITY]
+        == "priority 2 instead of 0: 1 of its own queue is evicted for it"
+    )
 
 
 def test_more_deserved_is_told_for_those_who_start_together_only() -> None:
     elastic = replace(job("it", "a", count=3), minimum=1)
     snapshot = world([queue("a", 0), queue("b", 16)], full(), [elastic])
 
-    assert told(snapshot)[Kind.DESERVED] == "8 nvidia.com/gpu more deserved in a: 1 of b is evicted for it"
+    assert (
+        told(snapshot)[SuggestionKind.DESERVED]
+        == "8 nvidia.com/gpu more deserved in a: 1 of b is evicted for it"
+    )
 
 
 def test_of_a_limit_nothing_is_told_that_those_free_who_would_go() -> None:
     running = [*full(of="b")[:3], (job("own", "a"), ["n3"])]
     snapshot = world([queue("a", 0, 4), queue("b", 32)], running, [job("it", "a", priority=1)])
 
-    assert told(snapshot)[Kind.CAPABILITY] == (
+    assert told(snapshot)[SuggestionKind.CAPABILITY] == (
         "4 nvidia.com/gpu more capability in a: 1 of its own queue is evicted for it"
     )
 
@@ -291,7 +309,7 @@ def test_where_a_limit_and_the_room_lack_both_are_told() -> None:
 def test_where_a_limit_and_the_cluster_are_too_small_both_are_told() -> None:
     snapshot = world([queue("a", 0, 4), queue("b", 32)], [], [job("it", "a", gpus=9)])
 
-    assert told(snapshot)[Kind.CAPABILITY] == (
+    assert told(snapshot)[SuggestionKind.CAPABILITY] == (
         "5 nvidia.com/gpu more capability in a, and nodes that can hold a pod of 9 nvidia.com/gpu, 1 pods: none of "
         "those it may use can, even empty"
     )
@@ -302,7 +320,7 @@ def test_one_end_is_told_for_a_limit_and_another_for_the_room() -> None:
     foreign = (job("foreign", "b", gpus=4), ["n3"])
     snapshot = world([queue("a", 8, 8), queue("b", 32)], [*full()[:3], own, foreign], [job("it", "a")])
 
-    assert told(snapshot)[Kind.END] == "when job/ml/x0 and job/ml/own end"
+    assert told(snapshot)[SuggestionKind.END] == "when job/ml/x0 and job/ml/own end"
 
 
 @settings(max_examples=60, deadline=None)
@@ -315,7 +333,7 @@ def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> No
     for key in plan.reasons:
         found = explain(snapshot, plan, key)
         assert found is not None
-        told = [change.facts["admissions"] for change in found.changes if change.kind is Kind.END]
+        told = [change.facts["admissions"] for change in found.changes if change.kind is SuggestionKind.END]
         for fewer in (some for ends in told for some in subsets(running, len(ends) - 1)):
             ended = {number: frozenset(range(99)) for number in fewer}
             alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from admission.facts import HyperNodeFact, Member
-from admission.reconcile.events import Complaints
+from admission.facts import HyperNodeFact, HyperNodeMember
+from admission.reconcile.events import HyperNodeEvents
 from admission.world.hypernodes import problems_of
 
 
 def hypernode(name: str, *inner: str, problems: tuple[str, ...] = ()) -> HyperNodeFact:
-    members = tuple(Member(hypernode=True, exact=each) for each in inner)
+    members = tuple(HyperNodeMember(hypernode=True, exact=each) for each in inner)
     return HyperNodeFact(name=name, tier=1, uid=f"uid-{name}", members=members, problems=problems)
 
 
@@ -18,7 +18,7 @@ GOOD = hypernode("good", "bad")
 
 
 def test_what_is_wrong_is_told_once_and_once_more_when_it_changed() -> None:
-    complaints = Complaints()
+    complaints = HyperNodeEvents()
 
     (note,) = complaints.new([BAD, GOOD])
     assert (note.ref.kind, note.ref.name, note.ref.uid) == ("HyperNode", "bad", "uid-bad")

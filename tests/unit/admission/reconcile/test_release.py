@@ -6,8 +6,8 @@ from typing import Any
 from admission.facts import PodFact, WorkloadFact
 from admission.reconcile.release import Order, Promised, Verb, orders_for
 from admission.workloads.pod_shapes import shape_name
-from admission.workloads.state import Portrait
-from admission.world.nodes import Stock
+from admission.workloads.state import WorkloadState
+from admission.world.nodes import NodeInventory
 from queues.api import names
 from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
@@ -34,14 +34,16 @@ MEMBER = shape_name(gated("any"))
 ONE = AdmissionId(1)
 
 
-def stock(*names: str, count: int = 8) -> Stock:
-    found = Stock()
+def stock(*names: str, count: int = 8) -> NodeInventory:
+    found = NodeInventory()
     for name in names:
         found.put_node(NodeName(name), node(name, count=count))
     return found
 
 
-def orders(of: Portrait, fact: WorkloadFact | None, known: Stock | None = None, **more: Any) -> list[Order]:
+def orders(
+    of: WorkloadState, fact: WorkloadFact | None, known: NodeInventory | None = None, **more: Any
+) -> list[Order]:
     return orders_for(of, fact, known or stock("n1", "n2", "n3"), **more)
 
 

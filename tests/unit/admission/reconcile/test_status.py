@@ -4,13 +4,13 @@ import pytest
 
 from admission.engine.plan import Reason
 from admission.facts import PodPhase
-from admission.kube.writers.events import WAIT, Events, event
+from admission.kube.writers.events import WAIT, EventWriter, event
 from admission.kube.writers.work_queue import StatusCounts
 from admission.reconcile.status import (
-    Condition,
+    EventNote,
     JobStatusFacts,
-    Note,
     QueueStatusFacts,
+    StatusCondition,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
@@ -221,7 +221,7 @@ def test_counts_alone_are_only_numbers() -> None:
 
 
 def test_an_event_names_its_object() -> None:
-    note = Note(ref=QUEUE, reason="QueueBroken", message="m" * 2000, action="Check", warning=True)
+    note = EventNote(ref=QUEUE, reason="QueueBroken", message="m" * 2000, action="Check", warning=True)
     told = event(note, 1_000_000_123_456_789, "me")
 
     assert told["metadata"]["namespace"] == "default"
@@ -230,7 +230,7 @@ def test_an_event_names_its_object() -> None:
 
 
 def test_a_quiet_condition_says_nothing_by_itself() -> None:
-    quiet = StatusWanted(ref=QUEUE, conditions=(Condition(type="A", status="True", quiet=True),))
+    quiet = StatusWanted(ref=QUEUE, conditions=(StatusCondition(type="A", status="True", quiet=True),))
 
     assert settled(quiet, {}, 0) == {}
 
@@ -268,10 +268,10 @@ def test_fields_of_a_group_that_are_not_acted_on_are_a_condition() -> None:
 
 
 async def test_reasons_that_take_turns_are_told_once_each() -> None:
-    events = Events(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
 
     def tell(reason: str, action: str = WAIT) -> int:
-        events.tell(Note(ref=GROUP, reason=reason, message="", action=action))
+        events.tell(EventNote(ref=GROUP, reason=reason, message="", action=action))
         count = len(events._waiting)
         events._waiting.clear()
         return count

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from admission.facts import WorkloadFact
-from admission.reconcile.volcano_jobs import Careers
+from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
@@ -30,12 +30,12 @@ def over(known: World, *, finished_at: int) -> None:
 
 
 def test_a_document_is_read_once_as_long_as_it_stays_the_same() -> None:
-    careers, known = Careers(PodRules()), world([four()])
+    careers, known = VolcanoJobController(PodRules()), world([four()])
     assert careers.spec(known, VOLCANO) is careers.spec(known, VOLCANO)
 
 
 def test_a_job_that_is_gone_is_forgotten() -> None:
-    careers, known = Careers(PodRules()), world([four()])
+    careers, known = VolcanoJobController(PodRules()), world([four()])
     careers.spec(known, VOLCANO)
     known.facts.clear()
     assert careers.spec(known, VOLCANO) is None
@@ -43,14 +43,17 @@ def test_a_job_that_is_gone_is_forgotten() -> None:
 
 
 def test_a_document_that_cannot_be_read_is_told_and_stops_nobody() -> None:
-    careers, known = Careers(PodRules()), world([volcano_job(0, document=b'{"metadata": {}, "spec": 7}')])
+    careers, known = (
+        VolcanoJobController(PodRules()),
+        world([volcano_job(0, document=b'{"metadata": {}, "spec": 7}')]),
+    )
     assert careers.transitions(known, NOW) == ()
     assert careers.work(known, [VOLCANO], NOW) == []
     assert "spec" in careers.problems[VOLCANO]
 
 
 def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
-    careers, known = Careers(PodRules()), world([node("n1"), four()])
+    careers, known = VolcanoJobController(PodRules()), world([node("n1"), four()])
     (entered,) = careers.transitions(known, NOW)
     assert (entered.old, entered.new.phase) == (None, Phase.PENDING)
     known.put_job(VOLCANO.uid, entered.new)
@@ -65,7 +68,7 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
 
 
 def test_what_did_not_change_is_no_transition() -> None:
-    careers, known = Careers(PodRules()), world([four()])
+    careers, known = VolcanoJobController(PodRules()), world([four()])
     (entered,) = careers.transitions(known, NOW)
     known.put_job(VOLCANO.uid, entered.new)
     known.refresh(NOW)
@@ -75,14 +78,17 @@ def test_what_did_not_change_is_no_transition() -> None:
 def test_pods_are_made_for_the_seats_that_lack_them() -> None:
     seat = released("train-worker-0", "worker/0", "n1", owner=VOLCANO, task="worker", index=0)
     known = world([node("n1"), four(), seat], [admission(VOLCANO, "n1 n1")])
-    careers = Careers(PodRules())
+    careers = VolcanoJobController(PodRules())
     (work,) = careers.work(known, [VOLCANO], NOW)
     assert [wanted.index for wanted in work.creates] == [1]
     assert work.lacks_group
 
 
 def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
-    careers, known = Careers(PodRules()), world([four(document=written(ttlSecondsAfterFinished=60))])
+    careers, known = (
+        VolcanoJobController(PodRules()),
+        world([four(document=written(ttlSecondsAfterFinished=60))]),
+    )
     over(known, finished_at=NOW)
     (work,) = careers.work(known, [VOLCANO], NOW)
     assert (work.remove, careers.due(NOW + 59)) == (False, [])
@@ -93,7 +99,7 @@ def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
 
 
 def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
-    careers, known = Careers(PodRules()), world([four()])
+    careers, known = VolcanoJobController(PodRules()), world([four()])
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
     assert careers.transitions(known, NOW) == ()
     assert known.defects.keys() == {VOLCANO}

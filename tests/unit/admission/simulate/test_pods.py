@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from admission.cli.muster import muster
-from admission.simulate.pods import Outcome, arrivals, load, play
+from admission.simulate.pods import PodsOutcome, arrivals, load, play
 from queues.errors import InvalidDocument
 from queues.resources import GPU
 
@@ -35,7 +35,7 @@ def _written(folder: Path, name: str, lines: list[str]) -> Path:
     return path
 
 
-def _played(folder: Path, pods: list[str], nodes: list[str], seed: int = 42) -> Outcome:
+def _played(folder: Path, pods: list[str], nodes: list[str], seed: int = 42) -> PodsOutcome:
     return play(load(_written(folder, "pods.csv", pods), _written(folder, "nodes.csv", nodes)), seed)
 
 

@@ -13,7 +13,7 @@ from admission.web.tree import tree
 from admission.web.wording import facts_for_people, ranges
 from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
-from queues.order.policies import Candidate, devices
+from queues.order.policies import LineEntry, devices
 from queues.resources import Resources
 from queues.sql.read import views
 from queues.workload import (
@@ -71,7 +71,7 @@ def waiting(name: str, queue: str = "a", arrival: int = 1) -> views.PendingLine:
     )
 
 
-def told(*lines: views.QueueLine) -> dict[str, bodies.Queue]:
+def told(*lines: views.QueueLine) -> dict[str, bodies.QueueBody]:
     return {queue.name: queue for queue in tree(lines)}
 
 
@@ -186,7 +186,7 @@ def test_seats_are_gathered_by_node() -> None:
         ended=frozenset({4}),
         opened_at=1_795_000_000,
     )
-    one = views.Explanation(
+    one = views.ExplanationRows(
         workload=replace(waiting("one"), reason=None),
         state="admitted",
         not_before=0,
@@ -207,7 +207,7 @@ def test_seats_are_gathered_by_node() -> None:
 
 def test_those_right_before_a_workload_are_told() -> None:
     before = [waiting(f"w{number:02}", arrival=number) for number in range(15)]
-    one = views.Explanation(workload=before[12], state="pending", not_before=0, rollbacks=0)
+    one = views.ExplanationRows(workload=before[12], state="pending", not_before=0, rollbacks=0)
 
     story = explanation(one, (), in_line(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
 
@@ -262,7 +262,7 @@ def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
 ) -> None:
     tree = policies([line("root", None, policy=policy), line("a", access=longest)])
     candidates = [
-        Candidate(
+        LineEntry(
             workload=replace(
                 each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
             ),
@@ -277,7 +277,7 @@ def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
         assert rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
 
 
-def stored(candidate: Candidate) -> views.PendingLine:
+def stored(candidate: LineEntry) -> views.PendingLine:
     """What Postgres keeps of a workload that waits."""
     it = candidate.workload
     return replace(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from admission.facts import PodFact
 from admission.workloads.pod_sets import elsewhere
 from admission.workloads.seats import occupancies_of
-from admission.world.avoided_nodes import Refusals
+from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.workload import EVERYWHERE, NodeFilter, NodeName, PodSet, Requirement
@@ -51,7 +51,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
         released("b", "worker/1"),
         released("c", "worker/2", "n3"),
     ]
-    refusals = Refusals()
+    refusals = AvoidedNodes()
     refusals.note(VOLCANO, occupancies_of([taken], pods), 100)
     assert refusals.nodes(VOLCANO) == {N1}
     assert refusals.nodes(JOB) == set()
@@ -61,7 +61,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
 
 
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
-    refusals = Refusals()
+    refusals = AvoidedNodes()
     stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
     refusals.note(VOLCANO, occupancies_of([admission(VOLCANO, "n1")], stuck_pod), 100)
     refusals.pass_on(VOLCANO, JOB)
@@ -72,7 +72,7 @@ def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> No
 def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
-    refusals = Refusals()
+    refusals = AvoidedNodes()
     refusals.note(JOB, occupancies_of([taken], pods), 100)
     assert refusals.nodes(JOB) == {N1}
 

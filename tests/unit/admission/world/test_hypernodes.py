@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from admission.facts import Change, FactKind, HyperNodeFact, Member, NodeFact
+from admission.facts import Change, FactKind, HyperNodeFact, HyperNodeMember, NodeFact
 from admission.kube.decode.admin_documents import hypernode_fact
-from admission.world.hypernodes import tree_of
+from admission.world.hypernodes import hypernode_tree
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import NodeName
@@ -40,7 +40,7 @@ NODES = [
 
 
 def domains(*hypernodes: HyperNodeFact) -> dict[str, list[str | None]]:
-    return {key: [at.get(node.name) for node in NODES] for key, at in tree_of(hypernodes, NODES)}
+    return {key: [at.get(node.name) for node in NODES] for key, at in hypernode_tree(hypernodes, NODES)}
 
 
 @pytest.mark.parametrize("pattern", ["n(", "n{99999999999}", "n(?=[1-5])", r"(n)\1?", "", r"\C"])
@@ -135,7 +135,7 @@ def test_a_long_chain_of_hypernodes_is_followed_to_its_end() -> None:
 def test_one_that_cannot_be_read_is_none() -> None:
     with pytest.raises(InvalidDocument, match=r"spec\.tier"):
         hypernode_fact(b'{"metadata":{"name":"x"},"spec":{"tier":"one"}}')
-    assert Member().labels is None
+    assert HyperNodeMember().labels is None
 
 
 def test_hypernodes_are_levels_of_the_worlds_nodes() -> None:

@@ -1,7 +1,7 @@
 """What nodes have, and what of it is taken."""
 
 from admission.facts import FlavorFact, TopologyFact
-from admission.world.nodes import Stock
+from admission.world.nodes import NodeInventory
 from queues.admissions import Seat
 from queues.resources import BEYOND_NODES, GPU, NOTHING, Resources
 from queues.workload import NodeName
@@ -10,8 +10,8 @@ from tests.builders.facts import gpus, node
 N1, N2 = NodeName("n1"), NodeName("n2")
 
 
-def stock(*names: str) -> Stock:
-    found = Stock()
+def stock(*names: str) -> NodeInventory:
+    found = NodeInventory()
     for name in names:
         found.put_node(NodeName(name), node(name))
     found.unsaved.clear()
@@ -22,7 +22,7 @@ def seat(node: NodeName, takes: Resources) -> Seat:
     return Seat(pod_set="main", ordinal=0, node=node, takes=takes)
 
 
-def free(of: Stock, name: NodeName) -> int:
+def free(of: NodeInventory, name: NodeName) -> int:
     table = of.table()
     column, row = table.layout.names.index(name), table.resources.index(GPU)
     return int(table.allocatable[row, column] - table.used[row, column]) // 1000
@@ -109,7 +109,7 @@ def test_only_ready_nodes_that_are_not_cordoned_take_pods() -> None:
 
 
 def test_of_two_flavors_that_match_the_first_by_name_counts() -> None:
-    known = Stock()
+    known = NodeInventory()
     known.put_node(N1, node("n1", labels={"gpu": "h100"}))
     known.unsaved.clear()
     for name in ("b", "a"):

@@ -7,8 +7,8 @@ import pytest
 
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
-from admission.workloads.inputs import Patience, Sight
-from admission.workloads.state import Portrait, portray
+from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import LedgerRows
 from admission.world.world import World
 from queues.admissions import AdmissionState, Seat
@@ -61,7 +61,7 @@ def stored(world: World) -> None:
 
 
 def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
-    world = World(LedgerRows(arrivals={KEY: 1}), Patience())
+    world = World(LedgerRows(arrivals={KEY: 1}), Timeouts())
     show(world, JOB)
     stored(world)
     show(world, replace(JOB, finished=True))
@@ -69,7 +69,7 @@ def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
 
 
 def test_what_changes_nothing_that_is_told_is_not_written_again() -> None:
-    world = World(LedgerRows(arrivals={KEY: 1}), Patience())
+    world = World(LedgerRows(arrivals={KEY: 1}), Timeouts())
     show(world, JOB)
     stored(world)
     show(world, replace(JOB, generation="2"))
@@ -283,10 +283,10 @@ def test_what_others_took_beside_a_seat_does_not_matter_to_it() -> None:
 
 
 def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(sight: Sight, now: int, patience: Patience) -> Portrait | None:
+    def breaks(sight: WorkloadInputs, now: int, patience: Timeouts) -> WorkloadState | None:
         if sight.key == VOLCANO:
             raise ZeroDivisionError
-        return portray(sight, now, patience)
+        return derive_state(sight, now, patience)
 
     monkeypatch.setattr("admission.world.world.portray", breaks)
     known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.client import Client
+from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.nodes import NodeShape
 from queues.errors import ApiError
@@ -35,7 +35,7 @@ def nodes(local_cluster: LocalCluster) -> list[str]:
 
 
 @pytest.fixture
-def api(local_cluster: LocalCluster) -> Iterator[Client]:
+def api(local_cluster: LocalCluster) -> Iterator[LocalClient]:
     with local_cluster.client() as api:
         yield api
 
@@ -67,23 +67,23 @@ def pod(name: str, **annotations: str) -> dict[str, Any]:
     }
 
 
-def phase(api: Client, path: str) -> str:
+def phase(api: LocalClient, path: str) -> str:
     return str(api.get(path)["status"]["phase"])
 
 
-def condition(api: Client, path: str, kind: str) -> str | None:
+def condition(api: LocalClient, path: str, kind: str) -> str | None:
     conditions = api.get(path)["status"].get("conditions", [])
     return next((entry["status"] for entry in conditions if entry["type"] == kind), None)
 
 
-def test_nodes_are_grouped_and_have_gpus(api: Client, nodes: list[str]) -> None:
+def test_nodes_are_grouped_and_have_gpus(api: LocalClient, nodes: list[str]) -> None:
     found = [api.get(f"/api/v1/nodes/{name}") for name in nodes]
     assert [node["metadata"]["labels"]["kubernetes.io/hostname"] for node in found] == nodes
     assert len({node["metadata"]["labels"]["topology.muster.dev/rack"] for node in found}) >= 2
     assert {node["status"]["allocatable"]["nvidia.com/gpu"] for node in found} == {"8"}
 
 
-def test_a_job_runs_to_its_end(api: Client, namespace: str, nodes: list[str]) -> None:
+def test_a_job_runs_to_its_end(api: LocalClient, namespace: str, nodes: list[str]) -> None:
     template = pod("unused", complete_after="100ms")
     del template["metadata"]["name"]
     job = {"metadata": {"name": "job"}, "spec": {"completions": 3, "parallelism": 3, "template": template}}
@@ -92,7 +92,7 @@ def test_a_job_runs_to_its_end(api: Client, namespace: str, nodes: list[str]) ->
     until(lambda: condition(api, f"{jobs}/job", "Complete") == "True", "the job")
 
 
-def test_a_pod_fails_with_its_exit_code(api: Client, namespace: str, nodes: list[str]) -> None:
+def test_a_pod_fails_with_its_exit_code(api: LocalClient, namespace: str, nodes: list[str]) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("fails", fail_after="50ms", exit_code="7"))
     until(lambda: phase(api, f"{pods}/fails") == "Failed", "the pod to fail")
@@ -100,7 +100,7 @@ def test_a_pod_fails_with_its_exit_code(api: Client, namespace: str, nodes: list
     assert status["state"]["terminated"]["exitCode"] == 7
 
 
-def test_a_pod_with_helpers_runs(api: Client, namespace: str, nodes: list[str]) -> None:
+def test_a_pod_with_helpers_runs(api: LocalClient, namespace: str, nodes: list[str]) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     document = pod("helped")
     document["spec"]["initContainers"] = [
@@ -115,7 +115,7 @@ def test_a_pod_with_helpers_runs(api: Client, namespace: str, nodes: list[str]) 
 
 
 def test_a_deleted_pod_goes(
-    local_cluster: LocalCluster, api: Client, namespace: str, nodes: list[str]
+    local_cluster: LocalCluster, api: LocalClient, namespace: str, nodes: list[str]
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("goes"))
@@ -125,7 +125,7 @@ def test_a_deleted_pod_goes(
 
 
 def test_a_dead_node_is_noticed_and_comes_back(
-    local_cluster: LocalCluster, api: Client, nodes: list[str]
+    local_cluster: LocalCluster, api: LocalClient, nodes: list[str]
 ) -> None:
     path = f"/api/v1/nodes/{nodes[-1]}"
     local_cluster.kill_node(nodes[-1], at_once=True)
@@ -134,12 +134,12 @@ def test_a_dead_node_is_noticed_and_comes_back(
     until(lambda: condition(api, path, "Ready") == "True" and not _tainted(api, path), "the node to be back")
 
 
-def _tainted(api: Client, path: str) -> bool:
+def _tainted(api: LocalClient, path: str) -> bool:
     taints = api.get(path)["spec"].get("taints", [])
     return any(taint["key"] == "node.kubernetes.io/unreachable" for taint in taints)
 
 
-def test_admission_policies_change_objects(api: Client, namespace: str) -> None:
+def test_admission_policies_change_objects(api: LocalClient, namespace: str) -> None:
     policies = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
     expression = '[JSONPatch{op: "add", path: "/metadata/labels/seen", value: "yes"}]'
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
@@ -167,7 +167,7 @@ def test_admission_policies_change_objects(api: Client, namespace: str) -> None:
 
 def test_a_stranger_may_do_nothing(local_cluster: LocalCluster, namespace: str) -> None:
     kubeconfig = local_cluster.kubeconfig_for("stranger", ["nobody"])
-    with Client(kubeconfig) as stranger, pytest.raises(ApiError, match=r"403.*stranger"):
+    with LocalClient(kubeconfig) as stranger, pytest.raises(ApiError, match=r"403.*stranger"):
         stranger.get(f"/api/v1/namespaces/{namespace}/pods")
 
 
@@ -179,7 +179,7 @@ def test_a_crashed_api_server_comes_back_with_its_data(local_cluster: LocalClust
 
 
 def test_a_paused_scheduler_binds_nothing_until_it_goes_on(
-    local_cluster: LocalCluster, api: Client, namespace: str, nodes: list[str]
+    local_cluster: LocalCluster, api: LocalClient, namespace: str, nodes: list[str]
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     local_cluster.pause("kube-scheduler")
@@ -189,7 +189,7 @@ def test_a_paused_scheduler_binds_nothing_until_it_goes_on(
     until(lambda: condition(api, f"{pods}/waits", "Ready") == "True", "the pod to run")
 
 
-def test_requests_are_counted(local_cluster: LocalCluster, api: Client, namespace: str) -> None:
+def test_requests_are_counted(local_cluster: LocalCluster, api: LocalClient, namespace: str) -> None:
     before = local_cluster.requests()
     api.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "counted-"}})
     counted = local_cluster.requests() - before

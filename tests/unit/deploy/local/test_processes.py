@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.processes import DirectoryInUse, DirectoryNotOurs, StateDirectory, default_runs
-from queues.sql.embedded.supervised import Guarded, ProcessDidNotStart, Program
+from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
 from tests.waiting import alive, until
 
 SLEEPS = ["sleep", "600"]
@@ -25,9 +25,9 @@ DEAF = [
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., Guarded]:
-    def start(argv: list[str], **how: object) -> Guarded:
-        return Guarded.start(Program(argv=argv, log=tmp_path / "log", cwd=tmp_path, **how))  # type: ignore[arg-type]
+def start(tmp_path: Path) -> Callable[..., SupervisedProcess]:
+    def start(argv: list[str], **how: object) -> SupervisedProcess:
+        return SupervisedProcess.start(Program(argv=argv, log=tmp_path / "log", cwd=tmp_path, **how))  # type: ignore[arg-type]
 
     return start
 
@@ -76,8 +76,10 @@ def test_even_deaf_children_end_soon_after_their_parent(tmp_path: Path) -> None:
     until(lambda: not alive(child), "the child to end", seconds=5)
 
 
-def test_a_child_does_not_end_with_the_thread_that_started_it(start: Callable[..., Guarded]) -> None:
-    started: list[Guarded] = []
+def test_a_child_does_not_end_with_the_thread_that_started_it(
+    start: Callable[..., SupervisedProcess],
+) -> None:
+    started: list[SupervisedProcess] = []
     thread = threading.Thread(target=lambda: started.append(start(SLEEPS)))
     thread.start()
     thread.join()
@@ -94,7 +96,9 @@ def test_a_child_ends_with_its_guardian(tmp_path: Path) -> None:
     end(process, signal.SIGKILL)
 
 
-def test_the_deaf_are_killed_after_their_grace(start: Callable[..., Guarded], tmp_path: Path) -> None:
+def test_the_deaf_are_killed_after_their_grace(
+    start: Callable[..., SupervisedProcess], tmp_path: Path
+) -> None:
     child = start(DEAF, grace=0.1)
     until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to close its ears")
     child.stop()
@@ -102,14 +106,14 @@ def test_the_deaf_are_killed_after_their_grace(start: Callable[..., Guarded], tm
     assert child.returncode == 128 + signal.SIGKILL
 
 
-def test_the_paused_can_be_stopped(start: Callable[..., Guarded]) -> None:
+def test_the_paused_can_be_stopped(start: Callable[..., SupervisedProcess]) -> None:
     child = start(SLEEPS)
     child.send(signal.SIGSTOP)
     child.stop()
     assert child.returncode == 128 + signal.SIGTERM
 
 
-def test_stopping_twice_is_stopping_once(start: Callable[..., Guarded]) -> None:
+def test_stopping_twice_is_stopping_once(start: Callable[..., SupervisedProcess]) -> None:
     child = start(SLEEPS)
     child.kill9()
     child.stop()
@@ -117,14 +121,14 @@ def test_stopping_twice_is_stopping_once(start: Callable[..., Guarded]) -> None:
     assert child.returncode == 128 + signal.SIGKILL
 
 
-def test_an_exit_status_is_handed_on(start: Callable[..., Guarded]) -> None:
+def test_an_exit_status_is_handed_on(start: Callable[..., SupervisedProcess]) -> None:
     child = start(["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert child.wait(10)
     assert child.returncode == 3
     child.stop()
 
 
-def test_what_cannot_be_started_says_so(start: Callable[..., Guarded]) -> None:
+def test_what_cannot_be_started_says_so(start: Callable[..., SupervisedProcess]) -> None:
     with pytest.raises(ProcessDidNotStart, match="/no/such/program"):
         start(["/no/such/program"])
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from queues.api.types.queue import Queue
+from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.api.validation.violations import is_extended, is_qualified_name, seconds_of
@@ -46,7 +46,7 @@ def test_documents_do_not_change():
 
 
 def test_a_queue_becomes_a_domain_queue():
-    queue = Queue.read(
+    queue = QueueDocument.read(
         {
             "metadata": {"name": "team", "generation": 7},
             "spec": {
@@ -76,11 +76,16 @@ def test_a_queue_becomes_a_domain_queue():
 
 
 def test_root_has_no_parent():
-    assert Queue.read({"metadata": {"name": "root"}, "spec": {"parent": "root"}}).to_domain().parent is None
+    assert (
+        QueueDocument.read({"metadata": {"name": "root"}, "spec": {"parent": "root"}}).to_domain().parent
+        is None
+    )
 
 
 def test_a_queue_with_an_unreadable_quantity_is_broken_and_stops_nobody():
-    queue = Queue.read({"metadata": {"name": "team"}, "spec": {"capability": {"cpu": "many"}}}).to_domain()
+    queue = QueueDocument.read(
+        {"metadata": {"name": "team"}, "spec": {"capability": {"cpu": "many"}}}
+    ).to_domain()
     assert "'many'" in (queue.broken or "")
     assert queue.limits == Limits()
 
@@ -106,15 +111,15 @@ def test_fields_that_do_nothing_yet_are_told():
         "spec.plugins.mpi",
         "spec.plugins.svc --new-flag",
     )
-    assert unsupported_in_queue(Queue.read({"spec": {"dequeueStrategy": "traverse"}})) == ()
+    assert unsupported_in_queue(QueueDocument.read({"spec": {"dequeueStrategy": "traverse"}})) == ()
     assert unsupported_in_queue(
-        Queue.read({"spec": {"affinity": {"nodeGroupAffinity": {}}, "type": "x"}})
+        QueueDocument.read({"spec": {"affinity": {"nodeGroupAffinity": {}}, "type": "x"}})
     ) == (
         "spec.affinity",
         "spec.type",
     )
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
-    assert unsupported_in_queue(Queue.read({"spec": {"access": access}})) == (
+    assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
         "spec.access.namespaceSelector",
         "spec.access.admins",
         "spec.access.maxRunTime",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queues.order.policies import PATIENCE, Candidate, devices, precedence, rank
+from queues.order.policies import PATIENCE, LineEntry, devices, precedence, rank
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -72,7 +72,7 @@ def test_where_no_place_is_cleared_for_a_starved_gang_it_gives_way_to_nobody(
     queue = Queue(name=QueueName("q"), policy=QueuePolicy(clear_after=clear_after))
     tree = QueueTree.build({ROOT: Queue(name=ROOT, parent=None), queue.name: queue}, None)
     ranks = {
-        size: rank(tree, Candidate(workload=asks, shape=size, joins=False, accounts=()))
+        size: rank(tree, LineEntry(workload=asks, shape=size, joins=False, accounts=()))
         for size, asks in {
             "large": workload(pods(1, gpu=8), created=1000),
             "small": replace(workload(pods(1, gpu=1), created=1001), arrival=2),

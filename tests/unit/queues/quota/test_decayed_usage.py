@@ -14,16 +14,16 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
-from admission.turn_report import Amounts
+from admission.turn_report import QueueAmounts
 from queues.order.shares import share
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import (
     HORIZON,
     NO_PAST,
-    Decay,
-    Holder,
-    Memories,
+    DecayedUsage,
     PastUse,
+    UsageHolder,
+    UsageRecorder,
     half_lives,
     slot_ends,
     weight,
@@ -66,8 +66,8 @@ def posted(spells: Iterable[Spell]) -> list[tuple[QueueName, str, int, int]]:
     return lines
 
 
-def remembered(lines: Iterable[tuple[QueueName, str, int, int]], half_life: int = HALF_LIFE) -> Memories:
-    memories = Memories()
+def remembered(lines: Iterable[tuple[QueueName, str, int, int]], half_life: int = HALF_LIFE) -> UsageRecorder:
+    memories = UsageRecorder()
     memories.begin(half_lives(queues(half_life)), {}, NOW)
     for queue, user, units, at in lines:
         memories.post(queue, user, {GPUS: units}, at)
@@ -78,7 +78,7 @@ def faded(spells: Iterable[Spell], now: int = NOW) -> Fraction:
     """What the share of queue ``a`` counts of the past, in GPUs: everything was given back."""
     tree = QueueTree.build(queues(), Resources({GPU: 20_000}))
     usage = Usage(tree)
-    usage.past = Decay.over(tree, usage.book, lambda queue, user: {})
+    usage.past = DecayedUsage.over(tree, usage.book, lambda queue, user: {})
     assert usage.past is not None
     usage.past.see(remembered(posted(spells)).freeze(now), now)
     told = share(usage, A)
@@ -132,7 +132,7 @@ def test_who_holds_the_same_for_ever_counts_just_that() -> None:
     tree = QueueTree.build(queues(), Resources({GPU: 20_000}))
     usage = Usage(tree)
     usage.add(A, {GPUS: 4000})
-    usage.past = Decay.over(tree, usage.book, lambda queue, user: {})
+    usage.past = DecayedUsage.over(tree, usage.book, lambda queue, user: {})
     assert usage.past is not None
     usage.past.see(NO_PAST, NOW)
 
@@ -144,7 +144,7 @@ def test_who_holds_the_same_for_ever_counts_just_that() -> None:
 def test_what_was_taken_just_now_counts_half_and_so_does_what_was_given_back_just_now() -> None:
     tree = QueueTree.build(queues(), Resources({GPU: 20_000}))
     usage = Usage(tree)
-    usage.past = Decay.over(tree, usage.copy().book, lambda queue, user: {})
+    usage.past = DecayedUsage.over(tree, usage.copy().book, lambda queue, user: {})
     usage.add(A, {GPUS: 4000})
 
     told = share(usage, A)
@@ -160,7 +160,7 @@ def test_the_past_is_the_same_object_as_long_as_nothing_is_posted() -> None:
     assert memories.freeze(NOW + DAY) is first
     memories.post(A, "ann", {GPUS: 1000}, NOW + DAY)
     assert memories.freeze(NOW + DAY) is not first
-    assert Memories().freeze(NOW) is NO_PAST
+    assert UsageRecorder().freeze(NOW) is NO_PAST
 
 
 def test_a_queue_is_remembered_by_its_own_half_life_and_by_those_above() -> None:
@@ -188,7 +188,7 @@ def test_a_queue_is_remembered_by_its_own_half_life_and_by_those_above() -> None
 def test_lines_of_a_file_that_make_no_sense_are_refused() -> None:
     good: list[str | int] = ["a", "ann", 60, "", GPU, 7, "12"]
 
-    assert PastUse.from_lines([good]).rows == {Holder(A, "ann", 60): {GPUS: {7: 12}}}
+    assert PastUse.from_lines([good]).rows == {UsageHolder(A, "ann", 60): {GPUS: {7: 12}}}
     for place, wrong in ((0, 1), (2, "60"), (2, 0), (5, None), (6, "x")):
         with pytest.raises((TypeError, ValueError)):
             PastUse.from_lines([[*good[:place], wrong, *good[place + 1 :]]])  # type: ignore[list-item]
@@ -273,12 +273,12 @@ def test_under_round_robin_the_past_of_users_counts_too_and_elsewhere_users_do_n
 def test_metrics_show_the_averages_that_a_turn_went_by() -> None:
     under = {A: queues()[A], B: replace(queues()[B], policy=QueuePolicy(usage_half_life=0))}
 
-    found = Amounts().after(turn(1, past=PAST, under=under)[1]).past_use
+    found = QueueAmounts().after(turn(1, past=PAST, under=under)[1]).past_use
 
     # 4 GPUs from 5/7 to 3/7 of a half-life ago, as at the end of this 64th of it.
     assert found.keys() == {(A, GPUS)}
     assert found[A, GPUS] == pytest.approx(4000 * (2 ** (-3 / 7) - 2 ** (-5 / 7)) / 2 ** (1 / 64), rel=0.001)
-    assert Amounts().after(turn(1, past=PAST, under=queues(None))[1]).past_use == {}
+    assert QueueAmounts().after(turn(1, past=PAST, under=queues(None))[1]).past_use == {}
 
 
 def test_a_half_life_of_nothing_means_that_only_present_use_counts() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.placement.domain_search import Ask, place
+from admission.engine.placement.domain_search import DomainQuery, place
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 
@@ -143,7 +143,7 @@ def racks(*sizes: int) -> NodeTable:
 def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[str, int] | None:
     chain = table.layout.chains[0]
     at = 0 if rest.get("required") else 1
-    found = place(Ask(pods=pods, room=np.array(room), chain=chain, at=at, **rest))
+    found = place(DomainQuery(pods=pods, room=np.array(room), chain=chain, at=at, **rest))
     if found is None:
         return None
     assert found.counts.sum() == pods

@@ -208,7 +208,7 @@ def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | 
     table = NodeTable.build(nodes(1), [("rack", HOST)])
     tree = QueueTree.build({Q: Queue(name=Q)}, table.capacity())
 
-    answer = gangs.admit(done, need.need(done, ()), Trial.open(table, Usage(tree)))
+    answer = gangs.admit(done, need.missing_members(done, ()), Trial.open(table, Usage(tree)))
 
     assert isinstance(answer, Reason)
     assert answer.code == "NothingMissing"

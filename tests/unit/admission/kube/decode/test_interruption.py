@@ -8,12 +8,12 @@ from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
 from admission.kube.decode.admin_documents import budget_fact
 from admission.kube.decode.interruption import conduct_of
 from admission.kube.objects import (
-    BudgetSpec,
-    BudgetStatus,
-    LabelSelector,
-    Metadata,
-    PodDisruptionBudget,
-    SelectorRequirement,
+    WireBudgetSpec,
+    WireBudgetStatus,
+    WireLabelSelector,
+    WireMetadata,
+    WirePodDisruptionBudget,
+    WireSelectorRequirement,
 )
 from admission.world.disruption_budgets import Budgets
 from queues.resources import Resources
@@ -59,15 +59,17 @@ def test_a_duration_that_cannot_be_read_is_not_declared_and_a_deadline_is_a_run_
 
 def budget(allowed: int = 1, **labels: str) -> BudgetFact:
     return budget_fact(
-        PodDisruptionBudget(
-            metadata=Metadata(namespace="team", name="budget"),
-            spec=BudgetSpec(
-                selector=LabelSelector(
+        WirePodDisruptionBudget(
+            metadata=WireMetadata(namespace="team", name="budget"),
+            spec=WireBudgetSpec(
+                selector=WireLabelSelector(
                     match_labels=labels,
-                    match_expressions=(SelectorRequirement(key="tier", operator="NotIn", values=("test",)),),
+                    match_expressions=(
+                        WireSelectorRequirement(key="tier", operator="NotIn", values=("test",)),
+                    ),
                 )
             ),
-            status=BudgetStatus(disruptions_allowed=allowed),
+            status=WireBudgetStatus(disruptions_allowed=allowed),
         )
     )
 
@@ -107,7 +109,9 @@ def test_pods_are_counted_under_the_budgets_that_select_them() -> None:
 
 def test_a_budget_without_a_selector_is_about_nobody_and_another_namespace_about_others() -> None:
     budgets = Budgets()
-    budgets.put("none", budget_fact(PodDisruptionBudget(metadata=Metadata(namespace="team", name="none"))))
+    budgets.put(
+        "none", budget_fact(WirePodDisruptionBudget(metadata=WireMetadata(namespace="team", name="none")))
+    )
     budgets.put("else", replace(budget(app="web"), namespace="other"))
     budgets.look(KEY, [pod("a", app="web")])
     assert budgets.all() == ()

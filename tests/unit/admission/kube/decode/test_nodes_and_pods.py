@@ -11,7 +11,7 @@ from admission.kube.decode.fields import explained
 from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
 from admission.kube.decode.references import Context, in_context
 from admission.kube.decode.topology_requests import Tiers
-from admission.kube.objects import Node, Pod
+from admission.kube.objects import WireNode, WirePod
 from queues.api import names
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT
@@ -30,7 +30,7 @@ def a_node(**status: Any) -> NodeFact:
             **status,
         },
     }
-    return node_fact(msgspec.json.decode(msgspec.json.encode(document), type=Node))
+    return node_fact(msgspec.json.decode(msgspec.json.encode(document), type=WireNode))
 
 
 def a_pod(
@@ -43,7 +43,7 @@ def a_pod(
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], **(spec or {})},
         "status": {"phase": "Pending", **(status or {})},
     }
-    return pod_fact(msgspec.json.decode(msgspec.json.encode(document), type=Pod))
+    return pod_fact(msgspec.json.decode(msgspec.json.encode(document), type=WirePod))
 
 
 def controlled_by(api_version: str, kind: str = "Job") -> dict[str, Any]:
@@ -317,7 +317,7 @@ def test_tiers_are_those_of_hypernodes_where_there_are_any() -> None:
 
 def test_a_complaint_names_field_found_and_expected() -> None:
     with pytest.raises(msgspec.ValidationError) as raised:
-        msgspec.json.decode(b'{"metadata":{"name":1}}', type=Node)
+        msgspec.json.decode(b'{"metadata":{"name":1}}', type=WireNode)
     assert explained(raised.value) == "metadata.name: found int, expected str"
 
 

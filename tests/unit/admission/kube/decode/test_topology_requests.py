@@ -11,8 +11,8 @@ from admission.facts import Change, FactKind, Placing, PodPhase
 from admission.kube.decode.nodes_and_pods import pod_fact
 from admission.kube.decode.references import Context
 from admission.kube.decode.topology_requests import placing_of
-from admission.kube.objects import Pod
-from admission.world.nodes import Ports
+from admission.kube.objects import WirePod
+from admission.world.nodes import PortsInUse
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement
@@ -26,12 +26,12 @@ HOST = "kubernetes.io/hostname"
 CONTAINER: dict[str, Any] = {"name": "c", "image": "i"}
 
 
-def a_pod(meta: dict[str, Any] | None = None, **spec: Any) -> Pod:
+def a_pod(meta: dict[str, Any] | None = None, **spec: Any) -> WirePod:
     document = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u", **(meta or {})},
         "spec": {"containers": [CONTAINER], **spec},
     }
-    return msgspec.json.decode(json.dumps(document), type=Pod)
+    return msgspec.json.decode(json.dumps(document), type=WirePod)
 
 
 def preferring(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def test_a_tier_by_name_is_that_of_the_hypernodes() -> None:
 
 
 def test_ports_are_taken_by_live_pods_and_by_seats() -> None:
-    ports = Ports()
+    ports = PortsInUse()
     assert ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
     assert not ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
     ports.look(JOB, [PodSet(name="main", count=1, takes=Resources(), ports=(HostPort(90),))])

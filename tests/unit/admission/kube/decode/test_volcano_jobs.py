@@ -7,7 +7,7 @@ import pytest
 
 from admission.kube.decode.references import Context, in_context
 from admission.kube.decode.workload_facts import unreadable_fact
-from admission.kube.objects import Bare, VolcanoJob
+from admission.kube.objects import Bare, WireVolcanoJob
 from queues.workload import QueueName, WorkloadKind
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 
@@ -91,7 +91,7 @@ def test_a_volcano_job_that_cannot_be_says_field_found_and_expected(
 def test_a_document_without_the_form_of_a_job_becomes_a_fact_that_says_so() -> None:
     raw = b'{"metadata":{"name":"v","namespace":"ns","uid":"u"},"spec":{"queue":{"a":1}}}'
     with pytest.raises(msgspec.ValidationError) as raised:
-        msgspec.json.decode(raw, type=VolcanoJob)
+        msgspec.json.decode(raw, type=WireVolcanoJob)
     bare = msgspec.json.decode(raw, type=Bare)
     fact = unreadable_fact(WorkloadKind.VOLCANO_JOB, bare, raised.value)
     assert (fact.key.uid, fact.name) == ("u", "v")

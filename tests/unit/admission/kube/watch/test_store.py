@@ -9,7 +9,7 @@ import pytest
 from admission.facts import TopologyFact
 from admission.kube.decode.admin_documents import topology_fact
 from admission.kube.objects import TOPOLOGIES, Bare
-from admission.kube.watch.store import Collection, Kind, Shift
+from admission.kube.watch.store import ObjectChange, ObjectStore, WatchedKind
 
 
 def document(*levels: str) -> msgspec.Raw:
@@ -26,13 +26,13 @@ def document(*levels: str) -> msgspec.Raw:
 def test_a_document_that_cannot_be_used_any_more_is_gone_and_its_fault_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    kind: Kind[Bare, TopologyFact] = Kind(
+    kind: WatchedKind[Bare, TopologyFact] = WatchedKind(
         name="topologies",
         resource=TOPOLOGIES,
         struct=Bare,
         translate=lambda bare, raw: topology_fact(bytes(raw)),
     )
-    known, shifts = Collection(kind), list[Shift[Any]]()
+    known, shifts = ObjectStore(kind), list[ObjectChange[Any]]()
     known.put(document("rack"), shifts)
     with caplog.at_level(logging.WARNING):
         known.put(document(), shifts)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from admission.kube.writers.work_queue import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Alarms, pause_after
+from admission.kube.writers.work_queue import FIRST_PAUSE, LONGEST_PAUSE, KeyedWakeups, Wakeup, pause_after
 from tests.waiting import eventually
 
 LONG = 3600.0
@@ -18,7 +18,7 @@ def test_each_failure_in_a_row_doubles_the_pause_up_to_the_longest() -> None:
 async def test_an_alarm_rings_once_and_can_be_set_again() -> None:
     rung: list[float] = []
     clock = asyncio.get_running_loop().time
-    alarm = Alarm(lambda: rung.append(clock()))
+    alarm = Wakeup(lambda: rung.append(clock()))
     due = alarm.ring_in(0.01)
     await eventually(lambda: len(rung) == 1, "the alarm")
     assert rung[0] >= due - 0.001
@@ -28,7 +28,7 @@ async def test_an_alarm_rings_once_and_can_be_set_again() -> None:
 
 async def test_at_the_latest_means_that_the_earlier_of_two_holds() -> None:
     rung: list[str] = []
-    alarms = Alarms(rung.append)
+    alarms = KeyedWakeups(rung.append)
     alarms.ring_in("put forward", LONG)
     alarms.ring_by("put forward", 0.0)
     alarms.ring_in("left alone", 0.0)
@@ -40,7 +40,7 @@ async def test_at_the_latest_means_that_the_earlier_of_two_holds() -> None:
 
 async def test_just_after_a_pause_means_that_the_last_word_holds() -> None:
     rung: list[str] = []
-    alarms = Alarms(rung.append)
+    alarms = KeyedWakeups(rung.append)
     alarms.ring_in("put off", 0.0)
     alarms.ring_in("put off", LONG)
     alarms.ring_in("other", 0.0)
@@ -51,7 +51,7 @@ async def test_just_after_a_pause_means_that_the_last_word_holds() -> None:
 
 async def test_whoever_was_cancelled_is_not_rung_for() -> None:
     rung: list[str] = []
-    alarms = Alarms(rung.append)
+    alarms = KeyedWakeups(rung.append)
     alarms.ring_in("cancelled", 0.0)
     alarms.ring_in("other", 0.0)
     alarms.cancel("cancelled")
@@ -68,7 +68,7 @@ async def test_whoever_sees_to_it_that_it_rings_again_from_within_is_heard() -> 
         if len(rung) < 3:
             alarms.ring_by(key, 0.0)
 
-    alarms = Alarms(ring)
+    alarms = KeyedWakeups(ring)
     alarms.ring_by("a", 0.0)
     await eventually(lambda: len(rung) == 3, "three alarms")
     assert len(alarms) == 0
@@ -76,7 +76,7 @@ async def test_whoever_sees_to_it_that_it_rings_again_from_within_is_heard() -> 
 
 async def test_nothing_rings_after_the_end_whatever_is_set_then() -> None:
     rung: list[str] = []
-    stopped, going = Alarms(rung.append), Alarms(rung.append)
+    stopped, going = KeyedWakeups(rung.append), KeyedWakeups(rung.append)
     stopped.ring_in("before", 0.0)
     stopped.stop()
     stopped.ring_in("before", 0.0)

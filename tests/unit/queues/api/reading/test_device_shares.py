@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from admission.kube.decode.topology_requests import placed, placing_of
-from admission.kube.objects import PodSpec
+from admission.kube.objects import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text
 from queues.workload import DeviceShare, PodSet
 
 
-def spec(*limits: dict[str, Any]) -> PodSpec:
+def spec(*limits: dict[str, Any]) -> WirePodSpec:
     """A pod with containers of these limits."""
     containers = [{"name": f"c{index}", "resources": {"limits": each}} for index, each in enumerate(limits)]
-    return msgspec.convert({"containers": containers}, PodSpec)
+    return msgspec.convert({"containers": containers}, WirePodSpec)
 
 
 @pytest.mark.parametrize(
