@@ -288,7 +288,7 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
             raise ZeroDivisionError
         return derive_state(sight, now, patience)
 
-    monkeypatch.setattr("admission.world.world.portray", breaks)
+    monkeypatch.setattr("admission.world.world.derive_state", breaks)
     known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
     assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
