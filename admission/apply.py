@@ -7,9 +7,9 @@ the next turn sees the truth.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from admission.engine.plan import Admit, Adopt, Evict, Plan, Reason
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, AdmissionState, Claim
+from queues.plan import Admit, Adopt, Evict, Plan, Reason
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term

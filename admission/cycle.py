@@ -9,7 +9,6 @@ from time import monotonic, perf_counter
 
 from admission.apply import Applied, Reasons, apply
 from admission.engine.decide import Memo, decide
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.reason_changes import ReasonChanges, StoredReasons, counts
@@ -17,6 +16,7 @@ from admission.turn_report import Decided, QueueAmounts, TurnReport
 from admission.volcano_jobs.state import JobTransition
 from admission.world.world import World
 from queues.admissions import Displacement
+from queues.plan import Plan
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read import past_use

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers
-from admission.engine.plan import Plan, Reason
+from queues.plan import Plan, Reason
 from queues.workload import QueueName, Workload, WorkloadKey
 
 _NOBODY: Mapping[WorkloadKey, Reason] = {}

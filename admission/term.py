@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from admission import intake, process
 from admission.cycle import Cycle
-from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
@@ -34,6 +33,7 @@ from admission.workloads.inputs import Timeouts
 from admission.world.persistence import LedgerRows, Outcomes
 from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
+from queues.plan import Reason
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
 from queues.sql.read.rows import WorldRows

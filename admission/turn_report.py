@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from admission.apply import Applied
 from admission.engine.decide import Memo
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree

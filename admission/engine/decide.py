@@ -2,13 +2,13 @@
 
 from admission.engine import claims, restart, settlement
 from admission.engine.memo import Memo
-from admission.engine.plan import Plan
 from admission.engine.preemption import preemption
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.round import AdmissionRound
 from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.plan import Plan
 
 __all__ = ["Memo", "decide"]
 

@@ -13,7 +13,6 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
-from admission.engine.plan import Plan
 from admission.engine.preemption.candidates import HeldAdmission, Shapes
 from admission.engine.preemption.pruning import ParkedClasses
 from admission.engine.settlement import OpenAdmissions
@@ -23,6 +22,7 @@ from queues.admissions import Admission
 from queues.order.line import QueueKeys
 from queues.order.policies import by_user
 from queues.order.shares import UserShares
+from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import Queue

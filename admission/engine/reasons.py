@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from admission.engine.plan import Reason
 from queues.errors import MusterError
+from queues.plan import Reason
 from queues.quota.usage import LimitHit
 from queues.resources import Resources
 from queues.workload import AdmissionId, FlavorName, QueueName

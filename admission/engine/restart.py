@@ -6,10 +6,10 @@ from admission.engine import reasons
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.placement.gangs import all_or_none
 from admission.engine.placement.need import MissingMembers, missing_members
-from admission.engine.plan import Evict, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState
+from queues.plan import Evict, Reason
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.workload import Workload
 

@@ -26,13 +26,13 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaves
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Admit, Reason
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.line import Line, QueueKeys, among_users
 from queues.order.policies import counts_use
 from queues.order.shares import UserShares
+from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage

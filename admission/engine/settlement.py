@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.plan import Admit, Adopt, Evict, Free
 from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
+from queues.plan import Admit, Adopt, Evict, Free
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.quota.tree import QueueTree
 from queues.resources import Resources

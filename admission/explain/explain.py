@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from admission.engine.memo import EngineState
-from admission.engine.plan import Plan, Reason
 from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -16,6 +15,7 @@ from admission.explain.what_if import moved_nodes
 from admission.explain.wording import names
 from queues.admissions import Admission, AdmissionState
 from queues.order.line import Line
+from queues.plan import Plan, Reason
 from queues.quota.usage import Usage
 from queues.workload import AdmissionId, Workload, WorkloadKey
 

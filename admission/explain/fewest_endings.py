@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Admit, Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
+from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree

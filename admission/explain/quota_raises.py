@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.placement import need
-from admission.engine.plan import Evict, Reason
 from admission.engine.reasons import Code
 from admission.explain.what_if import WhatIf, WhatIfOutcome, is_scarce, with_limit
 from admission.explain.wording import amount
+from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT, Queue
 from queues.workload import QueueName

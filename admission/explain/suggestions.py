@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest, holding, remaining
 from admission.explain.quota_raises import Raised, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.explain.wording import amount, duration, many, names
+from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.workload import AdmissionId, Workload

@@ -11,9 +11,9 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import MissingMembers, missing_members
-from admission.engine.plan import Admit, Evict, Reason
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState
+from queues.plan import Admit, Evict, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree

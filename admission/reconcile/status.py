@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-from admission.engine.plan import Reason
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from queues.api.kinds import ObjectRef, volcano_job
+from queues.plan import Reason
 from queues.resources import Resources, show
 
 #: Condition of batch/v1 Jobs and bare pods.

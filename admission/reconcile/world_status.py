@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from admission.engine.plan import Reason
 from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.kinds import queue_object
+from queues.plan import Reason
 from queues.resources import NOTHING, Resources
 from queues.workload import QueueName
 

@@ -21,6 +21,7 @@ _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
     "queues.order",
+    "queues.plan",
     "queues.quota",
     "queues.resources",
     "queues.versioned_map",

@@ -14,10 +14,10 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST, TopologyLevel
 from admission.engine.nodes.table import Layout, Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.replay import json_form
 from queues.errors import InvalidDocument, MusterError
+from queues.plan import Plan
 from queues.quota.decayed_usage import PastUse
 from queues.resources import MOST_ON_NODE
 

@@ -14,11 +14,11 @@ from typing import Final
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
-from admission.engine.plan import Admit, Evict, Plan
 from admission.engine.snapshot import Snapshot
 from admission.simulate.trace import START, Case, TraceJob
 from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, Claim, Seat
+from queues.plan import Admit, Evict, Plan
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.resources import Resources

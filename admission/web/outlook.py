@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import Suggestion
 from admission.web import bodies
 from admission.web.wording import moment, quantities
+from queues.plan import Plan
 from queues.resources import show
 from queues.workload import Workload
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from admission.engine.plan import Reason
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.volcano_jobs.state import JobState
 from queues.admissions import Admission, Claim, Displacement, Recreation
+from queues.plan import Reason
 from queues.workload import QueueName, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]

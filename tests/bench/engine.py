@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 
 from admission.engine.memo import Memo
 from admission.engine.pending.classes import ClassAnswers
-from admission.engine.plan import Plan
+from queues.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark

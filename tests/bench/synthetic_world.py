@@ -8,9 +8,9 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.plan import Plan
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import NOTHING, Resources
 from queues.versioned_map import VersionedMap

@@ -11,9 +11,9 @@ from admission.engine.nodes.demand import Demand, Shape, Typical, shape_of, typi
 from admission.engine.nodes.devices import devices_of
 from admission.engine.nodes.fragmentation import STEP, FragmentationGauge
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Seat
+from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, devices_in, is_device
 from queues.workload import (

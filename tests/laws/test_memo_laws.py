@@ -6,10 +6,10 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation
+from queues.plan import Plan
 from tests.unit.admission.simulate.test_gangs import busy, folder
 
 

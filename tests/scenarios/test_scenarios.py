@@ -22,8 +22,8 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import (

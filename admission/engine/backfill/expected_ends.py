@@ -10,11 +10,11 @@ from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import is_gang, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import AdmissionState
 from queues.order.policies import LineEntry
+from queues.plan import Admit
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, Workload

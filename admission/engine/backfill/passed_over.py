@@ -25,12 +25,12 @@ from admission.engine.placement import gangs
 from admission.engine.placement import need as need_module
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Admit
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
+from queues.plan import Admit
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, PodSet, Workload

@@ -28,11 +28,11 @@ from admission.engine.pending import waiting_time
 from admission.engine.pending.waiting_time import starves_by, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Admit, Reason
 from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.policies import LineEntry
+from queues.plan import Admit, Reason
 from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.

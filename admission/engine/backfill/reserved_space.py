@@ -14,10 +14,10 @@ from admission.engine.nodes.host_ports import OnNode, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement.need import size_of
-from admission.engine.plan import Admit
 from admission.engine.trial import Columns, Trial
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
+from queues.plan import Admit
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree

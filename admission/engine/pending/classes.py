@@ -12,11 +12,11 @@ from admission.engine import reasons
 from admission.engine.pending.waiting_time import waits_since
 from admission.engine.placement import need as need_module
 from admission.engine.placement.need import MissingMembers
-from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.order.line import ClassQueue
 from queues.order.policies import LineEntry, Rank
+from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.resources import Resources

@@ -23,12 +23,12 @@ from admission.engine.pending.classes import (
 )
 from admission.engine.pending.starving import StarvingClasses
 from admission.engine.pending.waiting_time import run_time_class
-from admission.engine.plan import Reason
 from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.line import ClassQueue
 from queues.order.policies import LineEntry, Rank, by_user, rank
+from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey

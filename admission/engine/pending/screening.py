@@ -18,8 +18,8 @@ from admission.engine.pending.classes import PlacementClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
-from admission.engine.plan import Admit, Reason
 from admission.engine.trial import Trial
+from queues.plan import Admit, Reason
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.quota.queue import ROOT
 from queues.resources import Resources

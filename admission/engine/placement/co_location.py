@@ -17,8 +17,8 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.placement.domains import in_order, levels_of, near, scattered, unknown_level
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest, seats_for
-from admission.engine.plan import Reason
 from queues.admissions import Seat
+from queues.plan import Reason
 from queues.workload import NodeName, PodSet
 
 #: Companion pods that are placed one by one; more of them are placed at once.

@@ -13,8 +13,8 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask
-from admission.engine.plan import Reason
 from queues.admissions import Seat
+from queues.plan import Reason
 from queues.workload import NodeName, PodSet
 
 

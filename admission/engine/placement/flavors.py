@@ -14,9 +14,9 @@ from admission.engine import reasons
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import seat_together
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest
-from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
+from queues.plan import Reason
 from queues.quota.accounts import Account, accounts, posted
 from queues.quota.queue import ROOT
 from queues.quota.usage import LimitHit

@@ -16,9 +16,9 @@ from admission.engine.placement.domains import scattered as scattered_over
 from admission.engine.placement.flavors import quota_hit, seat
 from admission.engine.placement.need import MissingMembers, asked, group_of, leasts, parts
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest
-from admission.engine.plan import Admit, Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
+from queues.plan import Admit, Reason
 from queues.workload import NodeName, PodSet, Workload
 
 #: So many groups that found no place are moved to the front, each once.

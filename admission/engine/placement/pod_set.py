@@ -24,9 +24,9 @@ from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
 from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, place
 from admission.engine.placement.domains import Chain, chain_of, levels_of, near, scattered, unknown_level
-from admission.engine.plan import Reason
 from admission.engine.trial import Trial
 from queues.admissions import Seat
+from queues.plan import Reason
 from queues.quota.accounts import Account, accounts, posted, seats_by_flavor
 from queues.quota.usage import LimitHit
 from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName

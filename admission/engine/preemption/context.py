@@ -6,7 +6,6 @@ from functools import cached_property
 
 from admission.engine import reasons
 from admission.engine.claims import Held
-from admission.engine.plan import Evict, Reason
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import HeldAdmission, VictimCandidates, victim_candidates
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -14,6 +13,7 @@ from admission.engine.preemption.victim_set import Victim
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
+from queues.plan import Evict, Reason
 from queues.quota.accounts import accounts, seats_by_flavor
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey

@@ -14,7 +14,6 @@ from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
-from admission.engine.plan import Admit, Reason
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
 from admission.engine.preemption.node_gains import domains, sites
@@ -22,6 +21,7 @@ from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, as
 from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
 from admission.engine.trial import Trial
 from queues.admissions import Seat
+from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload

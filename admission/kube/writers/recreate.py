@@ -21,7 +21,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from admission.engine.plan import Reason
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.objects import PODS
@@ -33,6 +32,7 @@ from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Fenced, NotFound
+from queues.plan import Reason
 from queues.workload import WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from admission.engine.plan import Reason
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
 from admission.reconcile.release import Order, Promised, Verb, orders_for
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
+from queues.plan import Reason
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)

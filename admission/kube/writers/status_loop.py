@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NoReturn
 
-from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.kube.client.client import Client
 from admission.kube.writers.events import WAIT, EventWriter
@@ -33,6 +32,7 @@ from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group, volcano_job
 from queues.errors import InvalidDocument
+from queues.plan import Reason
 from queues.workload import WorkloadKey, WorkloadKind
 
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.

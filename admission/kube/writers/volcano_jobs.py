@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from admission.engine.plan import Reason
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
 from admission.kube.writers.work_queue import KeyedWakeups, cancelled, pause_after
@@ -23,6 +22,7 @@ from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
+from queues.plan import Reason
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.

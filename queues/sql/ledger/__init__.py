@@ -17,16 +17,11 @@ from queues.sql.ledger.admissions import NOBODY, Users, admit, adopt, evict, fre
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.ledger.types import (
-    Because,
     Decision,
-    Found,
     Freed,
-    GivenBack,
     JobRow,
     LedgerOutcome,
     LedgerTransaction,
-    TakenBack,
-    Wanted,
 )
 from queues.sql.statements import NUMBER, UnnestRows
 from queues.sql.tables import admissions, leases
@@ -34,18 +29,13 @@ from queues.workload import AdmissionId
 
 __all__ = [
     "NOBODY",
-    "Because",
     "Decision",
-    "Found",
     "Freed",
-    "GivenBack",
     "JobRow",
     "LedgerOutcome",
     "LedgerTransaction",
     "Rejection",
-    "TakenBack",
     "Users",
-    "Wanted",
     "admit",
     "adopt",
     "claim",

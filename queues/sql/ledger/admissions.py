@@ -16,17 +16,14 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
+from queues.plan import Admit, Adopt, Evict, Free
 from queues.quota.posting import Posting, Rejection
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
 from queues.sql.ledger.types import (
-    Found,
     Freed,
-    GivenBack,
     LedgerOutcome,
     LedgerTransaction,
-    TakenBack,
-    Wanted,
 )
 from queues.sql.seat_columns import SEAT_TYPES, held_seats, to_columns
 from queues.sql.statements import (
@@ -51,7 +48,7 @@ NOBODY: Final[Users] = MappingProxyType({})
 
 
 async def admit(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Wanted], users: Users = NOBODY
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Admit], users: Users = NOBODY
 ) -> LedgerOutcome:
     """Give seats, gang by gang in the order given. ``users``: who asked, as far as it is known.
 
@@ -80,7 +77,7 @@ async def admit(
     return LedgerOutcome(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
 
 
-def _wrong_seats(row: Wanted, held: Collection[tuple[str, int]] | None) -> Rejection | None:
+def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Rejection | None:
     places = [(seat.pod_set, seat.ordinal) for seat in row.seats]
     if held is None:
         return Rejection(code="Departed", message=f"{row.workload} is not there any more")
@@ -125,7 +122,7 @@ async def _taken(
 
 
 async def adopt(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Found], users: Users = NOBODY
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Adopt], users: Users = NOBODY
 ) -> list[AdmissionId]:
     """Take running pods into the books, whatever the limits say. Ids in the order given."""
     if not rows:
@@ -174,7 +171,7 @@ _OPEN = (
 async def _open(
     tx: AsyncConnection,
     entry: LedgerTransaction,
-    rows: Sequence[Wanted],
+    rows: Sequence[Admit],
     pods: Sequence[Mapping[str, int]],
     users: Users,
 ) -> list[AdmissionId]:
@@ -205,14 +202,14 @@ async def _open(
 
 
 def _with_seats(
-    ids: Sequence[AdmissionId], rows: Sequence[Wanted], users: Users
+    ids: Sequence[AdmissionId], rows: Sequence[Admit], users: Users
 ) -> list[tuple[AdmissionId, QueueName, str, Sequence[Seat]]]:
     return [
         (id_, row.queue, users.get(row.workload, ""), row.seats) for id_, row in zip(ids, rows, strict=True)
     ]
 
 
-async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[GivenBack]) -> Freed:
+async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Free]) -> Freed:
     """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
     asked: dict[AdmissionId, frozenset[int]] = {}
     for row in rows:
@@ -288,7 +285,7 @@ _EVICT = (
 
 
 async def evict(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[TakenBack]
+    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Evict]
 ) -> frozenset[AdmissionId]:
     """Start taking admissions back; returns those that were open until now.
 

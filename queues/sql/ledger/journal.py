@@ -8,8 +8,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
+from queues.plan import Reason
 from queues.quota.posting import flavored
-from queues.sql.ledger.types import Because, Decision, JobRow, LedgerTransaction
+from queues.sql.ledger.types import Decision, JobRow, LedgerTransaction
 from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, JsonRows, UnnestRows, moment
 from queues.sql.tables import decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
@@ -135,7 +136,7 @@ _RECORD_REASONS = _new_reasons.on_conflict_do_update(
 async def record_reasons(
     tx: AsyncConnection,
     entry: LedgerTransaction,
-    changed: Mapping[WorkloadKey, Because],
+    changed: Mapping[WorkloadKey, Reason],
     gone: Collection[WorkloadKey] = (),
 ) -> None:
     """Store changed reasons, and forget those of workloads that wait no more."""

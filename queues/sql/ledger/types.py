@@ -1,10 +1,9 @@
-"""What apply hands to the ledger, and what it gets back. Rows of a plan are taken as they are (the protocols)."""
+"""What apply hands to the ledger beside the values of the plan (``queues.plan``), and what it gets back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from queues.admissions import Seat
 from queues.quota.posting import Rejection
 from queues.sql.leadership import Term
 from queues.workload import AdmissionId, QueueName, WorkloadKey
@@ -19,102 +18,6 @@ class LedgerTransaction:
     seq: int
     #: Seconds since the epoch, from the plan.
     now: int
-
-
-class Wanted(Protocol):
-    """Seats for a workload (``admission.engine.plan.Admit``)."""
-
-    @property
-    def workload(self) -> WorkloadKey:
-        """Who gets them."""
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def queue(self) -> QueueName:
-        """Whose quota is taken."""
-
-    @property
-    def priority(self) -> int:
-        """Value of its priority class."""
-
-    @property
-    def generation(self) -> str:
-        """What was asked when this was decided."""
-
-    @property
-    def seats(self) -> tuple[Seat, ...]:
-        """All of them or none."""
-
-
-class Found(Protocol):
-    """Pods that run already (``admission.engine.plan.Adopt``)."""
-
-    @property
-    def admit(self) -> Wanted:
-        """The seats they have."""
-
-    @property
-    def pods(self) -> Mapping[str, int]:
-        """Pod uid → index into the seats."""
-
-
-class GivenBack(Protocol):
-    """Seats of an admission that are free (``admission.engine.plan.Free``)."""
-
-    @property
-    def admission(self) -> AdmissionId:
-        """Whose."""
-
-    @property
-    def seats(self) -> frozenset[int]:
-        """Indices into its seats."""
-
-
-class TakenBack(Protocol):
-    """An admission to take back whole (``admission.engine.plan.Evict``)."""
-
-    @property
-    def admission(self) -> AdmissionId:
-        """Which."""
-
-    @property
-    def code(self) -> str:
-        """Why, as a code."""
-
-    @property
-    def message(self) -> str:
-        """Why, as a sentence."""
-
-    @property
-    def not_before(self) -> int:
-        """Seconds since the epoch until which the workload must wait; 0: it was not rolled back."""
-
-    @property
-    def beneficiary(self) -> WorkloadKey | None:
-        """For whom."""
-
-
-class Because(Protocol):
-    """Why a workload waits (``admission.engine.plan.Reason``)."""
-
-    @property
-    def code(self) -> str:
-        """Of the closed vocabulary."""
-
-    @property
-    def message(self) -> str:
-        """Sentence with the numbers."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

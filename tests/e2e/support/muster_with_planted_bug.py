@@ -7,8 +7,8 @@ import admission.cycle
 from admission.cli.muster import main
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.workload import Workload
 
 

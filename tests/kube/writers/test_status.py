@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from admission.engine.plan import Reason
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
 from admission.kube.writers.status import COALESCE, StatusWriter
@@ -27,6 +26,7 @@ from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import JobView
 from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group
 from queues.errors import Fenced
+from queues.plan import Reason
 from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
 
 LIMIT = Reason(code="QueueLimit", message="needs 32, queue has 12")

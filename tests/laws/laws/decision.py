@@ -16,9 +16,9 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs
 from admission.engine.placement import need as need_module
-from admission.engine.plan import Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.plan import Plan, Reason
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree

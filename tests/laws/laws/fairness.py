@@ -13,8 +13,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree

@@ -12,9 +12,9 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
+from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import PastUse, UsageRecorder, half_lives
 from queues.quota.queue import Limits, Queue, QueuePolicy

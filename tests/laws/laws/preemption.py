@@ -12,10 +12,10 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.plan import Plan
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree

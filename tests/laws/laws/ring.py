@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import text
 
 from admission.engine.decide import Memo, decide
-from admission.engine.plan import Plan
 from admission.workloads.seats import is_live
 from admission.world.world import World
+from queues.plan import Plan
 from queues.sql.read.world import load_world
 from tests.laws.worlds.ring import Ring
 

@@ -17,9 +17,9 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending import waiting_time
-from admission.engine.plan import Reason
 from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
+from queues.plan import Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

@@ -8,8 +8,8 @@ from admission.engine import memo, settlement, trial
 from admission.engine.nodes.table import Layout
 from admission.engine.pending import classes, pending
 from admission.engine.placement import gangs, need, pod_set
-from admission.engine.plan import Admit
 from queues.order import policies
+from queues.plan import Admit
 from queues.quota import tree, usage
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug

@@ -10,8 +10,8 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState, Seat
+from queues.plan import Plan
 from queues.resources import NOTHING, Resources, total
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 

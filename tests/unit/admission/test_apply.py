@@ -10,7 +10,6 @@ from sqlalchemy import text
 from admission import intake
 from admission.apply import Reasons, apply
 from admission.cycle import Cycle
-from admission.engine.plan import Admit, Plan
 from admission.facts import Change, Fact
 from admission.term import ledger_rows
 from admission.turn_report import TurnReport
@@ -18,6 +17,7 @@ from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.admissions import Admission, Seat
 from queues.errors import Fenced
+from queues.plan import Admit, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
 from queues.resources import GPU, Resources

@@ -7,7 +7,6 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.kube.decode.pod_templates import pod_set_of
 from admission.kube.decode.workload_facts import MOST_PODS
@@ -16,6 +15,7 @@ from queues.api.reading.pod_requests import requests_of
 from queues.api.types.pod import PodSpec
 from queues.api.validation.pod_rules import pod_spec_violations
 from queues.errors import QuantityTooLarge
+from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import (
     BEYOND_NODES,

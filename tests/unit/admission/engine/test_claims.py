@@ -10,11 +10,11 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import after
 from queues.admissions import Admission, Seat
+from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

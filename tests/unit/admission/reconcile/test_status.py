@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from admission.engine.plan import Reason
 from admission.facts import PodPhase
 from admission.kube.writers.events import WAIT, EventWriter, event
 from admission.kube.writers.work_queue import StatusCounts
@@ -27,6 +26,7 @@ from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import companions_of
 from queues.api.kinds import batch_job, pod_group, queue_object
+from queues.plan import Reason
 from queues.resources import Resources
 from tests.builders.volcano_jobs import UID, job, pod
 

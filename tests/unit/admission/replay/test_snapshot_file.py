@@ -22,11 +22,11 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import differences, load, nodes_of, save
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation
+from queues.plan import Plan
 from queues.resources import Resources
 from queues.workload import NodeName
 from tests.laws.worlds.snapshots import snapshots

@@ -12,10 +12,10 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
 from admission.turn_report import QueueAmounts
 from queues.order.shares import share
+from queues.plan import Plan
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import (
     HORIZON,

@@ -10,8 +10,8 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending.waiting_time import run_time_class
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

@@ -4,8 +4,8 @@ import pytest
 
 from admission.engine.decide import Memo, decide
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.accounts import Account, accounts, seats_by_flavor
 from queues.quota.posting import NodeAccount, Posting, flavored
 from queues.quota.queue import Limits, Queue

@@ -6,8 +6,8 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node
-from admission.engine.plan import Admit
+from queues.plan import Admit
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, Partition, PodSet, Preference, Requirement
 from tests.laws.worlds.placement import BLOCK, RACK, answer

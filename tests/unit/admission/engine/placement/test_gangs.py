@@ -10,10 +10,10 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs, need
-from admission.engine.plan import Admit, Plan, Reason
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, Seat
+from queues.plan import Admit, Plan, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage

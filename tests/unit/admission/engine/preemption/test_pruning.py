@@ -6,8 +6,8 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.plan import Plan
 from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import PodSet, QueueName
