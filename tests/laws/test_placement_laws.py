@@ -103,6 +103,15 @@ def test_as_many_pods_as_possible_are_on_nodes_that_they_prefer(
 
 @search
 @given(clusters(), placement.pod_sets())
+# One rack holds all; the nodes of another block hold as many together.
+@example(
+    [
+        *placement.narrow(("a", 8, 1)),
+        replace(placement.narrow(("a", 8, 1), ("a", 8, 2))[1], labels={HOST: "n1", BLOCK: "a", RACK: "r1"}),
+        placement.narrow(("a", 8, 1), ("a", 8, 2), ("b", 8, 3))[2],
+    ],
+    PodSet(name="workers", count=3, takes=Resources({GPU: 1000, "pods": 1})),
+)
 def test_a_preferred_level_is_kept_if_one_domain_of_it_holds_all(nodes: list[Node], pods: PodSet) -> None:
     pods = replace(pods, required_topology=None, preferred_topology=RACK)
     rooms = [room(node, pods.takes) for node in nodes]

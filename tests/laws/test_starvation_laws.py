@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from admission.engine.backfill import expected_ends, passed_over, reservation, reserved_space
-from admission.engine.pending import waiting_time
 from admission.engine.preemption import search
 from tests.laws.laws import starvation
 from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
@@ -51,7 +50,7 @@ BUGS = (
     Bug("nothing is reserved", expected_ends, "place", _nothing, BY_RUN_TIMES),
     Bug("everybody passes", reserved_space.ReservedSpace, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
     Bug("a place that is free is not kept", reservation._Search, "_fits", _nothing, BY_RUN_TIMES),
-    Bug("run times are rounded down", waiting_time, "run_time_class",
+    Bug("run times are rounded down", reserved_space, "run_time_class",
         lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
     Bug("places are kept without quota", reserved_space, "_books", _without_quota, BY_RUN_TIMES),
     Bug("nothing is kept of those who passed", passed_over, "place", _nothing, BY_WEEKS),
