@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.decode.volcano_jobs import volcano_job_fact
 from admission.facts import WorkloadFact
-from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.kube.decode.references import Context, in_context
-from admission.kube.decode.volcano_jobs import volcano_job_fact
-from admission.kube.objects import WireJob, WirePodGroup, WireVolcanoJob
+from admission.objects import WireJob, WirePodGroup, WireVolcanoJob
+from admission.workloads.context import Context, in_context
 from queues.resources import Resources
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from admission import objects
+from admission.decode.admin_documents import queue_fact, topology_fact
+from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.decode.nodes_and_pods import node_fact, pod_fact
+from admission.decode.volcano_jobs import volcano_job_fact
 from admission.facts import Change, Fact, FactKind
-from admission.kube import objects
-from admission.kube.decode.admin_documents import queue_fact, topology_fact
-from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
-from admission.kube.decode.references import Context, in_context
-from admission.kube.decode.volcano_jobs import volcano_job_fact
+from admission.workloads.context import Context, in_context
 from queues.workload import WorkloadKind
 from tests.fakes.fake_objects import Document
 

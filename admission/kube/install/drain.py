@@ -15,7 +15,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import Tell, found_at, items_of
-from admission.kube.objects import JOBS, PODS, VOLCANO_JOBS
+from admission.objects import JOBS, PODS, VOLCANO_JOBS
 from queues.api.kinds import Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound

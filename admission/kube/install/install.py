@@ -16,12 +16,12 @@ from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import rbac
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, apply, apply_all, found_at
-from admission.kube.objects import QUEUES
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import guards
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
 from admission.kube.webhook.keyring import KeyringStore
+from admission.objects import QUEUES
 from queues.api.kinds import PART_OF, Document, path_of
 from queues.api.names import (
     CHANGED_BY,

@@ -14,8 +14,8 @@ from typing import Any, Final, Generic, NoReturn
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.objects import Page, WatchEvent, WireMetadata
 from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
+from admission.objects import Page, WatchEvent, WireMetadata
 from queues.errors import ApiError, ApiUnavailable, Gone
 
 _log = logging.getLogger(__name__)

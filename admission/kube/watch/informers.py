@@ -10,25 +10,25 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
-from admission.kube import objects
-from admission.kube.client.client import Client
-from admission.kube.decode.admin_documents import (
+from admission import objects
+from admission.decode.admin_documents import (
     budget_fact,
     flavor_fact,
     hypernode_fact,
     queue_fact,
     topology_fact,
 )
-from admission.kube.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
-from admission.kube.decode.references import Context, in_context
-from admission.kube.decode.volcano_jobs import volcano_job_fact
-from admission.kube.decode.workload_facts import unreadable_fact
-from admission.kube.objects import ApiResource, Bare, WireNamespace, WirePriorityClass
+from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
+from admission.decode.nodes_and_pods import node_fact, pod_fact
+from admission.decode.volcano_jobs import volcano_job_fact
+from admission.decode.workload_facts import unreadable_fact
+from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
+from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, StoredObject, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
+from admission.objects import ApiResource, Bare, WireNamespace, WirePriorityClass
+from admission.workloads.context import Context, in_context
 from queues.api.validation.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.kube.objects import ApiResource, Bare, WireMetadata
+from admission.objects import ApiResource, Bare, WireMetadata
 from queues.errors import InvalidDocument
 
 _log = logging.getLogger(__name__)

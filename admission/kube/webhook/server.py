@@ -6,16 +6,16 @@ from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
-from admission.kube import objects
+from admission import objects
+from admission.decode.admin_documents import queue_fact, topology_fact
 from admission.kube.client.client import Client
-from admission.kube.decode.admin_documents import queue_fact, topology_fact
-from admission.kube.objects import Bare, WireNamespace
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.certificates import LIFETIMES, Lifetimes
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
+from admission.objects import Bare, WireNamespace
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.client.client import Client
-from admission.kube.objects import PRIORITY_CLASSES, WirePriorityClass
+from admission.objects import PRIORITY_CLASSES, WirePriorityClass
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from admission.facts import PodFact
 from admission.kube.client.client import Client
-from admission.kube.objects import PODS
 from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
+from admission.objects import PODS
 from admission.reconcile.pod_manifest import manifest_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState

@@ -12,7 +12,7 @@ from admission.kube.install.crds import DefinitionsOfOthers
 from admission.kube.install.install import Installation, ServerTooOld
 from admission.kube.install.queues import UnknownQueue, set_paused
 from admission.kube.install.uninstall import Removal
-from admission.kube.objects import QUEUES
+from admission.objects import QUEUES
 from deploy.local.cluster import LocalCluster
 from queues.api.crd import crds
 from queues.api.kinds import path_of

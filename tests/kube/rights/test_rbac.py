@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from admission.kube import objects
+from admission import objects
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
 from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
-from admission.kube.objects import ApiResource
+from admission.objects import ApiResource
 from deploy.local.cluster import LocalCluster
 from queues.api.kinds import path_of
 from queues.api.names import BATCH_VOLCANO

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from admission.decode.nodes_and_pods import pod_fact
 from admission.facts import PodFact, PodPhase
 from admission.kube.client.client import Client
-from admission.kube.decode.nodes_and_pods import pod_fact
-from admission.kube.objects import WirePod
 from admission.kube.writers.finalizers import FinalizerRemover
+from admission.objects import WirePod
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase

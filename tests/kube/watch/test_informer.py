@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.objects import NODES, PODS, ApiResource, WireNode, WireStruct
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
+from admission.objects import NODES, PODS, ApiResource, WireNode, WireStruct
 from tests.fakes.fake_api_server import (
     FakeApiServer,
     answers,

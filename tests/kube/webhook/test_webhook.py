@@ -13,11 +13,11 @@ import pytest_asyncio
 
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
-from admission.kube.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
 from admission.kube.webhook.certificates import Lifetimes
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.server import WebhookServer
+from admission.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.errors import ApiRefused

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from admission.decode.pod_templates import pod_set_of
+from admission.decode.workload_facts import MOST_PODS
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.kube.decode.pod_templates import pod_set_of
-from admission.kube.decode.workload_facts import MOST_PODS
 from queues.admissions import Admission, Seat
 from queues.api.reading.pod_requests import requests_of
 from queues.api.types.pod import PodSpec

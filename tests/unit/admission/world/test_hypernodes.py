@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from admission.decode.admin_documents import hypernode_fact
 from admission.facts import Change, FactKind, HyperNodeFact, HyperNodeMember, NodeFact
-from admission.kube.decode.admin_documents import hypernode_fact
 from admission.world.hypernodes import hypernode_tree
 from queues.errors import InvalidDocument
 from queues.resources import Resources

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.decode.admin_documents import topology_fact
 from admission.facts import TopologyFact
-from admission.kube.decode.admin_documents import topology_fact
-from admission.kube.objects import TOPOLOGIES, Bare
 from admission.kube.watch.store import ObjectChange, ObjectStore, WatchedKind
+from admission.objects import TOPOLOGIES, Bare
 
 
 def document(*levels: str) -> msgspec.Raw:

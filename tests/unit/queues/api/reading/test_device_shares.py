@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube.decode.topology_requests import placed, placing_of
-from admission.kube.objects import WirePodSpec
+from admission.decode.topology_requests import placed, placing_of
+from admission.objects import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text

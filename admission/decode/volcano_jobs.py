@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
+from admission.decode.fields import INVALID_SPEC, seconds
+from admission.decode.interruption import conduct_of
+from admission.decode.pod_templates import Obstacle, pod_set_of
+from admission.decode.topology_requests import partitions_of_tasks, tier_of
+from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import WorkloadFact
-from admission.kube.decode.fields import INVALID_SPEC, seconds
-from admission.kube.decode.interruption import conduct_of
-from admission.kube.decode.pod_templates import Obstacle, pod_set_of
-from admission.kube.decode.topology_requests import partitions_of_tasks, tier_of
-from admission.kube.decode.workload_facts import of_possible_size, queue_said
-from admission.kube.objects import WireVolcanoJob
+from admission.objects import WireVolcanoJob
 from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
 from admission.volcano_jobs.plugins import unsupported_plugins
 from queues.errors import InvalidDocument

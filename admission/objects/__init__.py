@@ -5,7 +5,7 @@ Attribute names are the snake_case forms of the API's, so what queues.api tells 
 administrators (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
 """
 
-from admission.kube.objects.api_resources import (
+from admission.objects.api_resources import (
     BUDGETS,
     EVENTS,
     FLAVORS,
@@ -21,7 +21,7 @@ from admission.kube.objects.api_resources import (
     VOLCANO_JOBS,
     ApiResource,
 )
-from admission.kube.objects.cluster import (
+from admission.objects.cluster import (
     WireBudgetSpec,
     WireBudgetStatus,
     WireLabelSelector,
@@ -31,10 +31,10 @@ from admission.kube.objects.cluster import (
     WirePriorityClass,
     WireSelectorRequirement,
 )
-from admission.kube.objects.jobs import WireJob, WireNetworkTopology, WirePodGroup, WireVolcanoJob
-from admission.kube.objects.lists import Page, WatchEvent
-from admission.kube.objects.parts import Bare, WireCondition, WireMetadata, WireStruct
-from admission.kube.objects.pods import WirePod, WirePodSpec, WirePodStatus, WirePodTemplate
+from admission.objects.jobs import WireJob, WireNetworkTopology, WirePodGroup, WireVolcanoJob
+from admission.objects.lists import Page, WatchEvent
+from admission.objects.parts import Bare, WireCondition, WireMetadata, WireStruct
+from admission.objects.pods import WirePod, WirePodSpec, WirePodStatus, WirePodTemplate
 
 __all__ = [
     "BUDGETS",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.kube.objects.parts import Quantity, WireCondition, WireMetadata, WireStruct
+from admission.objects.parts import Quantity, WireCondition, WireMetadata, WireStruct
 
 
 class WireAmounts(WireStruct):

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import Placing, SubGroup, WorkloadFact
-from admission.kube.objects import WireNetworkTopology, WireStruct
+from admission.objects import WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import msgspec
 
+from admission.decode.fields import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
+from admission.decode.interruption import conduct_of
+from admission.decode.pod_templates import Obstacle, directed_by, pod_set_of
+from admission.decode.topology_requests import subgroups_of, tier_of
+from admission.decode.workload_facts import MAIN, digest, of_possible_size, queue_said
 from admission.facts import SubGroup, WorkloadFact
-from admission.kube.decode.fields import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
-from admission.kube.decode.interruption import conduct_of
-from admission.kube.decode.pod_templates import Obstacle, directed_by, pod_set_of
-from admission.kube.decode.topology_requests import subgroups_of, tier_of
-from admission.kube.decode.workload_facts import MAIN, digest, of_possible_size, queue_said
-from admission.kube.objects import WireJob, WirePodGroup
+from admission.objects import WireJob, WirePodGroup
 from queues.api import names
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 

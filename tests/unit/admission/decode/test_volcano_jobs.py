@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube.decode.references import Context, in_context
-from admission.kube.decode.workload_facts import unreadable_fact
-from admission.kube.objects import Bare, WireVolcanoJob
+from admission.decode.workload_facts import unreadable_fact
+from admission.objects import Bare, WireVolcanoJob
+from admission.workloads.context import Context, in_context
 from queues.workload import QueueName, WorkloadKind
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 

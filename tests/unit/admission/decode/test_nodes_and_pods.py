@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.decode.admin_documents import flavor_fact, queue_fact, topology_fact
+from admission.decode.fields import explained
+from admission.decode.nodes_and_pods import node_fact, pod_fact
+from admission.decode.topology_requests import Tiers
 from admission.facts import NodeFact, PodFact, PodPhase
-from admission.kube.decode.admin_documents import flavor_fact, queue_fact, topology_fact
-from admission.kube.decode.fields import explained
-from admission.kube.decode.nodes_and_pods import node_fact, pod_fact
-from admission.kube.decode.references import Context, in_context
-from admission.kube.decode.topology_requests import Tiers
-from admission.kube.objects import WireNode, WirePod
+from admission.objects import WireNode, WirePod
+from admission.workloads.context import Context, in_context
 from queues.api import names
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from admission.decode.topology_requests import _SELECTOR, requirements_of
 from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, HyperNodeMember, QueueFact, TopologyFact
-from admission.kube.decode.topology_requests import _SELECTOR, requirements_of
-from admission.kube.objects import Bare, WirePodDisruptionBudget
+from admission.objects import Bare, WirePodDisruptionBudget
 from queues.api import names
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode

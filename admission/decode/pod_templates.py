@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from admission.kube.decode.fields import INVALID_SPEC, explained, number, one
-from admission.kube.decode.topology_requests import placed, placing_of
-from admission.kube.objects import WireMetadata, WirePodTemplate
+from admission.decode.fields import INVALID_SPEC, explained, number, one
+from admission.decode.topology_requests import placed, placing_of
+from admission.objects import WireMetadata, WirePodTemplate
 from queues.api import names
 from queues.api.reading.pod_places import node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from admission.decode.admin_documents import budget_fact
+from admission.decode.interruption import conduct_of
 from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
-from admission.kube.decode.admin_documents import budget_fact
-from admission.kube.decode.interruption import conduct_of
-from admission.kube.objects import (
+from admission.objects import (
     WireBudgetSpec,
     WireBudgetStatus,
     WireLabelSelector,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.kube.objects.parts import WireStruct
+from admission.objects.parts import WireStruct
 
 
 class ListMetadata(WireStruct):

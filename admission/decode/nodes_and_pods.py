@@ -1,18 +1,18 @@
 """Objects → facts: what admission needs to know of nodes and pods. Pure.
 
 Nothing here raises for what somebody wrote. What depends on other objects is added by
-``admission.kube.decode.references``.
+``admission.workloads.context``.
 """
 
 from collections.abc import Mapping
 from sys import intern
 from typing import Any, Final
 
+from admission.decode.fields import condition, number, one, seconds, without_pin
+from admission.decode.interruption import conduct_of
+from admission.decode.topology_requests import placing_or_nothing
 from admission.facts import NodeFact, PodFact, PodPhase
-from admission.kube.decode.fields import condition, number, one, seconds, without_pin
-from admission.kube.decode.interruption import conduct_of
-from admission.kube.decode.topology_requests import placing_or_nothing
-from admission.kube.objects import WireCondition, WireMetadata, WireNode, WirePod, WirePodStatus
+from admission.objects import WireCondition, WireMetadata, WireNode, WirePod, WirePodStatus
 from queues.api import names
 from queues.api.reading.device_shares import with_devices
 from queues.api.reading.pod_places import node_filter_of, topology_of

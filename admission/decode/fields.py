@@ -1,15 +1,14 @@
 """Fields of objects as values: whatever was written there, it is read without an error. Pure."""
 
-import calendar
 import re
-import time
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.kube.objects import WireCondition
+from admission.objects import WireCondition
 from queues.workload import NodeFilter, Requirement
 
 T = TypeVar("T")
@@ -62,7 +61,7 @@ def seconds(timestamp: str | None) -> int:
     if not timestamp:
         return 0
     try:
-        return calendar.timegm(time.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))
+        return int(datetime.strptime(f"{timestamp[:19]}+0000", "%Y-%m-%dT%H:%M:%S%z").timestamp())
     except ValueError:
         return 0
 

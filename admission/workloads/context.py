@@ -6,8 +6,8 @@ It is added to what the object itself says, so that it can be added again when t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from admission.decode.topology_requests import Tiers, in_tiers
 from admission.facts import Fact, PodFact, WorkloadFact
-from admission.kube.decode.topology_requests import Tiers, in_tiers
 from queues.api import names
 from queues.workload import QueueName, WorkloadKind
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.kube.objects.parts import WireCondition, WireMetadata, WireStruct
+from admission.objects.parts import WireCondition, WireMetadata, WireStruct
 
 
 class WireJobSpec(WireStruct):

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.decode.nodes_and_pods import pod_fact
+from admission.decode.topology_requests import placing_of
 from admission.facts import Change, FactKind, Placing, PodPhase
-from admission.kube.decode.nodes_and_pods import pod_fact
-from admission.kube.decode.references import Context
-from admission.kube.decode.topology_requests import placing_of
-from admission.kube.objects import WirePod
+from admission.objects import WirePod
+from admission.workloads.context import Context
 from admission.world.nodes import PortsInUse
 from queues.errors import InvalidDocument
 from queues.resources import Resources

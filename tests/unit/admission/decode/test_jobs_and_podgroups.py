@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from admission.decode.jobs_and_podgroups import indexes
 from admission.facts import asks
-from admission.kube.decode.jobs_and_podgroups import indexes
-from admission.kube.decode.references import Context, in_context
+from admission.workloads.context import Context, in_context
 from queues.api import names
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
+from admission.decode.fields import INVALID_SPEC, explained, seconds
 from admission.facts import WorkloadFact
-from admission.kube.decode.fields import INVALID_SPEC, explained, seconds
-from admission.kube.objects import Bare, WireMetadata
+from admission.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
 from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
