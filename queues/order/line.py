@@ -1,13 +1,13 @@
-"""Who is considered next: the heads of queues, down the tree, keyed again after every answer.
+"""The line: which class of workloads is tried next. Heads of queues, down the tree, keyed again after every answer.
 
 The plain form: at every inner queue take the child that comes first by (below its guarantee, below its
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
-there the first by the queue's own order (``queues.order.policies``); ask; update the books; start again. ``Line`` does
+there the first by the order of that queue (``queues.order.policies``); try it; update the books; start again. ``Line`` does
 the same with heaps: an answer changes the books of one path only, and that path's queues are all on top of
 their heaps. Workloads of one shape in one queue form a class (``ClassQueue``), and a class that was refused is not
-asked again in the same turn: nothing is given back during it. A refusal may hold for all classes of a kind,
-in whatever queue: they leave the line when they come to its head, and only then their queue is keyed by who
-is next in it.
+tried again in the same turn: no capacity is freed during a turn. A refusal may hold for all classes of a kind, in
+all queues: such classes leave the line when they come to its head, and only then their queue is keyed by its next
+class.
 """
 
 from bisect import bisect_left
@@ -29,46 +29,46 @@ from queues.workload import QueueName
 
 @dataclass(slots=True, eq=False)
 class ClassQueue:
-    """A class: candidates of one shape in one queue (of one user where users count), in its order."""
+    """A workload class in the line: entries of one shape in one queue, in order (of one user where users count)."""
 
     queue: QueueName
     #: A refusal for lack of nodes holds for all classes of the same kind.
     kind: Hashable
-    #: Whose they are where users count (``by_user``); else "".
+    #: The user, where the order depends on users (``by_user``); else "".
     user: str = ""
     ranks: list[Rank] = field(default_factory=list)
     candidates: list[LineEntry] = field(default_factory=list)
-    #: So many at the left were admitted in this turn.
+    #: Number of entries, from the first, that were admitted in this turn.
     taken: int = 0
     #: Whatever whoever made it wants to find here again.
     about: Any = None
 
     def add(self, place: Rank, candidate: LineEntry) -> None:
-        """One more."""
+        """Add an entry at its rank."""
         index = bisect_left(self.ranks, place)
         self.ranks.insert(index, place)
         self.candidates.insert(index, candidate)
 
     def remove(self, place: Rank) -> None:
-        """The one of that rank is gone."""
+        """Remove the entry of that rank."""
         index = bisect_left(self.ranks, place)
         del self.ranks[index], self.candidates[index]
 
     def head(self) -> LineEntry:
-        """The first that was not admitted yet."""
+        """The first entry that was not admitted in this turn."""
         return self.candidates[self.taken]
 
     def first(self) -> Rank:
-        """Its rank."""
+        """The rank of the head."""
         return self.ranks[self.taken]
 
     def rest(self) -> Sequence[LineEntry]:
-        """All that were not admitted."""
+        """Entries that were not admitted in this turn."""
         return self.candidates[self.taken :]
 
 
 class _Key(NamedTuple):
-    """Place among sibling queues; the smaller the earlier."""
+    """The place of a queue among its siblings; smaller is earlier."""
 
     guarantee_met: bool
     deserved_met: bool
@@ -80,7 +80,7 @@ class _Key(NamedTuple):
 
 
 class _UserKey(NamedTuple):
-    """Place among the users of a queue; the smaller the earlier. Under ``round-robin`` the share comes first."""
+    """The place of a user in a queue; smaller is earlier. Under ``round-robin`` the share comes first."""
 
     joins: bool
     urgency: int
@@ -95,14 +95,14 @@ _Lane = QueueName | tuple[QueueName, str]
 
 @dataclass(slots=True)
 class _Node:
-    """A queue of the tree, or a user's part of one: its classes, or its children with candidates."""
+    """A queue of the tree, or one user's part of it, with its classes, or with its children that have classes."""
 
     name: _Lane
     classes: list[tuple[Rank, ClassQueue]] = field(default_factory=list)
     children: list[tuple[_Key | _UserKey, "_Node"]] = field(default_factory=list)
 
     def first(self) -> ClassQueue:
-        """The class whose head is the first in or below this queue."""
+        """The first class in or below this queue."""
         node = self
         while node.children:
             node = node.children[0][1]
@@ -110,23 +110,23 @@ class _Node:
 
 
 class QueueKeys:
-    """Places of queues among their siblings as they were worked out last; whoever changes books forgets them."""
+    """A cache of the places of queues among their siblings. A change of books must forget the queues on its path."""
 
     def __init__(self) -> None:
         self._known: dict[QueueName, tuple[LineEntry, _Key]] = {}
         self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
 
     def get(self, queue: QueueName, head: LineEntry) -> _Key | None:
-        """The key, if it was worked out for the same head."""
+        """The cached key of a queue; None if it was computed for another head."""
         known = self._known.get(queue)
         return known[1] if known is not None and known[0] is head else None
 
     def put(self, queue: QueueName, head: LineEntry, key: _Key) -> None:
-        """Remember a key."""
+        """Cache a key."""
         self._known[queue] = (head, key)
 
     def level(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
-        """The place among its siblings for whoever asks these accounts, whatever waits in the queue."""
+        """The place of a queue among its siblings for a workload that asks for these accounts."""
         known = self._levels.setdefault(queue, {})
         key = known.get(asked)
         if key is None:
@@ -140,7 +140,7 @@ class QueueKeys:
         return key
 
     def forget(self, queues: Iterable[QueueName]) -> None:
-        """Books of these queues have changed."""
+        """Drop the keys of queues with changed books."""
         for queue in queues:
             self._known.pop(queue, None)
             self._levels.pop(queue, None)
@@ -149,7 +149,7 @@ class QueueKeys:
 class Line:
     """All classes of a turn, in the order in which their heads are tried.
 
-    ``usage`` and ``users`` are the books as the turn goes on.
+    ``usage`` and ``users`` are the books, which change as the turn goes on.
     """
 
     def __init__(
@@ -162,20 +162,20 @@ class Line:
         keys: QueueKeys | None = None,
         struck: Iterable[Hashable] = (),
     ) -> None:
-        """``keys``: of earlier lines; ``struck``: kinds and classes that are refused already."""
+        """``keys``: the cache of earlier lines; ``struck``: kinds and classes that are refused already."""
         self._usage = usage
         self._now = now
         self._users = users or UserShares()
         self._keys = keys or QueueKeys()
         self._struck: set[Hashable] = set(struck)
         self._nodes: dict[_Lane, _Node] = {ROOT: _Node(ROOT)}
-        #: Classes that wait, by kind.
+        #: Number of classes in the line, by kind.
         self._live: Counter[Hashable] = Counter()
         self._total = 0
         self._fill(classes)
 
     def head(self) -> ClassQueue | None:
-        """Whose first is to be tried now; None: everybody was."""
+        """The class to try next; None: all were tried."""
         while self._total:
             alike = self._leaf().classes[0][1]
             if alike.kind not in self._struck and alike not in self._struck:
@@ -184,7 +184,7 @@ class Line:
         return None
 
     def admitted(self) -> None:
-        """The head got what it asked, and the books say so."""
+        """The head was admitted, and the books contain it."""
         leaf = self._leaf()
         alike = leaf.classes[0][1]
         alike.taken += 1
@@ -197,11 +197,11 @@ class Line:
         self._rekey(leaf.name)
 
     def refused(self) -> None:
-        """The head got nothing: neither will its like, nor, if the order is strict, anybody in its queue."""
+        """The head was refused: its class leaves the line, and under ``strict-fifo`` its whole queue."""
         self._drop()
 
     def refuse_kind(self, kind: Hashable) -> None:
-        """Nobody of this kind will get anything, in whatever queue; the head is of it."""
+        """The head was refused for a reason that holds for all classes of its kind, in all queues."""
         self._total -= self._live.pop(kind, 0)
         self._struck.add(kind)
         if self._total:
@@ -229,7 +229,7 @@ class Line:
         return node
 
     def _lane(self, alike: ClassQueue) -> _Lane:
-        # Who did not say who asked comes last under round-robin, and is a user like others elsewhere.
+        # Workloads without a user come last under round-robin; elsewhere they count as one more user.
         if alike.user or (self._usage.past is not None and counts_use(self._usage.tree, alike.queue)):
             return alike.queue, alike.user
         return alike.queue
@@ -258,7 +258,7 @@ class Line:
             node = self._nodes[lane]
             if not (node.classes or node.children):
                 continue
-            # All of its children are there now, and its key depends on which of them is first.
+            # All children are in place now, and the key depends on the first of them.
             heapify(node.children)
             if lane != ROOT:
                 parent = self._nodes[self._path(lane)[1]]
@@ -292,10 +292,7 @@ class Line:
         )
 
     def _rekey(self, lane: _Lane) -> None:
-        """Put the queues of one path where they belong now, bottom up.
-
-        Each is on top of its parent's heap.
-        """
+        """Move the queues of one path to their new places, bottom up. Each is on top of its parent's heap."""
         for name, parent in pairwise(self._path(lane)):
             node, siblings = self._nodes[name], self._nodes[parent].children
             if node.classes or node.children:
@@ -305,7 +302,7 @@ class Line:
 
 
 def among_users(tree: QueueTree, users: UserShares, alike: ClassQueue) -> _UserKey:
-    """The place of a class among those of other users of its queue."""
+    """The place of a class among the classes of other users of its queue."""
     queue, user = alike.queue, alike.user
     first = alike.first()
     share = users.share(tree, queue, user)

@@ -1,21 +1,16 @@
-"""Who gives way to whom among those of equal priority in one queue: small before large, with ageing.
+"""Order policies: the place of a workload inside its queue. No policy depends on the clock.
 
-A workload counts as if it had come one day later for every device it asks for. So it gives way to one that
-asks for n devices less and came at most n days after it, and to nobody who came later than that: what is small
-and short gets through, and nothing starves. The number does not change while a workload waits.
+``fifo`` and ``strict-fifo``: by arrival. Under ``strict-fifo`` a refused head holds up the workloads behind it.
+``priority``: by priority with age; then, where past use counts, by the share of the queue that each user has and had
+(``queues.quota.decayed_usage``); then small before large; then by arrival.
+``shortest``: by declared run time with age.
+``round-robin``: by the share of the queue that each user has, then by arrival.
 
-That is so where a gang that has waited for long has a place cleared. Where nobody makes room, small work would
-keep large gangs from ever finding a whole rack empty: there all go by arrival.
-
-Places of those who wait inside their queue, and classes of those who are alike.
-
-Orders inside a queue, none of which depends on the clock: ``fifo`` and ``strict-fifo`` by arrival (strict: a
-refused head holds up all behind it), ``priority`` by priority with age, then, where past use counts, by the share of
-the queue that each user has and had (``queues.quota.decayed_usage``), then, where starved gangs have a place cleared,
-small
-before large (``queues.order.policies``), then arrival, ``shortest`` by declared run time with age, ``round-robin`` by
-the
-share of the queue that each user has, then arrival.
+Small before large: a workload counts as if it had arrived one day later for every device that it asks for. So a
+workload gives way to a later one that asks for n devices less and arrived at most n days after it. Small and short work
+gets through, and no workload starves. The number does not change while a workload waits. The rule holds only where
+places are cleared for gangs that starve: elsewhere small work would keep a large gang from ever finding an empty rack,
+and the order is by arrival.
 """
 
 from collections.abc import Hashable, Iterator
@@ -28,7 +23,7 @@ from queues.quota.tree import QueueTree
 from queues.resources import CPU
 from queues.workload import PodSet, QueueName, Workload, WorkloadKey
 
-#: Seconds a workload gives way for each device that it asks for more than another.
+#: Seconds by which a workload counts as later for each device that it asks for.
 PATIENCE: Final = 86_400
 
 #: Milli-CPU that count as one device where no devices are asked for.
@@ -38,17 +33,20 @@ _WHOLE: Final = 1000
 
 
 def gives_way(policy: QueuePolicy) -> bool:
-    """Whether large gives way to small in a queue: only if its starved gangs have a place cleared within a day."""
+    """Whether large workloads of a queue give way to small ones: if places are cleared for gangs that starve for a day."""
     return policy.clear_after is not None and policy.clear_after <= PATIENCE
 
 
 def precedence(workload: Workload) -> int:
-    """Seconds since the epoch; the smaller the earlier. One that was evicted counts from then on."""
+    """The place of a workload by arrival and size, in seconds since the epoch; smaller is earlier.
+
+    An evicted workload counts from its eviction.
+    """
     return (workload.waiting_since or workload.created) + PATIENCE * devices(workload)
 
 
 def devices(workload: Workload) -> int:
-    """Whole devices that the gang needs to start, of the kind it needs most of; without any, by its CPUs."""
+    """Whole devices that a gang needs to start, of the resource it needs most of. Without devices: by its CPUs."""
     least = {pods.name: min(pods.minimum, pods.count) for pods in workload.pod_sets}
     more = max(workload.minimum, 1) - sum(least.values())
     sums: dict[str, int] = {}
@@ -62,7 +60,7 @@ def devices(workload: Workload) -> int:
 
 
 def _asked(pods: PodSet) -> Iterator[tuple[str, int]]:
-    """CPUs and devices of one pod; extended resources are those with a slash in their names."""
+    """CPUs and devices of one pod. A resource with a slash in its name is a device."""
     for name, units in pods.takes.items():
         if name == CPU or "/" in name:
             yield name, units
@@ -72,40 +70,40 @@ def _asked(pods: PodSet) -> Iterator[tuple[str, int]]:
 
 _HOUR = 3600
 
-#: Under ``shortest`` nobody is passed by work that came later than so many times the difference of run times.
+#: Under ``shortest`` a workload is passed only by work that arrived within so many times the difference of run times.
 _PATIENCE: Final = 10
 
-#: Under ``shortest`` work that declares no run time counts as so long, unless the queue limits it to less.
+#: Under ``shortest`` the run time (seconds) of work that declares none, unless the queue limits it to less.
 _UNKNOWN_RUN_TIME: Final = 30 * 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LineEntry:
-    """A workload that may be tried in this turn."""
+    """A pending workload that may be tried in this turn."""
 
     workload: Workload
-    #: Candidates of one queue with equal shapes get the same answer as long as nothing is given back.
+    #: Entries of one queue with equal shapes get the same answer while no capacity is freed.
     shape: Hashable
-    #: Has its gang already and asks for further members: comes after those who wait for theirs.
+    #: The gang runs and asks for further members: it comes after gangs that wait for their minimum.
     joins: bool
-    #: Accounts it asks for, over all flavors.
+    #: Accounts that the workload asks for, over all flavors.
     accounts: tuple[Account, ...]
 
 
 class Rank(NamedTuple):
-    """Place inside a queue; the smaller the earlier. It does not change while the workload waits."""
+    """The place of a workload inside its queue; smaller is earlier. It does not change while the workload waits."""
 
     joins: bool
     #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
-    #: Small before large (``queues.order.policies``) under ``priority`` where places are cleared, else 0.
+    #: Small before large: ``precedence`` under ``priority`` where places are cleared, else 0.
     precedence: int
     arrival: int
     key: WorkloadKey
 
 
 def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
-    """The place of a candidate in its queue."""
+    """The place of an entry in its queue."""
     workload = candidate.workload
     queue = workload.queue
     before = precedence(workload) if small_first(tree, queue) else 0
@@ -114,12 +112,12 @@ def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
 
 
 def small_first(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether large gives way to small in a queue (``queues.order.policies``)."""
+    """Whether large workloads give way to small ones in a queue."""
     return tree.order(queue) == "priority" and gives_way(tree.policy(queue))
 
 
 def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_time: int | None) -> int:
-    """What counts first in a queue, by its order; the smaller the earlier."""
+    """The first criterion of the order of a queue; smaller is earlier."""
     match tree.order(queue):
         case "priority":
             return tree.ageing_per_hour(queue) * created - priority * _HOUR
@@ -130,10 +128,10 @@ def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_
 
 
 def by_user(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether it matters in a queue what its users have."""
+    """Whether the order of a queue depends on the use of its users."""
     return tree.order(queue) == "round-robin" or counts_use(tree, queue)
 
 
 def counts_use(tree: QueueTree, queue: QueueName) -> bool:
-    """Whether of those of equal priority who used less comes first: by priority, where past use counts."""
+    """Whether workloads of equal priority are ordered by the past use of their users."""
     return bool(tree.policy(queue).usage_half_life) and tree.order(queue) == "priority"

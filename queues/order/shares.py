@@ -1,8 +1,8 @@
-"""How much of its due a queue uses: dominant shares over the tree, compared as exact fractions.
+"""Shares: how much of what a queue deserves it uses. Dominant shares over the tree, as exact fractions.
 
 Weighted dominant resource fairness (Ghodsi et al., NSDI 2011) with ``deserved`` in the place of the
-cluster: a queue's share is the largest, over its accounts, of used ÷ deserved. With ``usageHalfLife`` used is half
-of what is used now and half of the decayed average of the past (``queues.quota.decayed_usage``).
+cluster: the share of a queue is the largest, over its accounts, of used ÷ deserved. With ``usageHalfLife``, used is
+half of the present use and half of the decayed average of the past (``queues.quota.decayed_usage``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from queues.workload import QueueName
 
 @total_ordering
 class Share:
-    """A fraction that is never rounded. Over nothing it is infinite."""
+    """A fraction that is never rounded; infinite if its denominator is 0."""
 
     __slots__ = ("due", "used")
 
@@ -47,13 +47,13 @@ NO_SHARE: Final = Share(0, 1)
 
 
 def share(usage: Usage, queue: QueueName) -> Share:
-    """The dominant share of a queue with everything below it.
+    """The dominant share of a queue with its subtree.
 
-    Infinite if it uses what it deserves nothing of.
+    Infinite if the queue uses a resource of which it deserves nothing.
     """
     if usage.past is not None:
         return _dominant(usage.tree, queue, usage.book(queue), usage.past.of_queue(queue))
-    tree, largest = usage.tree, NO_SHARE  # as below, for all clusters without a half-life
+    tree, largest = usage.tree, NO_SHARE  # the same rule without decayed use, for speed
     for account, used in usage.book(queue).items():
         if used > 0:
             largest = max(largest, Share(used, tree.deserved(queue, account)))
@@ -63,7 +63,7 @@ def share(usage: Usage, queue: QueueName) -> Share:
 def _dominant(
     tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: HolderUsage | None
 ) -> Share:
-    """The largest share of what the queue deserves."""
+    """The largest share over all accounts. ``past`` None: only present use counts."""
     largest = NO_SHARE
     if past is None:
         for account, used in book.items():
@@ -72,7 +72,7 @@ def _dominant(
         return largest
     for account in dict.fromkeys((*book, *past.held, *past.sums)):
         used, due = book.get(account, 0), tree.deserved(queue, account)
-        if due <= 0:  # nothing ever fades away from an infinite share: only what is used now counts
+        if due <= 0:  # an infinite share never decays: only present use counts
             largest = max(largest, Share(used, due)) if used > 0 else largest
         elif (faded := past.twice(account, used)) > 0:
             largest = max(largest, Share(faded, 2 * past.scale * due))
@@ -80,7 +80,7 @@ def _dominant(
 
 
 def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
-    """Whether the queue is guaranteed some of what is asked, and uses less than that in all such accounts."""
+    """Whether the queue has a guarantee in an asked account, and uses less than it in all such accounts."""
     owed = False
     for account in asked:
         guarantee = usage.tree.guarantee(queue, account)
@@ -92,44 +92,44 @@ def below_guarantee(usage: Usage, queue: QueueName, asked: Iterable[Account]) ->
 
 
 def below_deserved(usage: Usage, queue: QueueName, asked: Iterable[Account]) -> bool:
-    """Whether the queue uses less than it deserves of everything that is asked."""
+    """Whether the queue uses less than it deserves in every asked account."""
     tree = usage.tree
     return all(usage.used(queue, account) < tree.deserved(queue, account) for account in asked)
 
 
 class UserShares:
-    """What the users of queues have, where they take turns. Mutable."""
+    """The use of each user of a queue, for orders that depend on it. Mutable."""
 
     def __init__(self) -> None:
-        #: What they had in the past; None: it does not count anywhere.
+        #: Decayed use of users; None: past use counts in no queue.
         self.past: DecayedUsage | None = None
         self._used: dict[tuple[QueueName, str], dict[Account, int]] = {}
-        #: Whose books no copy shares.
+        #: Users with a book that no copy shares.
         self._own: set[tuple[QueueName, str]] = set()
 
     def copy(self) -> "UserShares":
-        """Books that change on their own. What neither changes is shared."""
-        twin = UserShares()
-        twin.past = self.past
-        twin._used = dict(self._used)
+        """A copy that changes on its own. Unchanged books stay shared."""
+        copied = UserShares()
+        copied.past = self.past
+        copied._used = dict(self._used)
         self._own = set()
-        return twin
+        return copied
 
     def add(self, queue: QueueName, user: str, amounts: Mapping[Account, int], times: int = 1) -> None:
-        """Post what a user gets."""
-        whose = queue, user
-        if whose not in self._own:
-            self._own.add(whose)
-            self._used[whose] = dict(self._used.get(whose, {}))
-        book = self._used[whose]
+        """Post amounts that a user gets."""
+        holder = queue, user
+        if holder not in self._own:
+            self._own.add(holder)
+            self._used[holder] = dict(self._used.get(holder, {}))
+        book = self._used[holder]
         for account, units in amounts.items():
             book[account] = book.get(account, 0) + units * times
 
     def share(self, tree: QueueTree, queue: QueueName, user: str) -> Share:
-        """The dominant share of what the queue deserves that one of its users has."""
+        """The dominant share of one user in what the queue deserves."""
         past = None if self.past is None else self.past.of_user(queue, user)
         return _dominant(tree, queue, self.book(queue, user), past)
 
     def book(self, queue: QueueName, user: str) -> Mapping[Account, int]:
-        """All that a user has in a queue, by account."""
+        """The use of a user in a queue, by account."""
         return self._used.get((queue, user), {})
