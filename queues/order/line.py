@@ -2,7 +2,7 @@
 
 The plain form: at every inner queue take the child that comes first by (below its guarantee, below its
 deserved, smaller share, queue priority, priority with age of its head, arrival, name), down to a queue, and
-there the first by the order of that queue (``queues.order.policies``); try it; update the books; start again. ``Line`` does
+there the first by its own order (``queues.order.policies``); try it; update the books; start again. ``Line`` does
 the same with heaps: an answer changes the books of one path only, and that path's queues are all on top of
 their heaps. Workloads of one shape in one queue form a class (``ClassQueue``), and a class that was refused is not
 tried again in the same turn: no capacity is freed during a turn. A refusal may hold for all classes of a kind, in

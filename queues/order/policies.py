@@ -33,7 +33,7 @@ _WHOLE: Final = 1000
 
 
 def gives_way(policy: QueuePolicy) -> bool:
-    """Whether large workloads of a queue give way to small ones: if places are cleared for gangs that starve for a day."""
+    """Whether large workloads of a queue give way to small ones: if gangs that starve for a day get places cleared."""
     return policy.clear_after is not None and policy.clear_after <= PATIENCE
 
 
