@@ -1,215 +1,164 @@
 """Values of the domain as JSON and back, by the types of their fields.
 
 Dataclasses are objects with a key per field, tuples and sets lists, enums their values, workload keys
-``kind/uid``, amounts the integers of ``queues.resources``. Nothing is listed here field by field, so a field
-that is added to a value is written and read without anybody thinking of it.
+``kind/uid``, amounts the integers of ``queues.resources``. No field is listed here, so a field that is added to a
+value is written and read at once. (``msgspec.convert`` reads no ``kind/uid`` as the key of a mapping, passes over
+unknown fields of a dataclass, and does not say at which key of a mapping it failed.)
+
+``where`` is always the place of the form in its document, for errors.
 """
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from queues.errors import InvalidDocument
 from queues.resources import Resources
 from queues.workload import WorkloadKey, WorkloadKind
 
-Special = Mapping[Any, Callable[[Any], Any]]
-
-#: What arrays of the engine hold.
+#: The largest whole number: what arrays of the engine hold.
 _LARGEST: Final = 2**62
 
+#: No field has a form of its own.
+_NONE: Final[Mapping[str, Callable[[Any], Any]]] = {}
 
-def plain(value: Any, special: Special | None = None) -> Any:
-    """The JSON form of a value. ``special``: how values of some types are written."""
-    write = (special or {}).get(type(value))
+_EXPECTED: Final = {
+    dict: "an object",
+    list: "a list",
+    int: "a whole number",
+    str: "text",
+    bool: "true or false",
+    NoneType: "null",
+}
+
+
+def written(value: Any) -> Any:
+    """The JSON form of a value."""
     match value:
-        case _ if write is not None:
-            form: Any = write(value)
+        case WorkloadKey():
+            form: Any = str(value)
         case Enum():
             form = value.value
-        case WorkloadKey():
-            form = str(value)
         case Mapping():
-            form = {_key(key): plain(each, special) for key, each in value.items()}
+            form = {str(key): written(each) for key, each in value.items()}
         case Set():
-            form = sorted(plain(each, special) for each in value)
+            form = sorted(written(each) for each in value)
         case tuple() | list():
-            form = [plain(each, special) for each in value]
-        case np.ndarray():
-            form = {"shape": list(value.shape), "values": value.ravel().tolist()}
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            form = {
-                field.name: plain(getattr(value, field.name), special)
-                for field in fields(value)
-                if not field.name.startswith("_")
-            }
+            form = [written(each) for each in value]
+        case _ if is_dataclass(value):
+            form = written_fields(value)
         case _:
             form = value
     return form
 
 
-def _key(key: Any) -> str:
-    return "/".join(key) if isinstance(key, tuple) else str(key)
+def written_fields(value: Any, own: Mapping[str, Callable[[Any], Any]] = _NONE) -> dict[str, Any]:
+    """The JSON form of a dataclass. ``own``: how some fields are written, by name."""
+    return {name: own.get(name, written)(getattr(value, name)) for name in _fields(value.__class__)}
 
 
-def value(kind: Any, form: Any, where: str = "", special: Special | None = None) -> Any:
-    """The value of a type that has this JSON form.
-
-    ``special``: how values of some types are read. Raises InvalidDocument, with the place.
-    """
-    read = (special or {}).get(kind)
-    if read is not None:
-        return _tried(read, form, where, "what can be read")
-    return _by_type(_bare(kind), form, where, special)
-
-
-def _by_type(kind: Any, form: Any, where: str, special: Special | None) -> Any:
-    origin = get_origin(kind)
-    match origin:
-        case _ if origin is Union or origin is UnionType:
-            read: Any = _one_of(get_args(kind), form, where, special)
-        case _ if origin is np.ndarray:
-            read = _array(get_args(kind), form, where)
-        case type() if issubclass(origin, Mapping):
-            read = _mapping(get_args(kind), form, where, special)
-        case _ if origin is tuple:
-            read = _tuple(get_args(kind), form, where, special)
-        case _ if origin is frozenset:
-            read = frozenset(_tuple((*get_args(kind), Ellipsis), form, where, special))
-        case _:
-            read = _single(kind, form, where, special)
-    return read
-
-
-def _single(kind: Any, form: Any, where: str, special: Special | None) -> Any:
-    """Of a type without parameters."""
-    if kind is Any or kind is object:
-        read = form
-    elif kind is Resources:
-        amounts = _expect(form, dict, where)
-        read = Resources({name: _expect(units, int, f"{where}.{name}") for name, units in amounts.items()})
-    elif kind is WorkloadKey:
-        read = _workload_key(form, where)
-    elif issubclass(kind, Enum):
-        read = _tried(kind, form, where, f"one of {', '.join(str(each.value) for each in kind)}")
-    elif is_dataclass(kind):
-        read = _dataclass(kind, form, where, special)
-    elif kind in (bool, int, str, NoneType):
-        read = _expect(form, kind, where)
-    else:
-        raise TypeError(f"{where}: no way to read a {kind}")
-    return read
-
-
-def _bare(kind: Any) -> Any:
-    """The type behind a NewType."""
-    while hasattr(kind, "__supertype__"):
+def read(kind: Any, form: Any, where: str) -> Any:
+    """The value of a type that has this JSON form. Raises InvalidDocument, with the place."""
+    while hasattr(kind, "__supertype__"):  # a NewType
         kind = kind.__supertype__
-    return kind
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Union or origin is UnionType:
+        (given,) = (each for each in arguments if each is not NoneType)
+        value: Any = None if form is None else read(given, form, where)
+    elif origin is tuple:
+        value = _tuple(arguments, form, where)
+    elif origin is frozenset:
+        value = frozenset(_tuple((*arguments, ...), form, where))
+    elif origin is Mapping:
+        value = {
+            _key(arguments[0], key, f"{where}.{key}"): read(arguments[1], each, f"{where}.{key}")
+            for key, each in expect(dict, form, where).items()
+        }
+    elif kind is Resources:
+        value = Resources(read(Mapping[str, int], form, where))
+    elif kind is WorkloadKey:
+        value = _workload_key(form, where)
+    elif isinstance(kind, type) and is_dataclass(kind):
+        value = kind(**read_fields(kind, form, where))
+    elif issubclass(kind, tuple):  # a NamedTuple
+        value = kind(*_tuple(tuple(_hints(kind).values()), form, where))
+    elif issubclass(kind, Enum):
+        value = _attempt(kind, form, where, f"one of {', '.join(str(each.value) for each in kind)}")
+    else:
+        value = expect(kind, form, where)
+    return value
 
 
-def _one_of(kinds: tuple[Any, ...], form: Any, where: str, special: Special | None) -> Any:
-    if form is None and NoneType in kinds:
-        return None
-    others = [kind for kind in kinds if kind is not NoneType]
-    for kind in others[:-1]:
-        try:
-            return value(kind, form, where, special)
-        except InvalidDocument:
-            continue
-    return value(others[-1], form, where, special)
-
-
-def _mapping(arguments: tuple[Any, ...], form: Any, where: str, special: Special | None) -> Any:
-    key_kind, each_kind = arguments
+def read_fields(
+    kind: Any, form: Any, where: str, own: Mapping[str, Callable[[Any], Any]] = _NONE
+) -> dict[str, Any]:
+    """The fields of a dataclass that its JSON form states. ``own``: how some fields are read, by name."""
+    known = _fields(kind)
+    unknown = sorted(expect(dict, form, where).keys() - known.keys())
+    if unknown:
+        found = f"{', '.join(unknown)} in a {kind.__name__}"
+        raise InvalidDocument(where=where, found=found, expected="known fields only")
+    missing = [name for name, field in known.items() if name not in form and _is_required(field)]
+    if missing:
+        found = f"a {kind.__name__} without {', '.join(missing)}"
+        raise InvalidDocument(where=where, found=found, expected="all of it")
+    hints = _hints(kind)
     return {
-        _read_key(_bare(key_kind), key, where): value(each_kind, each, f"{where}.{key}", special)
-        for key, each in _expect(form, dict, where).items()
+        name: own[name](each) if name in own else read(hints[name], each, f"{where}.{name}")
+        for name, each in form.items()
     }
 
 
-def _read_key(kind: Any, key: str, where: str) -> Any:
-    if kind is int:
-        return _tried(int, key, f"{where}.{key}", "a whole number")
-    if kind is WorkloadKey:
-        return _workload_key(key, where)
-    return key
+def expect(kind: Any, form: Any, where: str) -> Any:
+    """The form itself, if it has this type of JSON. Raises InvalidDocument."""
+    if type(form) is kind and (kind is not int or abs(form) <= _LARGEST):
+        return form
+    raise InvalidDocument(where=where, found=repr(form)[:80], expected=_EXPECTED[kind])
+
+
+def _tuple(kinds: tuple[Any, ...], form: Any, where: str) -> tuple[Any, ...]:
+    items = expect(list, form, where)
+    if kinds[-1] is ...:
+        kinds = kinds[:1] * len(items)
+    if len(kinds) != len(items):
+        raise InvalidDocument(where=where, found=f"{len(items)} values", expected=f"{len(kinds)} of them")
+    pairs = zip(kinds, items, strict=True)
+    return tuple(read(kind, each, f"{where}[{index}]") for index, (kind, each) in enumerate(pairs))
+
+
+def _key(kind: Any, key: str, where: str) -> Any:
+    """A key of a mapping: as the text of a number or of a workload key, or as it is."""
+    if getattr(kind, "__supertype__", kind) is int:
+        return _attempt(int, key, where, "a whole number")
+    return _workload_key(key, where) if kind is WorkloadKey else key
 
 
 def _workload_key(form: Any, where: str) -> WorkloadKey:
-    kind, _, uid = _expect(form, str, where).partition("/")
+    kind, _, uid = expect(str, form, where).partition("/")
     known = f"kind/uid with a kind of {', '.join(WorkloadKind)}"
-    return WorkloadKey(_tried(WorkloadKind, kind, where, known), uid)
+    return WorkloadKey(_attempt(WorkloadKind, kind, where, known), uid)
 
 
-def _tuple(arguments: tuple[Any, ...], form: Any, where: str, special: Special | None) -> Any:
-    items = _expect(form, list, where)
-    if arguments[-1] is Ellipsis:
-        arguments = arguments[:1] * len(items)
-    if len(arguments) != len(items):
-        raise InvalidDocument(where=where, found=f"{len(items)} values", expected=f"{len(arguments)} of them")
-    return tuple(
-        value(kind, each, f"{where}[{number}]", special)
-        for number, (kind, each) in enumerate(zip(arguments, items, strict=True))
-    )
-
-
-def _array(arguments: tuple[Any, ...], form: Any, where: str) -> Any:
-    (kind,) = get_args(arguments[1])
-    content = _expect(form, dict, where)
+def _attempt(make: Callable[[Any], Any], form: Any, where: str, expected: str) -> Any:
     try:
-        return np.array(content["values"], dtype=kind).reshape(content["shape"])
-    except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise InvalidDocument(where=where, found=str(error), expected="shape and values") from error
+        return make(form)
+    except ValueError as error:
+        raise InvalidDocument(where=where, found=repr(form)[:80], expected=expected) from error
 
 
 @lru_cache(maxsize=256)
-def _hints(kind: type) -> dict[str, Any]:
+def _fields(kind: Any) -> dict[str, Field[Any]]:
+    """Public fields of a dataclass, by name."""
+    return {field.name: field for field in fields(kind) if not field.name.startswith("_")}
+
+
+@lru_cache(maxsize=256)
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _dataclass(kind: Any, form: Any, where: str, special: Special | None) -> Any:
-    content = _expect(form, dict, where)
-    known = {field.name: field for field in fields(kind) if not field.name.startswith("_")}
-    unknown = sorted(content.keys() - known.keys())
-    if unknown:
-        raise InvalidDocument(
-            where=where, found=f"{', '.join(unknown)} in a {kind.__name__}", expected="known fields only"
-        )
-    missing = [
-        name
-        for name, field in known.items()
-        if name not in content and field.default is MISSING and field.default_factory is MISSING
-    ]
-    if missing:
-        raise InvalidDocument(
-            where=where, found=f"a {kind.__name__} without {', '.join(missing)}", expected="all of it"
-        )
-    hints = _hints(kind)
-    return kind(
-        **{
-            name: value(hints[name], each, f"{where}.{name}" if where else name, special)
-            for name, each in content.items()
-        }
-    )
-
-
-def _expect(form: Any, kind: Any, where: str) -> Any:
-    if isinstance(form, kind) and not (
-        kind is int and (isinstance(form, bool) or not -_LARGEST <= form <= _LARGEST)
-    ):
-        return form
-    words = {dict: "an object", list: "a list", int: "a whole number", str: "text", bool: "true or false"}
-    raise InvalidDocument(where=where, found=repr(form)[:80], expected=words.get(kind, "null"))
-
-
-def _tried(make: Any, form: Any, where: str, expected: str) -> Any:
-    try:
-        return make(form)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidDocument(where=where, found=repr(form)[:80], expected=expected) from error
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING

@@ -1,7 +1,7 @@
 """A turn's input and output as JSON, to hand in with a question or to decide again elsewhere.
 
 The form is that of the values themselves (``admission.replay.json_form``); nodes are written one by one. Two saves of
-the same turn are equal byte for byte. ``docs/reference/snapshots.md`` tells the form.
+the same turn are equal byte for byte. ``docs/reference/snapshots.md`` documents the form.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,16 +24,13 @@ from queues.resources import MOST_ON_NODE
 #: Grows when the form changes in a way that older files cannot be read.
 SCHEMA: Final = "muster.dev/turn/v2"
 
-#: What ``nodes`` says together, and no field of its own has to.
-_SAID_BY_NODES: Final = frozenset(
+#: Fields of a table and its layout that follow from the nodes and their levels.
+_STATED_BY_NODES: Final = frozenset(
     (
         *("layout", "resources", "allocatable", "used"),
         *("names", "position", "flavors", "chains", "labels", "taints", "usable", "why_not"),
     )
 )
-
-#: What is written of a table beside its fields.
-_TABLE: Final = frozenset(("levels", "nodes", "layout"))
 
 
 class NotASnapshot(MusterError):
@@ -47,7 +44,7 @@ class Saved:
     snapshot: Snapshot
     #: The plan in its JSON form.
     plan: Mapping[str, Any]
-    #: Hash of the configuration that decided it; "" if it was not told.
+    #: Hash of the configuration that decided the turn; "" if unknown.
     configuration: str = ""
 
 
@@ -56,14 +53,14 @@ def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     document = {
         "schema": SCHEMA,
         "configuration": configuration,
-        "snapshot": json_form.plain(snapshot, _WRITTEN),
-        "plan": json_form.plain(plan),
+        "snapshot": json_form.written_fields(snapshot, {"nodes": _written_table, "past_use": PastUse.lines}),
+        "plan": json_form.written(plan),
     }
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
 
 
 def load(text: bytes) -> Saved:
-    """A turn that was saved. Raises NotASnapshot or InvalidDocument."""
+    """Read a saved turn. Raises NotASnapshot or InvalidDocument."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -74,25 +71,26 @@ def load(text: bytes) -> Saved:
     for part in ("snapshot", "plan"):
         if not isinstance(document.get(part), dict):
             raise InvalidDocument(where=part, found=repr(document.get(part))[:80], expected="an object")
-    snapshot: Snapshot = json_form.value(Snapshot, document["snapshot"], "snapshot", _READ)
+    readers = {"nodes": _read_table, "past_use": _read_past_use}
     return Saved(
-        snapshot=snapshot,
+        snapshot=Snapshot(**json_form.read_fields(Snapshot, document["snapshot"], "snapshot", readers)),
         plan=document["plan"],
         configuration=str(document.get("configuration", "")),
     )
 
 
-def decided_again(saved: Saved) -> Mapping[str, Any]:
-    """The plan for the saved snapshot, decided now, in its JSON form."""
+def replayed_plan(saved: Saved) -> Mapping[str, Any]:
+    """The plan that this engine decides for the saved snapshot, in its JSON form."""
     plan, _ = decide(saved.snapshot, Memo())
-    form: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(json_form.plain(plan)))
+    form: Mapping[str, Any] = msgspec.json.decode(msgspec.json.encode(json_form.written(plan)))
     return form
 
 
 def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
-    """Where two plans in their JSON form differ, a line each.
+    """Differences of two plans in their JSON form, a line each.
 
-    Entries of lists are told apart by what they are about. Transitions of jobs are no part of ``decide``.
+    Entries of lists are matched by their workload or admission. Transitions of jobs are left out: ``decide``
+    does not make them.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
@@ -121,7 +119,7 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 
 def _by_subject(entries: list[Any]) -> dict[str, Any] | None:
-    """Entries by the workload or admission that they are about; None: they are about nothing of the kind."""
+    """Entries by their workload or admission; None: an entry has neither, or two have the same."""
     named: dict[str, Any] = {}
     for entry in entries:
         subject = entry.get("workload", entry.get("admission")) if isinstance(entry, dict) else None
@@ -140,7 +138,7 @@ def _short(form: Any) -> str:
 
 
 def nodes_of(table: NodeTable) -> Iterator[Node]:
-    """The nodes that a table was built from, with what is used now."""
+    """The nodes that a table was built from, with the amounts used now."""
     layout = table.layout
     for column, name in enumerate(layout.names):
         allocatable, used = table[name]
@@ -161,7 +159,10 @@ def _levels(layout: Layout) -> list[list[str]]:
 
 
 def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
-    """The label keys of a topology; the host where it matters: nodes without that label are in no domain then."""
+    """Label keys of a topology's levels. The host level is left out, unless nodes without a host label exist.
+
+    Such nodes are in no domain of a topology that names the host.
+    """
     keys = [level.key for level in chain[:-1]]
     for column in range(len(layout.names)) if keys else ():
         labels = layout.labels.of(column)
@@ -170,57 +171,64 @@ def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
     return keys
 
 
-def _table(table: NodeTable) -> Any:
+def _written_table(table: NodeTable) -> dict[str, Any]:
     layout = table.layout
     return {
         "levels": _levels(layout),
-        "nodes": [json_form.plain(node) for node in nodes_of(table)],
-        "layout": {name: json_form.plain(getattr(layout, name)) for name in _more(layout)},
-        **{name: json_form.plain(getattr(table, name)) for name in _more(table)},
+        "nodes": [json_form.written(node) for node in nodes_of(table)],
+        "layout": {name: json_form.written(getattr(layout, name)) for name in _more(Layout)},
+        **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},
     }
 
 
-def _more(part: Layout | NodeTable) -> list[str]:
-    """Public fields that the nodes do not say."""
-    names = [field.name for field in fields(part)]
-    return [name for name in names if not name.startswith("_") and name not in _SAID_BY_NODES]
-
-
-def _table_from(form: Any) -> NodeTable:
+def _read_table(form: Any) -> NodeTable:
     where = "snapshot.nodes"
     for part, kind in (("nodes", list), ("levels", list), ("layout", dict)):
         if not isinstance(form, dict) or not isinstance(form.get(part), kind):
             raise InvalidDocument(where=where, found=repr(form)[:80], expected="nodes, levels and layout")
-    nodes: tuple[Node, ...] = json_form.value(tuple[Node, ...], form["nodes"], f"{where}.nodes")
+    nodes: tuple[Node, ...] = json_form.read(tuple[Node, ...], form["nodes"], f"{where}.nodes")
     for number, node in enumerate(nodes):
         for name, units in node.allocatable.items():
             if abs(units) > MOST_ON_NODE:
                 place = f"{where}.nodes[{number}].allocatable.{name}"
                 raise InvalidDocument(where=place, found=str(units), expected=f"at most {MOST_ON_NODE}")
-    levels: tuple[tuple[str, ...], ...] = json_form.value(
-        tuple[tuple[str, ...], ...], form["levels"], f"{where}.levels"
-    )
     if len({node.name for node in nodes}) < len(nodes):
         raise InvalidDocument(where=f"{where}.nodes", found="a node twice", expected="each once")
+    levels: list[tuple[str, ...]] = list(
+        json_form.read(tuple[tuple[str, ...], ...], form["levels"], f"{where}.levels")
+    )
     table = NodeTable.build(nodes, levels)
-    if table.layout.names != tuple(node.name for node in nodes):  # they were sorted by their host labels, too
+    if table.layout.names != tuple(node.name for node in nodes):  # sorted by their host labels, too
         table = NodeTable.build(nodes, [(*levels[0], HOST), *levels[1:]])
+    more = {name: each for name, each in form.items() if name not in ("levels", "nodes", "layout")}
     return replace(
         table,
-        layout=replace(table.layout, **_read(Layout, form["layout"], f"{where}.layout")),
-        **_read(NodeTable, {name: each for name, each in form.items() if name not in _TABLE}, where),
+        layout=replace(table.layout, **_read_more(Layout, form["layout"], f"{where}.layout")),
+        **_read_more(NodeTable, more, where),
     )
 
 
-#: How what has a form of its own is written, and read.
-_WRITTEN: Final[json_form.Special] = {NodeTable: _table, PastUse: PastUse.lines}
+def _more(kind: type[Layout | NodeTable]) -> list[str]:
+    """Public fields that the nodes do not state."""
+    names = [field.name for field in fields(kind)]
+    return [name for name in names if not name.startswith("_") and name not in _STATED_BY_NODES]
 
-_READ: Final[json_form.Special] = {NodeTable: _table_from, PastUse: PastUse.from_lines}
 
-
-def _read(kind: type, form: Mapping[str, Any], where: str) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    unknown = sorted(form.keys() - (hints.keys() - _SAID_BY_NODES))
+def _read_more(kind: type[Layout | NodeTable], form: Mapping[str, Any], where: str) -> dict[str, Any]:
+    unknown = sorted(form.keys() - set(_more(kind)))
     if unknown:
         raise InvalidDocument(where=where, found=", ".join(unknown), expected="known fields only")
-    return {name: json_form.value(hints[name], each, f"{where}.{name}") for name, each in form.items()}
+    hints = get_type_hints(kind)
+    return {name: json_form.read(hints[name], each, f"{where}.{name}") for name, each in form.items()}
+
+
+# ── past use ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_past_use(form: Any) -> PastUse:
+    try:
+        return PastUse.from_lines(form)
+    except (ValueError, TypeError) as error:
+        raise InvalidDocument(
+            where="snapshot.past_use", found=str(error), expected="rows of seven values"
+        ) from error

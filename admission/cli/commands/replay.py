@@ -26,7 +26,7 @@ def replay(file: Path, everything: bool) -> int:
     what cannot be decided.
     """
     from admission.replay.fingerprint import fingerprint
-    from admission.replay.snapshot_file import decided_again, differences, load
+    from admission.replay.snapshot_file import differences, load, replayed_plan
     from queues.errors import MusterError
 
     try:
@@ -41,7 +41,7 @@ def replay(file: Path, everything: bool) -> int:
     if saved.configuration not in ("", ours):
         click.echo(f"decided by configuration {saved.configuration}, and now by {ours}", err=True)
     try:
-        found = list(differences(saved.plan, decided_again(saved)))
+        found = list(differences(saved.plan, replayed_plan(saved)))
     except Exception as error:  # exit code 1 would say that it was decided otherwise
         if os.environ.get(TRACEBACK):
             raise
