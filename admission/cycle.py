@@ -167,7 +167,7 @@ class Cycle:
         for key, now in displaced.items():
             world.put_setback(key, world.setbacks.get(key, (0, 0))[0] + 1, now)
         for job in applied.jobs:
-            world.put_job(job.key.uid, job.new)
+            world.put_job(job.key, job.new)
         for key in reasons.gone:
             world.reasons.pop(key, None)
         for key, reason in {**reasons.changed, **(applied.dropped or {})}.items():

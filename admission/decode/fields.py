@@ -74,6 +74,12 @@ def condition(conditions: tuple[WireCondition, ...] | None, kind: str) -> WireCo
     return None
 
 
+def is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:
+    """Whether the condition of that type is there and true."""
+    found = condition(conditions, kind)
+    return found is not None and found.status == "True"
+
+
 def number(text: str | None) -> int | None:
     """A number that users may have written; None: it is none, or too long for a bigint."""
     return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import Placing, SubGroup, WorkloadFact
-from admission.objects import WireNetworkTopology, WireStruct
+from admission.objects import WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
 from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of
@@ -25,6 +25,14 @@ _NOTHING: Final = Placing()
 
 #: Annotations that may say something that cannot be read.
 _READ: Final = (names.PARTITIONS, FRACTION, FRACTION_MEMORY, FRACTION_DEVICES)
+
+
+class WireNetworkTopology(WireStruct):
+    """How far apart pods may lie, in tiers."""
+
+    mode: str | None = None
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ class WorkloadFact:
     obstacle: tuple[str, str] | None = None
     #: Fields that are accepted but not acted on yet; shown as a condition.
     unsupported: tuple[str, ...] = ()
-    #: PodGroup written by Muster for a Volcano Job: not a workload of its own.
-    owned_by_job: bool = False
+    #: The Volcano Job that a PodGroup stands for: then it is no workload of its own. None: it stands for itself.
+    stands_for: WorkloadKey | None = None
     #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
     indexed: bool = False
     #: batch/v1: the admission whose nodes are written into the pod template; None: its pods are seated one by one.

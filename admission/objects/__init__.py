@@ -31,7 +31,6 @@ from admission.objects.cluster import (
     WirePriorityClass,
     WireSelectorRequirement,
 )
-from admission.objects.jobs import WireJob, WireNetworkTopology, WirePodGroup, WireVolcanoJob
 from admission.objects.lists import Page, WatchEvent
 from admission.objects.parts import Bare, WireCondition, WireMetadata, WireStruct
 from admission.objects.pods import WirePod, WirePodSpec, WirePodStatus, WirePodTemplate
@@ -57,20 +56,16 @@ __all__ = [
     "WireBudgetSpec",
     "WireBudgetStatus",
     "WireCondition",
-    "WireJob",
     "WireLabelSelector",
     "WireMetadata",
     "WireNamespace",
-    "WireNetworkTopology",
     "WireNode",
     "WirePod",
     "WirePodDisruptionBudget",
-    "WirePodGroup",
     "WirePodSpec",
     "WirePodStatus",
     "WirePodTemplate",
     "WirePriorityClass",
     "WireSelectorRequirement",
     "WireStruct",
-    "WireVolcanoJob",
 ]

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from admission.facts import PodFact, WorkloadFact
-from admission.workloads.pod_shapes import BARE, shape_name
+from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -21,7 +21,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.api import names
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.resources import NOTHING, devices_text
-from queues.workload import AdmissionId, NodeName, WorkloadKind
+from queues.workload import AdmissionId, NodeName
 
 
 class Verb(StrEnum):
@@ -73,12 +73,13 @@ def orders_for(
     removals = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
     removals += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
     removals += _buried(portrait, stock)
-    if portrait.key.kind in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+    holding = support_of(portrait.key).holding
+    if holding is Holding.GATED:
         removals += _evictions(portrait)
     orders = [order for order in removals if order.uid not in displaced]
-    if portrait.key.kind is WorkloadKind.VOLCANO_JOB:
+    if holding is Holding.NO_PODS:
         return orders
-    if portrait.key.kind is WorkloadKind.JOB and fact is not None and not portrait.over:
+    if holding is Holding.SUSPENDED and fact is not None and not portrait.over:
         orders += _job_orders(portrait, fact, stock)
     if not portrait.over:
         orders += _releases(portrait, fact, promised)
@@ -205,7 +206,7 @@ def _releases(
     if not waiting:
         return
     waiting.sort(key=_rank)
-    by_index = fact is not None and fact.indexed
+    by_index = support_of(portrait.key).is_by_ordinal(fact)
     places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
     vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
     told = {
@@ -243,14 +244,8 @@ def _vacant_seats(
 
 
 def _seat_wanted(portrait: WorkloadState, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
-    match portrait.key.kind:
-        case WorkloadKind.POD:
-            return (BARE, None)
-        case WorkloadKind.POD_GROUP:
-            return (shape_name(pod, fact), None)
-        case _:
-            name = fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""
-            return (name, pod.index if by_index else None)
+    name = support_of(portrait.key).pod_set_name(pod, fact)
+    return (name, pod.index if by_index else None)
 
 
 def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:

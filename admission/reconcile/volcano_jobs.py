@@ -12,7 +12,7 @@ from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import JobWork, work_for
 from admission.world.world import World
 from queues.errors import InvalidDocument
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 
 class VolcanoJobController:
@@ -64,7 +64,7 @@ class VolcanoJobController:
         found = []
         for key in sorted(world.touched):
             try:
-                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                view = self.view(world, key)
                 if view is None:
                     continue
                 old = world.jobs.get(key.uid)
@@ -81,7 +81,7 @@ class VolcanoJobController:
         found = []
         for key in keys:
             try:
-                view = self.view(world, key) if key.kind is WorkloadKind.VOLCANO_JOB else None
+                view = self.view(world, key)
                 if view is None:
                     continue
                 state = world.jobs.get(key.uid) or JobState(uid=key.uid)

@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 
 from admission.engine.snapshot import Unbooked
-from admission.facts import PodFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
-from admission.workloads.pod_shapes import BARE, is_by_ordinal, shape_name
+from admission.workloads.kinds import support_of
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
 from queues.resources import Resources
-from queues.workload import NodeName, PodSet, WorkloadKind
+from queues.workload import NodeName
 
 
-def unbooked_of(
-    sight: WorkloadInputs, pod_sets: Sequence[PodSet], occupancies: Sequence[SeatMap]
-) -> Unbooked | None:
+def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbooked | None:
     """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for."""
     ids = {admission.id for admission in sight.admissions}
     seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
@@ -37,13 +34,14 @@ def unbooked_of(
     if not found:
         return None
     fact, first = sight.fact, found[0]
-    if is_by_ordinal(sight.key.kind, fact):
+    support = support_of(sight.key)
+    if support.is_by_ordinal(fact):
         taken = taken_places(occupancies)
     else:
         taken = {(seat.pod_set, seat.ordinal) for each in sight.admissions for seat in each.holding()}
     pods: list[tuple[str, str, int, NodeName, Resources]] = []
     for pod in found:
-        name = _set_of(sight, pod, pod_sets)
+        name = support.pod_set_name(pod, fact)
         ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
         while (name, ordinal) in taken:
             ordinal += 1
@@ -58,15 +56,3 @@ def unbooked_of(
         priority=fact.priority if fact is not None else first.priority,
         pods=tuple(pods),
     )
-
-
-def _set_of(sight: WorkloadInputs, pod: PodFact, pod_sets: Sequence[PodSet]) -> str:
-    match sight.key.kind:
-        case WorkloadKind.POD:
-            return BARE
-        case WorkloadKind.POD_GROUP:
-            return shape_name(pod, sight.fact)
-        case WorkloadKind.VOLCANO_JOB:
-            return pod.task
-        case _:
-            return pod_sets[0].name if pod_sets else BARE

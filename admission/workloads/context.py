@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from admission.decode.topology_requests import Tiers, in_tiers
 from admission.facts import Fact, PodFact, WorkloadFact
+from admission.workloads.kinds import support_of
 from queues.api import names
-from queues.workload import QueueName, WorkloadKind
+from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,8 @@ def in_context(fact: Fact, context: Context) -> Fact:
         return fact if default is None else replace(fact, queue=default)
     if not isinstance(fact, WorkloadFact):
         return fact
-    kind = fact.key.kind
     queue = fact.queue or context.queues.get(fact.namespace)
-    if queue is None and kind is not WorkloadKind.JOB:
+    if queue is None and not support_of(fact.key).needs_queue:
         queue = QueueName(names.DEFAULT_QUEUE)
     priority, obstacle = _priority(fact, context)
     fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 from admission.facts import Placing, PodFact, WorkloadFact
 from queues.resources import Resources
-from queues.workload import NodeFilter, WorkloadKind
+from queues.workload import NodeFilter
 
 #: Pod set of a bare pod.
 BARE = "pod"
@@ -36,8 +36,3 @@ def _digest(
 def task_of(shape: str) -> str:
     """The task in the name of a shape."""
     return shape.partition("+")[0].rpartition("-")[0]
-
-
-def is_by_ordinal(kind: WorkloadKind, fact: WorkloadFact | None) -> bool:
-    """Whether each pod has a seat of its own, so that no other pod can take it."""
-    return kind is WorkloadKind.VOLCANO_JOB or (fact is not None and fact.indexed)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from admission.facts import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
-from queues.workload import AdmissionId, NodeName, WorkloadKind
+from queues.workload import AdmissionId, NodeName
 
 
 def strays_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> tuple[PodFact, ...]:
@@ -27,7 +28,7 @@ def displaced_of(
     sight: WorkloadInputs, occupancies: Sequence[SeatMap], others: Sequence[PodFact]
 ) -> tuple[PodFact, ...]:
     """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
-    if sight.key.kind not in (WorkloadKind.POD_GROUP, WorkloadKind.POD):
+    if support_of(sight.key).holding is not Holding.GATED:
         return ()
     leaving = [
         pod

@@ -3,14 +3,12 @@
 The world calls them for what has changed; nothing here is remembered.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from admission.facts import PodFact, PodPhase, WorkloadFact
-from admission.workloads.pod_shapes import BARE, is_by_ordinal, shape_name
-from queues.admissions import Admission, AdmissionState
-from queues.workload import NodeName, PodSet, WorkloadKind
+from admission.facts import PodFact, PodPhase
+from queues.admissions import Admission
+from queues.workload import NodeName
 
 
 def is_live(pod: PodFact) -> bool:
@@ -84,74 +82,6 @@ def _sit_by_node(admission: Admission, sitting: dict[int, PodFact], pods: list[P
 def awaits_seat(pod: PodFact) -> bool:
     """Whether a pod may be let go as soon as it has a seat. One that was never gated goes its own way."""
     return pod.gated and is_live(pod) and not pod.deleting
-
-
-def seats_over(place: SeatMap, *, successors: "Successors", dead: frozenset[NodeName]) -> frozenset[int]:
-    """Seats of an admission to give back. A seat with a live pod is never over.
-
-    ``dead``: nodes that cannot take a pod any more; once the gang has started, their vacant seats are over.
-    """
-    vacant = place.vacant()
-    seats = place.admission.seats
-    if successors.none or place.admission.state is AdmissionState.EVICTING:
-        return frozenset(vacant[len(place.standing) :])
-    over = {index for index in vacant if seats[index].node in dead and place.admission.started}
-    if successors.ordinals is not None:
-        wanted = successors.ordinals
-        over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in wanted}
-    if successors.numbers is not None:
-        room = dict(successors.numbers)
-        for index in vacant:
-            if index in over:
-                continue
-            room[seats[index].pod_set] = room.get(seats[index].pod_set, 0) - 1
-            if room[seats[index].pod_set] < 0:
-                over.add(index)
-    return frozenset(over)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successors:
-    """Which vacant seats of a workload a pod will still come for."""
-
-    #: The owner ended or is gone: none at all.
-    none: bool = False
-    #: By place: (pod set, ordinal).
-    ordinals: frozenset[tuple[str, int]] | None = None
-    #: By number: so many per pod set.
-    numbers: Mapping[str, int] | None = None
-
-
-def successors_of(
-    fact: WorkloadFact | None,
-    kind: WorkloadKind,
-    pods: Sequence[PodFact],
-    pod_sets: Sequence[PodSet],
-    occupancies: Sequence[SeatMap],
-    *,
-    over: bool,
-) -> Successors:
-    """What is still to come for the seats of a workload.
-
-    Pods of Volcano Jobs and Indexed Jobs have seats of their own; other Jobs' pods take any. Gated members
-    of a group and bare pods come for as many seats as they are; nobody makes successors for those they left.
-    """
-    if over:
-        return Successors(none=True)
-    if is_by_ordinal(kind, fact):
-        wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
-        return Successors(ordinals=frozenset(wanted - taken_places(occupancies)))
-    if kind is WorkloadKind.JOB:
-        sitting = sum(len(place.sitting) for place in occupancies)
-        asked = fact.pod_sets if fact is not None else ()
-        return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
-    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
-    waiting = Counter(
-        BARE if kind is WorkloadKind.POD else shape_name(pod, fact)
-        for pod in pods
-        if awaits_seat(pod) and pod.uid not in seated
-    )
-    return Successors(numbers=waiting)
 
 
 def taken_places(occupancies: Iterable[SeatMap]) -> set[tuple[str, int]]:

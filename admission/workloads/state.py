@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from admission.engine.snapshot import Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import unbooked_of
+from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
-from admission.workloads.pod_sets import elsewhere, pod_sets_of
+from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.pod_sets import elsewhere
 from admission.workloads.rollback import displaced_of, evictable_of, is_refused, strays_of, unplaced
-from admission.workloads.seats import SeatMap, is_live, occupancies_of, seats_over, successors_of
+from admission.workloads.seats import SeatMap, is_live, occupancies_of
 from admission.workloads.workload import is_hollow, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
-from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +62,17 @@ class WorkloadState:
 
 def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> WorkloadState | None:
     """The portrait of one workload; None: nothing of it is left, or it is not ours."""
-    if not _exists(sight) and not sight.admissions:
+    support = support_of(sight.key)
+    if not _exists(sight, support) and not sight.admissions:
         return None
     occupancies = occupancies_of(sight.admissions, sight.pods)
-    over = _over(sight)
-    pod_sets = pod_sets_of(sight, occupancies)
-    unbooked = unbooked_of(sight, pod_sets, occupancies) if not over else None
-    successors = successors_of(sight.fact, sight.key.kind, sight.pods, pod_sets, occupancies, over=over)
+    over = _over(sight, support)
+    pod_sets = support.pod_sets(sight, occupancies)
+    unbooked = unbooked_of(sight, occupancies) if not over else None
+    successors = successors_of(sight.fact, support, sight.pods, pod_sets, occupancies, over=over)
     ended: dict[AdmissionId, frozenset[int]] = {}
     for place in occupancies:
-        if _may_end(sight, place.admission, over):
+        if _may_end(sight, support, place.admission, over):
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = sight.fact is not None and sight.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else sight.dead_nodes | sight.refusing_nodes
@@ -77,9 +80,9 @@ def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> Workloa
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     left = _left(occupancies, ended)
-    if ended and sight.key.kind is WorkloadKind.POD_GROUP:
+    if ended and support.is_group:
         # A group's sets are told by its seats as well, and nobody comes for those that end now.
-        pod_sets = pod_sets_of(sight, left)
+        pod_sets = support.pod_sets(sight, left)
     workload = workload_of(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
     refused = [pod for place in open_ for pod in unplaced(place) if pod.refused and not pod.node]
@@ -93,7 +96,7 @@ def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> Workloa
     )
     held = sum(
         len(place.admission.holding())
-        for place in (left if sight.key.kind is WorkloadKind.POD_GROUP else occupancies)
+        for place in (left if support.is_group else occupancies)
         if place.admission.state is AdmissionState.OPEN
     )
     return WorkloadState(
@@ -146,18 +149,15 @@ def underivable_state(sight: WorkloadInputs, error: Exception) -> WorkloadState 
     )
 
 
-def _exists(sight: WorkloadInputs) -> bool:
-    match sight.key.kind:
-        case WorkloadKind.POD:
-            return bool(sight.recreations) or any(is_live(pod) for pod in sight.pods)
-        case WorkloadKind.JOB:
-            return sight.fact is not None and sight.fact.queue is not None
-        case _:
-            return sight.fact is not None
+def _exists(sight: WorkloadInputs, support: KindSupport) -> bool:
+    if support.is_pod:
+        return bool(sight.recreations) or any(is_live(pod) for pod in sight.pods)
+    fact = sight.fact
+    return fact is not None and (fact.queue is not None or not support.needs_queue)
 
 
-def _over(sight: WorkloadInputs) -> bool:
-    if sight.key.kind is WorkloadKind.POD:
+def _over(sight: WorkloadInputs, support: KindSupport) -> bool:
+    if support.is_pod:
         return not (sight.recreations or any(is_live(pod) and not pod.deleting for pod in sight.pods))
     fact = sight.fact
     return fact is None or fact.finished or fact.deleting or sight.job_over
@@ -173,13 +173,12 @@ def _left(occupancies: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[
     )
 
 
-def _may_end(sight: WorkloadInputs, admission: Admission, over: bool) -> bool:
+def _may_end(sight: WorkloadInputs, support: KindSupport, admission: Admission, over: bool) -> bool:
     """Whether a missing pod proves that nobody will come for its seat."""
     if sight.busy:
         return False
-    leaving = over or admission.state is AdmissionState.EVICTING
-    if leaving and sight.key.kind is WorkloadKind.JOB and sight.fact is not None:
-        fact = sight.fact
+    fact, leaving = sight.fact, over or admission.state is AdmissionState.EVICTING
+    if leaving and support.holding is Holding.SUSPENDED and fact is not None:
         return fact.finished or fact.deleting or (fact.suspended and fact.active == 0)
     return True
 

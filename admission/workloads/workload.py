@@ -5,10 +5,11 @@ from typing import TypedDict
 
 from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
+from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
-from queues.workload import PodSet, Workload, WorkloadKind
+from queues.workload import PodSet, Workload
 
 
 def wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -28,7 +29,7 @@ def workload_of(
     obstacle = fact.obstacle or (
         ("Evicting", "its pods of an earlier admission are still ending") if draining else None
     )
-    if sight.key.kind is WorkloadKind.POD_GROUP and not sight.admissions and obstacle is None:
+    if support_of(sight.key).is_group and not sight.admissions and obstacle is None:
         obstacle = _too_few_pods(sight, fact, pod_sets)
     return Workload(
         key=sight.key,
@@ -61,10 +62,7 @@ class _Interruption(TypedDict):
 def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
     """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
-    alone = any(not pod.controlled for pod in sight.pods) and sight.key.kind in (
-        WorkloadKind.POD,
-        WorkloadKind.POD_GROUP,
-    )
+    alone = support_of(sight.key).holding is Holding.GATED and any(not pod.controlled for pod in sight.pods)
     evictions, waiting_since = sight.setback
     return {
         "user": conduct.user,
@@ -80,7 +78,7 @@ def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
 
 def _members(sight: WorkloadInputs) -> Sequence[PodFact]:
     """Pods of a group: they alone tell what it takes."""
-    return sight.pods if sight.key.kind is WorkloadKind.POD_GROUP else ()
+    return sight.pods if support_of(sight.key).is_group else ()
 
 
 def _minimum(sight: WorkloadInputs, fact: WorkloadFact) -> int:
@@ -109,7 +107,7 @@ def _too_few_pods(
 
 def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
     """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
-    pod = sight.pods[0] if sight.pods and sight.key.kind is WorkloadKind.POD else None
+    pod = sight.pods[0] if sight.pods and support_of(sight.key).is_pod else None
     last = sight.admissions[-1] if sight.admissions else None
     again = next(iter(sight.recreations), None)
     obstacle = None

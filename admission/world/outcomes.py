@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from admission.volcano_jobs.state import JobState
+from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
 from admission.world.persistence import Outcomes
 from admission.world.pods import PodIndex
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 
 class PodOutcomes:
@@ -36,7 +37,7 @@ class PodOutcomes:
     def note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
         """A pod has ended. Of each seat of a version the first one counts."""
         # A pod that was being deleted did not end by itself, whatever its last phase says.
-        if owner.kind is not WorkloadKind.VOLCANO_JOB or pod.index is None or not pod.ended_first:
+        if not _is_run_by_muster(owner) or pod.index is None or not pod.ended_first:
             return
         job = self._jobs.get(owner.uid)
         if pod.version != (job.version if job is not None else 0):
@@ -59,10 +60,14 @@ class PodOutcomes:
 
     def _is_dismissible(self, pod: PodFact) -> bool:
         owner = self._members.owner_of(pod.uid)
-        if owner is None or owner.kind is not WorkloadKind.VOLCANO_JOB:
+        if owner is None or not _is_run_by_muster(owner):
             return True
         stored = pod.uid not in self._unsaved
         return may_go(pod, self._members.facts.get(owner), self._jobs.get(owner.uid), stored=stored)
+
+
+def _is_run_by_muster(key: WorkloadKey) -> bool:
+    return support_of(key).holding is Holding.NO_PODS
 
 
 def following(before: PodFact | None, pod: PodFact) -> PodFact:

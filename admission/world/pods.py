@@ -1,6 +1,7 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
 from admission.facts import PodFact, WorkloadFact
+from admission.workloads.kinds import support_of
 from admission.world.admissions import AdmissionIndex, KeyIndex
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -46,7 +47,7 @@ class PodIndex:
             self.facts[key] = fact
         unsettled: set[str] = set()
         named = fact or before
-        if named is not None and key.kind is WorkloadKind.POD_GROUP:
+        if named is not None and support_of(key).is_group:
             place = (named.namespace, named.name)
             if fact is not None:
                 self._groups[place] = key
@@ -85,10 +86,10 @@ class PodIndex:
 
     def _find_owner(self, pod: PodFact) -> WorkloadKey | None:
         job = pod.owner
-        if job is not None and job.kind in (WorkloadKind.VOLCANO_JOB, WorkloadKind.JOB):
+        if job is not None and not (support := support_of(job)).is_pod:
             fact = self.facts.get(job)
             managed = fact is not None and fact.queue is not None
-            if managed or job.kind is WorkloadKind.VOLCANO_JOB or self._holdings.holds(job):
+            if managed or not support.needs_queue or self._holdings.holds(job):
                 return job
         if pod.group is not None:
             group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
@@ -101,7 +102,7 @@ class PodIndex:
     def _group_gone(self, pod: PodFact) -> WorkloadKey | None:
         """The PodGroup that was deleted while this pod of it holds a seat."""
         admission = self._holdings.admission_of(pod)
-        if admission is None or admission.workload.kind is not WorkloadKind.POD_GROUP:
+        if admission is None or not support_of(admission.workload).is_group:
             return None
         named = (admission.namespace, admission.name) == (pod.namespace, pod.group)
         return admission.workload if named else None

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from admission.facts import PodFact
+from admission.workloads.kinds import support_of
 from queues.admissions import Recreation
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 
 class Recreations:
@@ -43,8 +44,8 @@ class Recreations:
         if intent is None or pod.controlled or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
         self.drop(intent.pod_uid)
-        if intent.workload.kind is WorkloadKind.POD:
-            self.heirs[WorkloadKey(WorkloadKind.POD, pod.uid)] = intent.workload
+        if support_of(intent.workload).is_pod:
+            self.heirs[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
 
     def saved(self, entries: Mapping[str, Recreation | None]) -> set[WorkloadKey]:
         """Postgres has these now; the workloads to look at again."""

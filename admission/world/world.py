@@ -39,7 +39,7 @@ from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import Admission, AdmissionState
 from queues.quota.tree import QueueTree
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 
 class World:
@@ -169,10 +169,10 @@ class World:
         assert change.workload_kind is not None
         key = WorkloadKey(change.workload_kind, change.key)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
-        if fact is not None and fact.owned_by_job:
+        if fact is not None and fact.stands_for is not None:
             self.members.put_job_group(change.key, (fact.namespace, fact.name))
-            # Its name ends with the uid of its Job, whose status is told on it.
-            self._stale.add(WorkloadKey(WorkloadKind.VOLCANO_JOB, fact.name[-36:]))
+            # The status of its Job is written on it.
+            self._stale.add(fact.stands_for)
             return
         if self.members.drop_job_group(change.key):
             return
@@ -222,13 +222,12 @@ class World:
         self.holdings.learn_closed(asked, closed)
         self._stale.update(closed.values())
 
-    def put_job(self, uid: str, state: JobState) -> None:
+    def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
-        key = WorkloadKey(WorkloadKind.VOLCANO_JOB, uid)
-        before = self.jobs.get(uid)
+        before = self.jobs.get(key.uid)
         if before is not None and before.version != state.version:
             self.outcomes.pop(key, None)
-        self.jobs[uid] = state
+        self.jobs[key.uid] = state
         self._stale.add(key)
 
     def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:

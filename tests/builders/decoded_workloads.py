@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.decode.volcano_jobs import volcano_job_fact
 from admission.facts import WorkloadFact
-from admission.objects import WireJob, WirePodGroup, WireVolcanoJob
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds.batch_job import WireJob, job_fact
+from admission.workloads.kinds.pod_group import WirePodGroup, pod_group_fact
+from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
 from queues.resources import Resources
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}

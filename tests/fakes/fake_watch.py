@@ -8,11 +8,10 @@ import msgspec
 
 from admission import objects
 from admission.decode.admin_documents import queue_fact, topology_fact
-from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.decode.nodes_and_pods import node_fact, pod_fact
-from admission.decode.volcano_jobs import volcano_job_fact
+from admission.decode.nodes import node_fact
 from admission.facts import Change, Fact, FactKind
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds import BATCH_JOB, POD_GROUP, VOLCANO_JOB, KindSupport, read_pod
 from queues.workload import WorkloadKind
 from tests.fakes.fake_objects import Document
 
@@ -24,26 +23,24 @@ class _Kind:
     workload_kind: WorkloadKind | None = None
 
 
+def _workloads(support: KindSupport) -> _Kind:
+    reader = support.reader
+    assert reader is not None
+    return _Kind(
+        FactKind.WORKLOAD,
+        lambda raw: reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw)),
+        support.kind,
+    )
+
+
 KINDS = {
     "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=objects.WireNode))),
     "queues": _Kind(FactKind.QUEUE, queue_fact),
     "topologies": _Kind(FactKind.TOPOLOGY, topology_fact),
-    "jobs": _Kind(
-        FactKind.WORKLOAD,
-        lambda raw: job_fact(msgspec.json.decode(raw, type=objects.WireJob)),
-        WorkloadKind.JOB,
-    ),
-    "vcjobs": _Kind(
-        FactKind.WORKLOAD,
-        lambda raw: volcano_job_fact(msgspec.json.decode(raw, type=objects.WireVolcanoJob), raw),
-        WorkloadKind.VOLCANO_JOB,
-    ),
-    "groups": _Kind(
-        FactKind.WORKLOAD,
-        lambda raw: pod_group_fact(msgspec.json.decode(raw, type=objects.WirePodGroup)),
-        WorkloadKind.POD_GROUP,
-    ),
-    "pods": _Kind(FactKind.POD, lambda raw: pod_fact(msgspec.json.decode(raw, type=objects.WirePod))),
+    "jobs": _workloads(BATCH_JOB),
+    "vcjobs": _workloads(VOLCANO_JOB),
+    "groups": _workloads(POD_GROUP),
+    "pods": _Kind(FactKind.POD, lambda raw: read_pod(msgspec.json.decode(raw, type=objects.WirePod))),
 }
 
 

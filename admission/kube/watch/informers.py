@@ -18,9 +18,7 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
-from admission.decode.jobs_and_podgroups import job_fact, pod_group_fact
-from admission.decode.nodes_and_pods import node_fact, pod_fact
-from admission.decode.volcano_jobs import volcano_job_fact
+from admission.decode.nodes import node_fact
 from admission.decode.workload_facts import unreadable_fact
 from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
 from admission.kube.client.client import Client
@@ -29,6 +27,7 @@ from admission.kube.watch.store import ObjectChange, StoredObject, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
 from admission.objects import ApiResource, Bare, WireNamespace, WirePriorityClass
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, read_pod
 from queues.api.validation.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
@@ -46,14 +45,18 @@ class _Facts:
     workload_kind: WorkloadKind | None = None
 
 
-def _workloads(name: str, resource: ApiResource, struct: Any, translate: Any, of: WorkloadKind) -> _Facts:
+def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, error: msgspec.DecodeError) -> Fact:
-        return unreadable_fact(of, bare, error)
+        return unreadable_fact(support.kind, bare, error)
 
     kind: AnyKind = WatchedKind(
-        name=name, resource=resource, struct=struct, translate=translate, unreadable=unreadable
+        name=reader.informer,
+        resource=support.resource,
+        struct=reader.wire,
+        translate=reader.fact,
+        unreadable=unreadable,
     )
-    return _Facts(FactKind.WORKLOAD, kind, of)
+    return _Facts(FactKind.WORKLOAD, kind, support.kind)
 
 
 def _kind(name: str, resource: ApiResource, struct: Any, translate: Any) -> AnyKind:
@@ -75,21 +78,7 @@ _FACTS: Final = (
         FactKind.HYPERNODE,
         _kind("hypernodes", objects.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
     ),
-    _workloads("jobs", objects.JOBS, objects.WireJob, lambda job, raw: job_fact(job), WorkloadKind.JOB),
-    _workloads(
-        "volcano-jobs",
-        objects.VOLCANO_JOBS,
-        objects.WireVolcanoJob,
-        lambda job, raw: volcano_job_fact(job, bytes(raw)),
-        WorkloadKind.VOLCANO_JOB,
-    ),
-    _workloads(
-        "podgroups",
-        objects.POD_GROUPS,
-        objects.WirePodGroup,
-        lambda group, raw: pod_group_fact(group),
-        WorkloadKind.POD_GROUP,
-    ),
+    *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(
         FactKind.BUDGET,
         _kind(
@@ -99,7 +88,7 @@ _FACTS: Final = (
             lambda budget, raw: budget_fact(budget),
         ),
     ),
-    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.WirePod, lambda pod, raw: pod_fact(pod))),
+    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.WirePod, lambda pod, raw: read_pod(pod))),
 )
 
 _PRIORITY_CLASSES: Final[AnyKind] = _kind(

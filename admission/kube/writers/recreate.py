@@ -26,6 +26,7 @@ from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
 from admission.objects import PODS
 from admission.reconcile.pod_manifest import manifest_of
+from admission.workloads.kinds import support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
@@ -33,7 +34,7 @@ from queues.admissions import Recreation
 from queues.api import names
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Fenced, NotFound
 from queues.plan import Reason
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ class RecreationWriter:
             return "" if pod.deleting or is_live(pod) else "it has ended by itself"
         if self._made.get(intent.pod_uid, now) < now:
             return "it was made again, and is gone"
-        if intent.workload.kind is WorkloadKind.POD_GROUP and not self._has_group(intent):
+        if support_of(intent.workload).is_group and not self._has_group(intent):
             return "its PodGroup is gone"
         return ""
 

@@ -26,14 +26,15 @@ from admission.reconcile.world_status import _reason, queue_statuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.work import companions_of
+from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import AdmissionState
-from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group, volcano_job
+from queues.api.kinds import ObjectRef, pod_group
 from queues.errors import InvalidDocument
 from queues.plan import Reason
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import WorkloadKey
 
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.
 LOOK_AFTER: Final = 0.2
@@ -124,29 +125,26 @@ class StatusLoop:
         portrait = world.portraits.get(key)
         if portrait is None:
             return
-        match key.kind:
-            case WorkloadKind.VOLCANO_JOB:
-                yield from self._of_volcano_job(world, portrait)
-            case WorkloadKind.POD_GROUP if key in world.facts:
-                ref = pod_group(portrait.namespace, portrait.name, key.uid)
+        ref = object_ref(key, portrait.namespace, portrait.name)
+        match support_of(key).status:
+            case StatusForm.VOLCANO_JOB:
+                yield from self._of_volcano_job(world, portrait, ref)
+            case StatusForm.POD_GROUP if key in world.facts:
                 yield pod_group_status(self._workload_status(world, portrait, ref, world.facts[key].phase))
-            case WorkloadKind.JOB if key in world.facts and not portrait.over:
-                ref = batch_job(portrait.namespace, portrait.name, key.uid)
-                yield admitted_condition(self._workload_status(world, portrait, ref))
-            case WorkloadKind.POD if not portrait.over:
-                ref = bare_pod(portrait.namespace, portrait.name, key.uid)
+            case StatusForm.CONDITION if not portrait.over:
                 yield admitted_condition(self._workload_status(world, portrait, ref))
             case _:
                 return
 
-    def _of_volcano_job(self, world: World, portrait: WorkloadState) -> Iterator[StatusWanted]:
+    def _of_volcano_job(
+        self, world: World, portrait: WorkloadState, ref: ObjectRef
+    ) -> Iterator[StatusWanted]:
         key = portrait.key
         fact, view = world.facts.get(key), self._careers.view(world, key)
         if fact is None or fact.deleting:
             return
         if view is None:
             message = self._careers.problems.get(key, "its document cannot be read")
-            ref = volcano_job(portrait.namespace, portrait.name, key.uid)
             state = {"phase": "Pending", "reason": "InvalidSpec", "message": message}
             yield StatusWanted(ref=ref, fields={"state": state}, seen=fact.phase)
             return
@@ -168,8 +166,8 @@ class StatusLoop:
         )
         group = world.members.job_groups.get((portrait.namespace, view.spec.group_name))
         if group is not None:
-            ref = pod_group(portrait.namespace, view.spec.group_name, group)
-            yield pod_group_status(self._workload_status(world, portrait, ref))
+            group_ref = pod_group(portrait.namespace, view.spec.group_name, group)
+            yield pod_group_status(self._workload_status(world, portrait, group_ref))
 
     def _tell(self, world: World, report: TurnReport) -> None:
         applied = report.applied
@@ -211,7 +209,7 @@ class StatusLoop:
         phases = Counter(pod.phase for pod in portrait.pods)
         open_ = any(place.admission.state is AdmissionState.OPEN for place in portrait.occupancies)
         fact = world.facts.get(portrait.key)
-        told = fact is not None and portrait.key.kind is not WorkloadKind.VOLCANO_JOB
+        told = fact is not None and support_of(portrait.key).status is not StatusForm.VOLCANO_JOB
         return WorkloadStatus(
             ref=ref,
             minimum=portrait.workload.minimum if fact is None else fact.minimum,
@@ -232,18 +230,10 @@ class StatusLoop:
     ) -> None:
         portrait = world.portraits.get(key)
         if portrait is not None:
-            ref = _REFS[key.kind](portrait.namespace, portrait.name, key.uid)
+            ref = object_ref(key, portrait.namespace, portrait.name)
             self._events.tell(
                 EventNote(ref=ref, reason=reason, message=message, action=action, warning=warning)
             )
-
-
-_REFS: Final[Mapping[WorkloadKind, Callable[[str, str, str], ObjectRef]]] = {
-    WorkloadKind.VOLCANO_JOB: volcano_job,
-    WorkloadKind.JOB: batch_job,
-    WorkloadKind.POD_GROUP: pod_group,
-    WorkloadKind.POD: bare_pod,
-}
 
 
 def _many(count: int, what: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from admission.decode.nodes_and_pods import pod_fact
 from admission.facts import PodFact, PodPhase
 from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
@@ -17,6 +16,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import JobWork, work_for
+from admission.workloads.kinds import read_pod
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources
@@ -123,7 +123,7 @@ async def let_go(api: Client, namespace: str) -> NoReturn:
     try:
         while True:
             pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
-            dismissal.look_at([each for each in map(pod_fact, pods.items) if each.kept and each.deleting])
+            dismissal.look_at([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
             await asyncio.sleep(0.05)
     finally:
         await dismissal.stop()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from admission.decode.nodes_and_pods import pod_fact
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.objects import JOBS, PODS, WirePod
+from admission.workloads.kinds import read_pod
 from deploy.local.cluster import LocalCluster
 from queues.errors import ApiRefused, Conflict
 from tests.kube.support.cluster_objects import becomes, exists, pod
@@ -41,7 +41,7 @@ async def watched(client: Client, name: str, timing: Timing) -> AsyncIterator[In
         name="pods",
         resource=PODS,
         struct=WirePod,
-        translate=lambda found, raw: pod_fact(found),
+        translate=lambda found, raw: read_pod(found),
         namespace=name,
     )
     shifts: list[ObjectChange[PodFact]] = []

@@ -7,11 +7,12 @@ import pytest
 
 from admission.decode.admin_documents import flavor_fact, queue_fact, topology_fact
 from admission.decode.fields import explained
-from admission.decode.nodes_and_pods import node_fact, pod_fact
+from admission.decode.nodes import node_fact
 from admission.decode.topology_requests import Tiers
 from admission.facts import NodeFact, PodFact, PodPhase
 from admission.objects import WireNode, WirePod
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds import read_pod
 from queues.api import names
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT
@@ -43,7 +44,7 @@ def a_pod(
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], **(spec or {})},
         "status": {"phase": "Pending", **(status or {})},
     }
-    return pod_fact(msgspec.json.decode(msgspec.json.encode(document), type=WirePod))
+    return read_pod(msgspec.json.decode(msgspec.json.encode(document), type=WirePod))
 
 
 def controlled_by(api_version: str, kind: str = "Job") -> dict[str, Any]:

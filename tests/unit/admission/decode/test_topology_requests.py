@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.nodes_and_pods import pod_fact
 from admission.decode.topology_requests import placing_of
 from admission.facts import Change, FactKind, Placing, PodPhase
 from admission.objects import WirePod
 from admission.workloads.context import Context
+from admission.workloads.kinds import read_pod
 from admission.world.nodes import PortsInUse
 from queues.errors import InvalidDocument
 from queues.resources import Resources
@@ -55,7 +55,7 @@ def test_preferred_affinity_is_read_with_all_operators() -> None:
         )
     )
 
-    assert pod_fact(preferring_pod).placing.prefers == (
+    assert read_pod(preferring_pod).placing.prefers == (
         Preference(
             7,
             (
@@ -95,7 +95,7 @@ def test_preferred_affinity_is_read_with_all_operators() -> None:
 def test_ports_of_the_node_are_those_that_the_pod_keeps(
     spec: dict[str, Any], expected: tuple[HostPort, ...]
 ) -> None:
-    assert pod_fact(a_pod(**spec)).placing.ports == expected
+    assert read_pod(a_pod(**spec)).placing.ports == expected
 
 
 def test_parts_are_read_from_the_template() -> None:
@@ -117,7 +117,7 @@ def test_parts_that_cannot_be_kept_are_refused(text: str) -> None:
     with pytest.raises(InvalidDocument, match=r"muster\.dev/partitions"):
         placing_of(a_pod().spec, {"muster.dev/partitions": text})
     # A pod that exists already is not stopped by it.
-    assert pod_fact(a_pod({"annotations": {"muster.dev/partitions": text}})).placing.partitions == ()
+    assert read_pod(a_pod({"annotations": {"muster.dev/partitions": text}})).placing.partitions == ()
 
 
 def test_a_template_says_what_its_pod_set_needs() -> None:

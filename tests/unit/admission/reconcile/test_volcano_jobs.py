@@ -25,7 +25,7 @@ def four(**facts: Any) -> WorkloadFact:
 
 def over(known: World, *, finished_at: int) -> None:
     state = JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED, finished_at=finished_at)
-    known.put_job(VOLCANO.uid, state)
+    known.put_job(VOLCANO, state)
     known.refresh(NOW)
 
 
@@ -56,13 +56,13 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
     careers, known = VolcanoJobController(PodRules()), world([node("n1"), four()])
     (entered,) = careers.transitions(known, NOW)
     assert (entered.old, entered.new.phase) == (None, Phase.PENDING)
-    known.put_job(VOLCANO.uid, entered.new)
+    known.put_job(VOLCANO, entered.new)
     pods = [
         released(f"p{index}", f"worker/{index}", "n1", owner=VOLCANO, task="worker", index=index)
         for index in range(4)
     ]
     running = world([node("n1"), four(), *pods], [admission(VOLCANO, "n1 n1 n1 n1")])
-    running.put_job(VOLCANO.uid, entered.new)
+    running.put_job(VOLCANO, entered.new)
     (started,) = careers.transitions(running, NOW)
     assert started.new.phase is Phase.RUNNING
 
@@ -70,7 +70,7 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
 def test_what_did_not_change_is_no_transition() -> None:
     careers, known = VolcanoJobController(PodRules()), world([four()])
     (entered,) = careers.transitions(known, NOW)
-    known.put_job(VOLCANO.uid, entered.new)
+    known.put_job(VOLCANO, entered.new)
     known.refresh(NOW)
     assert careers.transitions(known, NOW) == ()
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.facts import PodFact, SubGroup, WorkloadFact
-from admission.workloads.pod_sets import group_pod_sets
+from admission.workloads.kinds.pod_group import group_pod_sets
 from admission.workloads.pod_shapes import shape_name
 from queues.resources import Resources
 from queues.workload import Partition, PodSet

@@ -242,7 +242,7 @@ def test_a_pod_that_lives_on_may_go_if_nobody_asks_how_it_ends() -> None:
     for facts in cases:
         assert dismissible(world(facts)) == ["a"], facts
     over = world([volcano_job(2), told])
-    over.put_job(VOLCANO.uid, JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED))
+    over.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED))
     assert dismissible(over) == ["a"]
 
 

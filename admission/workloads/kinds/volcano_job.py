@@ -1,5 +1,6 @@
-"""Objects → facts: Volcano Jobs. Pure; what cannot be used says why."""
+"""Volcano Jobs: no pods exist while they wait; Muster makes the pods (``admission.volcano_jobs``). Pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
@@ -9,16 +10,48 @@ import msgspec
 from admission.decode.fields import INVALID_SPEC, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, pod_set_of
-from admission.decode.topology_requests import partitions_of_tasks, tier_of
+from admission.decode.topology_requests import WireNetworkTopology, partitions_of_tasks, tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
-from admission.facts import WorkloadFact
-from admission.objects import WireVolcanoJob
+from admission.facts import PodPhase, WorkloadFact
+from admission.objects import VOLCANO_JOBS, WireMetadata, WireStruct
 from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
 from admission.volcano_jobs.plugins import unsupported_plugins
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
+from admission.workloads.seats import SeatMap
 from queues.errors import InvalidDocument
-from queues.workload import WorkloadKey, WorkloadKind
+from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+
+
+class WireVolcanoJobSpec(WireStruct):
+    """The spec of a Volcano Job, but for what admission.volcano_jobs reads from the document."""
+
+    queue: str | None = None
+    priority_class_name: str | None = None
+    network_topology: WireNetworkTopology | None = None
+
+
+class WireVolcanoJobState(WireStruct):
+    """The phase of a Volcano Job."""
+
+    phase: str | None = None
+
+
+class WireVolcanoJobStatus(WireStruct):
+    """The status of a Volcano Job."""
+
+    state: WireVolcanoJobState | None = None
+    version: int | None = None
+
+
+class WireVolcanoJob(WireStruct):
+    """A Volcano Job."""
+
+    metadata: WireMetadata
+    spec: WireVolcanoJobSpec = msgspec.field(default_factory=WireVolcanoJobSpec)
+    status: WireVolcanoJobStatus | None = None
 
 
 def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
@@ -128,3 +161,32 @@ def _without_managed_fields(raw: bytes) -> bytes:
 
 def _digest_of_spec(document: bytes) -> str:
     return blake2b(memoryview(_DOCUMENT.decode(document).spec), digest_size=8).hexdigest()
+
+
+def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
+    if inputs.fact is None:
+        return ()
+    return tuple(_without_done(pods, inputs.outcomes) for pods in inputs.fact.pod_sets)
+
+
+def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) -> PodSet:
+    # Pods that are done count as present in the gang, so the minimum stays.
+    done = frozenset(ordinal for name, ordinal in outcomes if name == pods.name)
+    return replace(pods, done=done) if done else pods
+
+
+VOLCANO_JOB = KindSupport(
+    kind=WorkloadKind.VOLCANO_JOB,
+    resource=VOLCANO_JOBS,
+    reader=ObjectReader(
+        informer="volcano-jobs",
+        wire=WireVolcanoJob,
+        fact=lambda job, raw: volcano_job_fact(job, bytes(raw)),
+    ),
+    holding=Holding.NO_PODS,
+    status=StatusForm.VOLCANO_JOB,
+    controller_of=controlled_by(WorkloadKind.VOLCANO_JOB, VOLCANO_JOBS),
+    is_by_ordinal=lambda fact: True,
+    pod_sets=_pod_sets,
+    pod_set_name=lambda pod, fact: pod.task,
+)

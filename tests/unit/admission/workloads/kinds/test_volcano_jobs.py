@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from admission.decode.workload_facts import unreadable_fact
-from admission.objects import Bare, WireVolcanoJob
+from admission.objects import Bare
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds.volcano_job import WireVolcanoJob
 from queues.workload import QueueName, WorkloadKind
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 

@@ -1,18 +1,64 @@
-"""Objects → facts: batch/v1 Jobs and PodGroups. Pure; what cannot be used says why."""
+"""batch/v1 Jobs: suspended while they wait; the job controller makes their pods. Pure.
 
+A Job whose completions equal its parallelism in Indexed mode has a seat per completion index. Pods of other Jobs are
+interchangeable: whichever pod comes takes any vacant seat.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, condition, explained, number, one, seconds, without_pin
+from admission.decode.fields import INVALID_SPEC, is_true, number, one, seconds, without_pin
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, directed_by, pod_set_of
-from admission.decode.topology_requests import subgroups_of, tier_of
-from admission.decode.workload_facts import MAIN, digest, of_possible_size, queue_said
-from admission.facts import SubGroup, WorkloadFact
-from admission.objects import WireJob, WirePodGroup
+from admission.decode.workload_facts import MAIN, digest, of_possible_size
+from admission.facts import WorkloadFact
+from admission.objects import JOBS, WireCondition, WireMetadata, WireStruct
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.kinds.support import (
+    Holding,
+    KindSupport,
+    ObjectReader,
+    StatusForm,
+    controlled_by,
+    first_pod_set,
+)
+from admission.workloads.pod_sets import numbered
+from admission.workloads.seats import SeatMap
+from queues.admissions import AdmissionState
 from queues.api import names
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
+
+
+class WireJobSpec(WireStruct):
+    """The spec of a Job of batch/v1; the template is decoded by who needs it."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+    active_deadline_seconds: int | None = None
+    template: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class WireJobStatus(WireStruct):
+    """The status of a Job of batch/v1."""
+
+    active: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    completed_indexes: str | None = None
+    failed_indexes: str | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireJob(WireStruct):
+    """A Job of batch/v1."""
+
+    metadata: WireMetadata
+    spec: WireJobSpec = msgspec.field(default_factory=WireJobSpec)
+    status: WireJobStatus = msgspec.field(default_factory=WireJobStatus)
 
 
 def job_fact(job: WireJob) -> WorkloadFact:
@@ -53,10 +99,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         priority_class=priority_class,
         generation=digest(parallelism, spec.completions, spec.completion_mode, gang, pods.takes, pods),
         resource_version=meta.resource_version,
-        finished=any(
-            found is not None and found.status == "True"
-            for found in (condition(status.conditions, kind) for kind in ("Complete", "Failed"))
-        ),
+        finished=any(is_true(status.conditions, kind) for kind in ("Complete", "Failed")),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         parallelism=parallelism,
@@ -67,45 +110,6 @@ def job_fact(job: WireJob) -> WorkloadFact:
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")
-
-
-def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
-    """A PodGroup; its pods tell what it takes."""
-    meta, spec = group.metadata, group.spec
-    minimum = spec.min_member or 0
-    owned = any(
-        reference.kind == "Job" and reference.api_version.startswith("batch.volcano.sh/")
-        for reference in meta.owner_references or ()
-    )
-    task_minimums = spec.min_task_member or {}
-    obstacle: Obstacle = None
-    if minimum < 0:
-        obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
-    subgroups: tuple[SubGroup, ...] = ()
-    try:
-        subgroups = subgroups_of(spec.sub_group_policy)
-    except msgspec.DecodeError as error:
-        obstacle = (INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
-    return WorkloadFact(
-        key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
-        namespace=meta.namespace,
-        name=meta.name,
-        queue=queue_said(spec.queue, meta),
-        priority_class=spec.priority_class_name or "",
-        created=seconds(meta.creation_timestamp),
-        minimum=max(minimum, 0),
-        # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
-        task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
-        phase=(group.status and group.status.phase) or "",
-        network_tier=tier_of(spec.network_topology),
-        subgroups=subgroups,
-        generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
-        resource_version=meta.resource_version,
-        deleting=meta.deletion_timestamp is not None,
-        obstacle=obstacle,
-        owned_by_job=owned,
-        conduct=conduct_of(meta.annotations, meta.labels),
-    )
 
 
 def indexes(text: str | None, *, below: int) -> frozenset[int]:
@@ -137,3 +141,39 @@ def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle]:
         where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
         return parallelism, (INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
     return least, None
+
+
+def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
+    """Of a Job without ordinals those that are held, and the lowest free ones."""
+    fact = inputs.fact
+    if fact is None or fact.indexed:
+        return fact.pod_sets if fact is not None else ()
+    return tuple(
+        numbered(pods, held, max(pods.count, len(held)))
+        for pods in fact.pod_sets
+        for held in [_held_ordinals(pods.name, places)]
+    )
+
+
+def _held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
+    return {
+        seat.ordinal
+        for place in places
+        if place.admission.state is AdmissionState.OPEN
+        for seat in place.admission.holding()
+        if seat.pod_set == name
+    }
+
+
+BATCH_JOB = KindSupport(
+    kind=WorkloadKind.JOB,
+    resource=JOBS,
+    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: job_fact(job)),
+    holding=Holding.SUSPENDED,
+    status=StatusForm.CONDITION,
+    needs_queue=True,
+    controller_of=controlled_by(WorkloadKind.JOB, JOBS),
+    is_by_ordinal=lambda fact: fact is not None and fact.indexed,
+    pod_sets=_pod_sets,
+    pod_set_name=first_pod_set,
+)

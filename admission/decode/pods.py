@@ -1,45 +1,24 @@
-"""Objects → facts: what admission needs to know of nodes and pods. Pure.
+"""Pods → facts: what admission needs to know of a pod. Pure.
 
-Nothing here raises for what somebody wrote. What depends on other objects is added by
-``admission.workloads.context``.
+Nothing here raises for what a user wrote. What depends on other objects is added by ``admission.workloads.context``.
 """
 
 from collections.abc import Mapping
-from sys import intern
 from typing import Any, Final
 
-from admission.decode.fields import condition, number, one, seconds, without_pin
+from admission.decode.fields import condition, is_true, number, one, seconds, without_pin
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import placing_or_nothing
-from admission.facts import NodeFact, PodFact, PodPhase
-from admission.objects import WireCondition, WireMetadata, WireNode, WirePod, WirePodStatus
+from admission.facts import PodFact, PodPhase
+from admission.objects import WireCondition, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
-from queues.api.reading.device_shares import with_devices
 from queues.api.reading.pod_places import node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of
 from queues.errors import InvalidQuantity
-from queues.resources import PODS, Resources, capacity
-from queues.workload import AdmissionId, NodeName, QueueName, Taint, WorkloadKey, WorkloadKind
+from queues.resources import PODS, Resources
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 _ONE_POD: Final = Resources({PODS: 1})
-
-
-def node_fact(node: WireNode) -> NodeFact:
-    """A node; without a Ready condition that is True it is not ready."""
-    return NodeFact(
-        name=NodeName(node.metadata.name),
-        allocatable=one(
-            with_devices(_allocatable(node.status.allocatable or {}), node.metadata.labels or {})
-        ),
-        # Thousands of nodes repeat the same few hundred texts.
-        labels={intern(key): intern(value) for key, value in (node.metadata.labels or {}).items()},
-        taints=tuple(
-            one(Taint(key=taint.key, value=taint.value or "", effect=taint.effect))
-            for taint in node.spec.taints or ()
-        ),
-        unschedulable=bool(node.spec.unschedulable),
-        ready=_is_true(node.status.conditions, "Ready"),
-    )
 
 
 #: Labels in which pods of one template differ.
@@ -53,8 +32,8 @@ _OF_ONE_POD = frozenset(
 )
 
 
-def pod_fact(pod: WirePod) -> PodFact:
-    """A pod, ours or other people's."""
+def pod_fact(pod: WirePod, controller: WorkloadKey | None) -> PodFact:
+    """A pod, of a workload or not. ``controller``: the workload that controls it; None: none does."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations, labels = meta.annotations or {}, meta.labels or {}
     gates = [gate.name for gate in spec.scheduling_gates or ()]
@@ -68,7 +47,7 @@ def pod_fact(pod: WirePod) -> PodFact:
         or labels.get(names.VOLCANO_QUEUE)
     )
     group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
-    owner = _controlling_job(meta)
+    owner = controller
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
     nodes = node_filter_of(spec)
@@ -79,7 +58,7 @@ def pod_fact(pod: WirePod) -> PodFact:
         namespace=meta.namespace,
         name=meta.name,
         phase=phase,
-        ready=_is_true(status.conditions, "Ready"),
+        ready=is_true(status.conditions, "Ready"),
         node=NodeName(spec.node_name) if spec.node_name else None,
         gated=gated,
         held_by_others=len(gates) > gated,
@@ -126,38 +105,12 @@ def requests_or_nothing(spec: Any) -> Resources:
         return _ONE_POD
 
 
-def _is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:
-    found = condition(conditions, kind)
-    return found is not None and found.status == "True"
-
-
-def _allocatable(quantities: Mapping[str, Any]) -> Resources:
-    amounts = {}
-    for name, text in quantities.items():
-        try:
-            amounts[name] = capacity(name, text)
-        except InvalidQuantity:
-            continue  # a resource that cannot be read is one that the node does not offer
-    return Resources(amounts)
-
-
 def _phase(phase: str) -> PodPhase:
     try:
         return PodPhase(phase)
     except ValueError:
         # "Unknown" is set when a node is lost: the pod may well be running. "" is a pod just created.
         return PodPhase.RUNNING if phase else PodPhase.PENDING
-
-
-def _controlling_job(meta: WireMetadata) -> WorkloadKey | None:
-    for reference in meta.owner_references or ():
-        if reference.controller and reference.kind == "Job":
-            group = reference.api_version.partition("/")[0]
-            if group == "batch":
-                return WorkloadKey(WorkloadKind.JOB, reference.uid)
-            if group == "batch.volcano.sh":
-                return WorkloadKey(WorkloadKind.VOLCANO_JOB, reference.uid)
-    return None
 
 
 def _of_job(name: str, annotations: Mapping[str, str], labels: Mapping[str, str]) -> str | None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from admission.decode.jobs_and_podgroups import indexes
 from admission.facts import asks
 from admission.workloads.context import Context, in_context
+from admission.workloads.kinds.batch_job import indexes
 from queues.api import names
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
@@ -134,15 +134,15 @@ def test_a_group_asks_for_its_members() -> None:
         "q",
         "p",
     )
-    assert (fact.pod_sets, fact.owned_by_job) == ((), False)
+    assert (fact.pod_sets, fact.stands_for) == ((), None)
     assert a_group(minMember=3, minTaskMember={"a": 1, "b": 3}).task_minimums == {}
 
 
 def test_a_group_made_for_a_volcano_job_is_no_workload_of_its_own() -> None:
     reference = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "x"}
-    assert a_group({"ownerReferences": [reference]}).owned_by_job
+    assert a_group({"ownerReferences": [reference]}).stands_for == WorkloadKey(WorkloadKind.VOLCANO_JOB, "x")
     foreign = {**reference, "apiVersion": "kubeflow.org/v1"}
-    assert not a_group({"ownerReferences": [foreign]}).owned_by_job
+    assert a_group({"ownerReferences": [foreign]}).stands_for is None
 
 
 def test_facts_are_equal_when_nothing_that_matters_changed() -> None:

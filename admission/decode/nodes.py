@@ -1,0 +1,41 @@
+"""Nodes → facts. Pure."""
+
+from collections.abc import Mapping
+from sys import intern
+from typing import Any
+
+from admission.decode.fields import is_true, one
+from admission.facts import NodeFact
+from admission.objects import WireNode
+from queues.api.reading.device_shares import with_devices
+from queues.errors import InvalidQuantity
+from queues.resources import Resources, capacity
+from queues.workload import NodeName, Taint
+
+
+def node_fact(node: WireNode) -> NodeFact:
+    """A node; without a Ready condition that is True it is not ready."""
+    return NodeFact(
+        name=NodeName(node.metadata.name),
+        allocatable=one(
+            with_devices(_allocatable(node.status.allocatable or {}), node.metadata.labels or {})
+        ),
+        # Thousands of nodes repeat the same few hundred texts.
+        labels={intern(key): intern(value) for key, value in (node.metadata.labels or {}).items()},
+        taints=tuple(
+            one(Taint(key=taint.key, value=taint.value or "", effect=taint.effect))
+            for taint in node.spec.taints or ()
+        ),
+        unschedulable=bool(node.spec.unschedulable),
+        ready=is_true(node.status.conditions, "Ready"),
+    )
+
+
+def _allocatable(quantities: Mapping[str, Any]) -> Resources:
+    amounts = {}
+    for name, text in quantities.items():
+        try:
+            amounts[name] = capacity(name, text)
+        except InvalidQuantity:
+            continue  # a resource that cannot be read is one that the node does not offer
+    return Resources(amounts)

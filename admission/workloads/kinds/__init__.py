@@ -1,0 +1,70 @@
+"""The kinds of objects that can wait in a queue, each described by one module. Pure.
+
+To add a kind: its module, its line in ``KINDS``, and what docs/contributing.md names.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from admission.decode.pods import pod_fact
+from admission.facts import PodFact
+from admission.objects import WireMetadata, WirePod
+from admission.workloads.kinds.batch_job import BATCH_JOB
+from admission.workloads.kinds.pod import BARE_POD
+from admission.workloads.kinds.pod_group import POD_GROUP
+from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
+from admission.workloads.kinds.volcano_job import VOLCANO_JOB
+from queues.api.kinds import ObjectRef
+from queues.workload import WorkloadKey, WorkloadKind
+
+__all__ = [
+    "BARE_POD",
+    "BATCH_JOB",
+    "KINDS",
+    "POD_GROUP",
+    "VOLCANO_JOB",
+    "Holding",
+    "KindSupport",
+    "ObjectReader",
+    "StatusForm",
+    "controller_of",
+    "object_ref",
+    "read_pod",
+    "support_of",
+]
+
+#: In the order in which objects are read when a term begins.
+KINDS: Final = (BATCH_JOB, VOLCANO_JOB, POD_GROUP, BARE_POD)
+
+_BY_KIND: Final[Mapping[WorkloadKind, KindSupport]] = {support.kind: support for support in KINDS}
+
+
+def support_of(key: WorkloadKey) -> KindSupport:
+    """What is known of the kind of a workload."""
+    return _BY_KIND[key.kind]
+
+
+def controller_of(metadata: WireMetadata) -> WorkloadKey | None:
+    """The workload that controls a pod, by the pod's metadata; None: none does."""
+    if not metadata.owner_references:
+        return None
+    found = (support.controller_of(metadata) for support in KINDS)
+    return next((key for key in found if key is not None), None)
+
+
+def read_pod(pod: WirePod) -> PodFact:
+    """A pod, with the workload that controls it."""
+    return pod_fact(pod, controller_of(pod.metadata))
+
+
+def object_ref(key: WorkloadKey, namespace: str, name: str) -> ObjectRef:
+    """Where the API server serves the object of a workload."""
+    resource = support_of(key).resource
+    return ObjectRef(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        plural=resource.plural,
+        namespace=namespace,
+        name=name,
+        uid=key.uid,
+    )

@@ -1,0 +1,162 @@
+"""PodGroups of Volcano: gangs of pods that name them, and are gated while they wait. Pure.
+
+The PodGroup says how many members must start together; what they ask for is told by the members themselves, and once
+they are admitted by their seats.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from admission.decode.fields import INVALID_SPEC, explained, seconds
+from admission.decode.interruption import conduct_of
+from admission.decode.pod_templates import Obstacle
+from admission.decode.topology_requests import WireNetworkTopology, subgroups_of, tier_of
+from admission.decode.workload_facts import digest, queue_said
+from admission.facts import PodFact, SubGroup, WorkloadFact
+from admission.objects import POD_GROUPS, WireMetadata, WireStruct
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
+from admission.workloads.pod_sets import numbered, pod_set_of_pod
+from admission.workloads.pod_shapes import shape_name, task_of
+from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.subgroups import in_subgroups
+from queues.admissions import Seat
+from queues.workload import PodSet, WorkloadKey, WorkloadKind
+
+
+class WirePodGroupSpec(WireStruct):
+    """The spec of a PodGroup."""
+
+    min_member: int | None = None
+    min_task_member: dict[str, int] | None = None
+    queue: str | None = None
+    priority_class_name: str | None = None
+    network_topology: WireNetworkTopology | None = None
+    sub_group_policy: list[msgspec.Raw] | None = None
+
+
+class WirePodGroupStatus(WireStruct):
+    """The status of a PodGroup."""
+
+    phase: str | None = None
+
+
+class WirePodGroup(WireStruct):
+    """A PodGroup."""
+
+    metadata: WireMetadata
+    spec: WirePodGroupSpec = msgspec.field(default_factory=WirePodGroupSpec)
+    status: WirePodGroupStatus | None = None
+
+
+def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
+    """A PodGroup; its pods tell what it takes."""
+    meta, spec = group.metadata, group.spec
+    minimum = spec.min_member or 0
+    stands_for = next(
+        (
+            WorkloadKey(WorkloadKind.VOLCANO_JOB, reference.uid)
+            for reference in meta.owner_references or ()
+            if reference.kind == "Job" and reference.api_version.startswith("batch.volcano.sh/")
+        ),
+        None,
+    )
+    task_minimums = spec.min_task_member or {}
+    obstacle: Obstacle = None
+    if minimum < 0:
+        obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+    subgroups: tuple[SubGroup, ...] = ()
+    try:
+        subgroups = subgroups_of(spec.sub_group_policy)
+    except msgspec.DecodeError as error:
+        obstacle = (INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
+    return WorkloadFact(
+        key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=queue_said(spec.queue, meta),
+        priority_class=spec.priority_class_name or "",
+        created=seconds(meta.creation_timestamp),
+        minimum=max(minimum, 0),
+        # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
+        task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
+        phase=(group.status and group.status.phase) or "",
+        network_tier=tier_of(spec.network_topology),
+        subgroups=subgroups,
+        generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
+        resource_version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        obstacle=obstacle,
+        stands_for=stands_for,
+        conduct=conduct_of(meta.annotations, meta.labels),
+    )
+
+
+def group_pod_sets(
+    fact: WorkloadFact, pods: Sequence[PodFact], occupancies: Sequence[SeatMap]
+) -> tuple[PodSet, ...]:
+    """Pod sets of a PodGroup: its seats and its gated pods, by shape.
+
+    A pod that gates of others hold does not count until it is let go by them: admitted, it could not start.
+    """
+    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    held: dict[str, set[int]] = {}
+    vacant: Counter[str] = Counter()
+    seats: dict[str, Seat] = {}
+    for place in occupancies:
+        for index, seat in enumerate(place.admission.seats):
+            if index not in place.admission.ended:
+                seats[seat.pod_set] = seat
+                held.setdefault(seat.pod_set, set()).add(seat.ordinal)
+                vacant[seat.pod_set] += index not in place.sitting
+    members: dict[str, list[PodFact]] = {}
+    for pod in pods:
+        if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated:
+            members.setdefault(shape_name(pod, fact), []).append(pod)
+    sets = []
+    for name in sorted(members.keys() | held.keys()):
+        waiting, mine = members.get(name, []), held.get(name, set())
+        template = pod_set_of_pod(waiting[0], name) if waiting else _pod_set_of_seat(seats[name])
+        sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
+    return in_subgroups(_with_task_minimums(sets, fact.task_minimums), fact)
+
+
+def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> tuple[PodSet, ...]:
+    """Where pods of one task have several shapes, they share its minimum; what is lacking is asked of the last."""
+    if not minimums:
+        return tuple(sets)
+    left = dict(minimums)
+    last = {task_of(pods.name): pods.name for pods in sets}
+    shared = []
+    for pods in sets:
+        task = task_of(pods.name)
+        least = left.get(task, 0)
+        share = least if last[task] == pods.name else min(least, len(pods.wanted()))
+        left[task] = least - share
+        shared.append(replace(pods, minimum=share))
+    return tuple(shared)
+
+
+def _pod_set_of_seat(seat: Seat) -> PodSet:
+    return PodSet(name=seat.pod_set, count=0, takes=seat.takes)
+
+
+def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
+    return () if inputs.fact is None else group_pod_sets(inputs.fact, inputs.pods, places)
+
+
+POD_GROUP = KindSupport(
+    kind=WorkloadKind.POD_GROUP,
+    resource=POD_GROUPS,
+    reader=ObjectReader(
+        informer="podgroups", wire=WirePodGroup, fact=lambda group, raw: pod_group_fact(group)
+    ),
+    holding=Holding.GATED,
+    status=StatusForm.POD_GROUP,
+    is_group=True,
+    pod_sets=_pod_sets,
+    pod_set_name=shape_name,
+)

@@ -1,0 +1,105 @@
+"""What Muster has to know of a kind of object that can wait: the interface that each kind's module fills in. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from admission.facts import PodFact, WorkloadFact
+from admission.objects import ApiResource, WireMetadata
+from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.seats import SeatMap
+from queues.workload import PodSet, WorkloadKey, WorkloadKind
+
+
+class Holding(Enum):
+    """How workloads of a kind are kept from running until they are admitted, and what follows from that."""
+
+    #: No pods exist. Muster is the controller: it makes them after the admission, deletes them after the eviction,
+    #: and stores how they ended (``admission.volcano_jobs``).
+    NO_PODS = "no pods"
+    #: The object is suspended. Muster resumes it, and suspends it again; its own controller makes and deletes pods.
+    SUSPENDED = "suspended"
+    #: Pods carry the scheduling gate. Muster takes it off, deletes the pods after the eviction, and makes pods
+    #: without a controller again.
+    GATED = "gated"
+
+
+class StatusForm(Enum):
+    """Which status Muster writes on objects of a kind."""
+
+    #: Volcano's job status, and the one of the PodGroup that stands for the Job.
+    VOLCANO_JOB = "volcano job"
+    #: Volcano's PodGroup status.
+    POD_GROUP = "pod group"
+    #: One condition beside those that other controllers write.
+    CONDITION = "condition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectReader:
+    """How objects of a kind are read."""
+
+    #: Name of the informer, in logs and metrics.
+    informer: str
+    #: What msgspec decodes the object's JSON into.
+    wire: type
+    #: From the decoded object and its JSON.
+    fact: Callable[[Any, msgspec.Raw], WorkloadFact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSupport:
+    """One kind of object that can wait in a queue."""
+
+    kind: WorkloadKind
+    resource: ApiResource
+    #: None: the object is a pod, and all that is known of it is its PodFact.
+    reader: ObjectReader | None
+    holding: Holding
+    status: StatusForm
+    #: True: an object that names no queue, in a namespace without a default queue, is not Muster's.
+    #: False: it is in the queue ``default``.
+    needs_queue: bool = False
+    #: True: pods join by naming the object. They tell what it asks; the object tells how many must start together.
+    is_group: bool = False
+    #: The workload of this kind that controls a pod, by the pod's metadata; None: no workload of this kind does.
+    #: A group's members name it instead (``PodFact.group``).
+    controller_of: Callable[[WireMetadata], WorkloadKey | None] = lambda metadata: None
+    #: True if each pod has a seat of its own, so that no other pod can take it. The fact is None once the object
+    #: is gone.
+    is_by_ordinal: Callable[[WorkloadFact | None], bool] = lambda fact: False
+    #: The pod sets that are asked for, with the ordinals that need no seat any more. Not called without a fact,
+    #: unless the kind has no reader.
+    pod_sets: Callable[[WorkloadInputs, Sequence[SeatMap]], tuple[PodSet, ...]]
+    #: Name of the pod set that a pod of the workload is in.
+    pod_set_name: Callable[[PodFact, WorkloadFact | None], str]
+
+    @property
+    def is_pod(self) -> bool:
+        """True if the object is a pod without a group."""
+        return self.reader is None
+
+
+def controlled_by(kind: WorkloadKind, resource: ApiResource) -> Callable[[WireMetadata], WorkloadKey | None]:
+    """``controller_of`` for kinds whose objects are the direct controllers of their pods, in any API version."""
+    group = f"{resource.api_version.partition('/')[0]}/"
+
+    def controller_of(metadata: WireMetadata) -> WorkloadKey | None:
+        for reference in metadata.owner_references or ():
+            if (
+                reference.controller
+                and reference.kind == resource.kind
+                and reference.api_version.startswith(group)
+            ):
+                return WorkloadKey(kind, reference.uid)
+        return None
+
+    return controller_of
+
+
+def first_pod_set(pod: PodFact, fact: WorkloadFact | None) -> str:
+    """``pod_set_name`` for kinds with one pod set; "" without a fact."""
+    return fact.pod_sets[0].name if fact is not None and fact.pod_sets else ""
