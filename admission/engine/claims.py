@@ -15,7 +15,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import AdmissionState, Claim, Seat
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, QueueName, WorkloadKey
@@ -107,7 +107,7 @@ class Held:
         book = self._promised_books.setdefault(claim.queue, {})
         leaving = self._draining_books.get(claim.queue, {})
         more: Book = {}
-        for account, units in accounts(seats_by_flavor(claim.seats)).items():
+        for account, units in charges(claim.seats).items():
             before = book.get(account, 0)
             now = book[account] = before + sign * units
             drains = leaving.get(account, 0)
@@ -158,7 +158,7 @@ def hold(
         columns, amounts = per_node(seats, trial)
         held._draining[:, columns] += amounts
         book = held._draining_books.setdefault(queue if queue in tree.paths else ROOT, {})
-        for account, units in accounts(seats_by_flavor(seats)).items():
+        for account, units in charges(seats).items():
             book[account] = book.get(account, 0) + units
     for key, claim in sorted(snapshot.claims.items()):
         if _good(claim, snapshot, trial, tree):

@@ -10,7 +10,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Evict, Reason
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges
 from queues.workload import Workload
 
 
@@ -44,7 +44,7 @@ def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bo
         return False  # before it has fully started a gang goes back anyway
     if any(each.generation != workload.generation for each in own):
         return False  # it did not lose members, it asks for more
-    books = [accounts(seats_by_flavor(each.holding())) for each in own]
+    books = [charges(each.holding()) for each in own]
     for admission, amounts in zip(own, books, strict=True):
         seats = admission.holding()
         trial.give_back(admission.queue, amounts, seats, ports_of(workload, seats))

@@ -33,7 +33,7 @@ from queues.order.line import Line, QueueKeys, among_users
 from queues.order.policies import counts_use
 from queues.order.shares import UserShares
 from queues.plan import Admit, Reason
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -136,7 +136,7 @@ class AdmissionRound:
             if isinstance(answer, Admit):
                 self.admits.append(answer)
                 if alike.user or counts_use(self.trial.tree, alike.queue):
-                    users.add(alike.queue, alike.user, accounts(seats_by_flavor(answer.seats)))
+                    users.add(alike.queue, alike.user, charges(answer.seats))
                 line.admitted()
                 continue
             self.answers[batch] = answer

@@ -7,7 +7,7 @@ from admission.engine.snapshot import Snapshot, Unbooked
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Admit, Adopt, Evict, Free
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
@@ -123,7 +123,7 @@ def frees(snapshot: Snapshot, hollow: Iterable[AdmissionId], trial: Trial) -> It
         closes = len(given_back) + len(admission.ended) == len(admission.seats)
         if given_back or closes:
             freed = [admission.seats[index] for index in sorted(given_back)]
-            trial.give_back(admission.queue, accounts(seats_by_flavor(freed)), freed)
+            trial.give_back(admission.queue, charges(freed), freed)
             yield Free(admission=number, seats=given_back, closes=closes)
 
 
@@ -143,7 +143,7 @@ def adopts(snapshot: Snapshot, trial: Trial, seats: SeatLookup) -> Iterator[Adop
     """
     for unbooked in sorted(snapshot.unbooked, key=lambda each: each.workload):
         admit = _adopted(unbooked, snapshot, joins=bool(seats.held(unbooked.workload)))
-        trial.usage.add(unbooked.queue, accounts(seats_by_flavor(admit.seats)))
+        trial.usage.add(unbooked.queue, charges(admit.seats))
         seats.add(unbooked.workload, admit.seats)
         yield Adopt(admit=admit, pods={pod[0]: index for index, pod in enumerate(_in_order(unbooked))})
 

@@ -18,7 +18,7 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Reason
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -154,7 +154,7 @@ def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) 
     held: list[tuple[int, AdmissionId]] = []
     for admission in _running_admissions(world):
         if queue in tree.paths.get(admission.queue, ()):
-            units = accounts(seats_by_flavor(admission.holding())).get(account, 0)
+            units = charges(admission.holding()).get(account, 0)
             if units:
                 held.append((units, admission.id))
     enough = sorted(each for each in held if each[0] >= over)

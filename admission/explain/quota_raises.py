@@ -9,7 +9,7 @@ from admission.engine.reasons import Code
 from admission.explain.what_if import WhatIf, WhatIfOutcome, is_scarce, with_limit
 from admission.explain.wording import amount
 from queues.plan import Evict, Reason
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT, Queue
 from queues.workload import QueueName
 
@@ -70,7 +70,7 @@ class Raised:
         tree, admissions = self.trying.tree, self.trying.world.admissions
         freed: dict[tuple[QueueName, Account], int] = {}
         for victim in (admissions[each.admission] for each in victims):
-            for account, units in accounts(seats_by_flavor(victim.holding())).items():
+            for account, units in charges(victim.holding()).items():
                 for name in tree.paths.get(victim.queue, ()):
                     freed[name, account] = freed.get((name, account), 0) + units
         less = (

@@ -7,7 +7,7 @@ adds what the ledger posts for it. Both give the same, to the last digit (``queu
 from collections.abc import Iterable, Mapping
 
 from queues.admissions import Admission
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
 from queues.quota.queue import Queue
 from queues.workload import AdmissionId, QueueName
@@ -40,8 +40,8 @@ class UsageHistory:
         """A plan of that second opened or changed admissions; ``known`` are they as they were before."""
         for admission in changed if self._memories.half_lives else ():
             before = known.get(admission.id)
-            amounts = accounts(seats_by_flavor(admission.holding()))
-            for account, units in accounts(seats_by_flavor(before.holding() if before else ())).items():
+            amounts = charges(admission.holding())
+            for account, units in charges(before.holding() if before else ()).items():
                 amounts[account] = amounts.get(account, 0) - units
             self._memories.post(admission.queue, admission.user, amounts, at)
 

@@ -23,11 +23,16 @@ class Account(NamedTuple):
         return "unset" if units is None else show(self.resource, units)
 
 
-def accounts(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
-    """The accounts that these amounts by flavor are posted to: each flavor's, and the sum over all.
+def charges(seats: Iterable[Seat]) -> dict[Account, int]:
+    """Amounts that seats are charged to their queue: in each flavor, and summed over all flavors.
 
     Single devices are counted on nodes, not in queues.
     """
+    return flavor_charges(_by_flavor(seats))
+
+
+def flavor_charges(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
+    """The same for amounts by flavor."""
     amounts: dict[Account, int] = {}
     for flavor, vector in takes.items():
         for resource, units in vector.items():
@@ -40,17 +45,31 @@ def accounts(takes: Mapping[FlavorName, Resources]) -> dict[Account, int]:
     return amounts
 
 
-def seats_by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
-    """What seats take together, by flavor."""
-    sums: dict[FlavorName, dict[str, int]] = {}
-    for seat in seats:
-        book = sums.setdefault(seat.flavor, {})
-        for resource, units in seat.takes.items():
-            book[resource] = book.get(resource, 0) + units
-    return {flavor: Resources(book) for flavor, book in sums.items()}
-
-
 @lru_cache(maxsize=8192)
-def posted(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
-    """The accounts that so many pods of one shape in one flavor are posted to."""
-    return accounts({flavor: takes * count})
+def pod_charges(takes: Resources, flavor: FlavorName, count: int) -> Mapping[Account, int]:
+    """The same for so many pods of one shape in one flavor."""
+    return flavor_charges({flavor: takes * count})
+
+
+def charges_in_own_flavor(seats: Iterable[Seat]) -> dict[Account, int]:
+    """Amounts that seats take, each seat only in the flavor that it has: what the journal records."""
+    return {
+        Account(flavor, resource): units
+        for flavor, takes in _by_flavor(seats).items()
+        for resource, units in takes.items()
+        if not is_device(resource)
+    }
+
+
+def _by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
+    """What seats take together, by flavor. A gang has few kinds of seats, however large it is."""
+    kinds: dict[tuple[FlavorName, Resources], int] = {}
+    for seat in seats:
+        kind = (seat.flavor, seat.takes)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    sums: dict[FlavorName, dict[str, int]] = {}
+    for (flavor, takes), count in kinds.items():
+        amounts = sums.setdefault(flavor, {})
+        for resource, units in takes.items():
+            amounts[resource] = amounts.get(resource, 0) + units * count
+    return {flavor: Resources(amounts) for flavor, amounts in sums.items()}

@@ -6,15 +6,15 @@ guarantee(child)), and an increase is refused where it would lift ``counted`` ab
 ``Books`` computes, one gang after the other.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queues.admissions import Seat
-from queues.quota.accounts import Account
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.resources import Resources, is_device, show
-from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
+from queues.resources import Resources, show
+from queues.workload import FlavorName, NodeName, QueueName
 
 
 class QueueAccount(NamedTuple):
@@ -89,42 +89,18 @@ class Posting:
     nodes: Mapping[NodeAccount, int]
 
     @classmethod
-    def of(cls, queue: QueueName, seats: Iterable[Seat], sign: int = 1) -> "Posting":
-        """Each seat counts over all flavors, and once more in its own flavor if it has one."""
-        accounts: dict[Account, int] = {}
+    def of(cls, queue: QueueName, seats: Collection[Seat], sign: int = 1) -> "Posting":
+        """What these seats take (sign 1), or give back (-1)."""
+        kinds: dict[tuple[NodeName, Resources], int] = {}
+        for seat in seats:
+            kind = (seat.node, seat.takes)
+            kinds[kind] = kinds.get(kind, 0) + 1
         nodes: dict[NodeAccount, int] = {}
-        for (node, flavor, takes), times in _alike(seats).items():
+        for (node, takes), count in kinds.items():
             for resource, amount in takes.items():
-                units = amount * times * sign
-                place = NodeAccount(node, resource)
-                nodes[place] = nodes.get(place, 0) + units
-                if is_device(resource):
-                    continue  # counted on nodes only; the queue is charged for the resource itself
-                for each in (NO_FLAVOR, flavor) if flavor else (NO_FLAVOR,):
-                    account = Account(each, resource)
-                    accounts[account] = accounts.get(account, 0) + units
-        return cls(queue, accounts, nodes)
-
-
-def flavored(seats: Iterable[Seat]) -> dict[Account, int]:
-    """What seats take, each in the flavor it has: what the journal records."""
-    amounts: dict[Account, int] = {}
-    for (_, flavor, takes), times in _alike(seats).items():
-        for resource, units in takes.items():
-            if is_device(resource):
-                continue
-            account = Account(flavor, resource)
-            amounts[account] = amounts.get(account, 0) + units * times
-    return amounts
-
-
-def _alike(seats: Iterable[Seat]) -> dict[tuple[NodeName, FlavorName, Resources], int]:
-    """How many seats are of each kind; a gang has few kinds, however large it is."""
-    kinds: dict[tuple[NodeName, FlavorName, Resources], int] = {}
-    for seat in seats:
-        kind = (seat.node, seat.flavor, seat.takes)
-        kinds[kind] = kinds.get(kind, 0) + 1
-    return kinds
+                account = NodeAccount(node, resource)
+                nodes[account] = nodes.get(account, 0) + amount * count * sign
+        return cls(queue, {account: units * sign for account, units in charges(seats).items()}, nodes)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from admission.engine.preemption.victim_set import VictimSet
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges, flavor_charges
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -94,7 +94,7 @@ def chosen(case: Case) -> list[str]:
     usage = Usage(tree)
     for admission in snapshot.admissions.values():
         if admission.state is AdmissionState.OPEN:
-            usage.add(admission.queue, accounts(seats_by_flavor(admission.seats)))
+            usage.add(admission.queue, charges(admission.seats))
     later = Trial.open(NodeTable.empty(), usage)
     running = victim_candidates(
         snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()}
@@ -123,9 +123,7 @@ def chosen(case: Case) -> list[str]:
 
 def _part(admission: Admission) -> HeldAdmission:
     seats = admission.seats
-    return HeldAdmission(
-        admission, seats, accounts(seats_by_flavor(seats)), size_of((each.takes, 1) for each in seats)
-    )
+    return HeldAdmission(admission, seats, charges(seats), size_of((each.takes, 1) for each in seats))
 
 
 def _ways(case: Case) -> list[ShareRule | None]:
@@ -184,7 +182,9 @@ def _asked(case: Case) -> tuple[dict[Account, int], dict[Account, int]]:
     if not pod_sets:
         flavor = FlavorName(case.get("flavor", "default"))
         asked = {
-            each: units for each, units in accounts({flavor: Resources(requests)}).items() if each.flavor
+            each: units
+            for each, units in flavor_charges({flavor: Resources(requests)}).items()
+            if each.flavor
         }
         return asked, asked
     asked, contested = {}, {}

@@ -15,7 +15,7 @@ from admission.engine.trial import Trial
 from queues.admissions import AdmissionState
 from queues.order.policies import LineEntry
 from queues.plan import Admit
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, Workload
 
@@ -82,7 +82,7 @@ def leave(snapshot: Snapshot, later: Trial, numbers: Iterable[AdmissionId]) -> N
         seats = snapshot.still_held(admission)
         holder = snapshot.holders.get(admission.workload)
         ports = ports_of(holder, seats) if holder is not None else ()
-        later.give_back(admission.queue, accounts(seats_by_flavor(seats)), seats, ports)
+        later.give_back(admission.queue, charges(seats), seats, ports)
 
 
 def _ends(

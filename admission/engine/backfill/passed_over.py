@@ -31,7 +31,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.plan import Admit
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, PodSet, Workload
 
@@ -202,7 +202,7 @@ class _Passed:
         """Its queue has its quota again."""
         admission, amounts = self.admissions[index], self.books.get(index)
         if amounts is None:
-            amounts = self.books[index] = accounts(seats_by_flavor(self.snapshot.still_held(admission)))
+            amounts = self.books[index] = charges(self.snapshot.still_held(admission))
         later.usage.remove(admission.queue, amounts)
 
     def _add(self, later: Trial, many: int) -> None:

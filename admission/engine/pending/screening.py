@@ -20,7 +20,7 @@ from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.trial import Trial
 from queues.plan import Admit, Reason
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges, flavor_charges
 from queues.quota.queue import ROOT
 from queues.resources import Resources
 from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
@@ -91,7 +91,7 @@ class Screening:
         workload = batch.alike.candidates[0].workload if batch.alike.candidates else kind.workload
         answer = gangs.admit(workload, kind.wants.need, trial)
         if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
-            books, ports = accounts(seats_by_flavor(answer.seats)), ports_of(workload, answer.seats)
+            books, ports = charges(answer.seats), ports_of(workload, answer.seats)
             trial.give_back(answer.queue, books, answer.seats, ports)
             return None
         return answer
@@ -122,7 +122,7 @@ class Screening:
             return self._room(pods, None, level, trial) >= count
         queue, takes = kind.workload.queue, pods.takes * count
         return any(
-            quota_hit(trial, queue, accounts({flavor: takes})) is None
+            quota_hit(trial, queue, flavor_charges({flavor: takes})) is None
             and self._room(pods, flavor, level, trial) >= count
             for flavor in kind.flavors
         )

@@ -17,7 +17,7 @@ from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.accounts import Account, accounts, posted
+from queues.quota.accounts import Account, flavor_charges, pod_charges
 from queues.quota.queue import ROOT
 from queues.quota.usage import LimitHit
 from queues.resources import total
@@ -85,8 +85,8 @@ def _where(trial: Trial, queue: QueueName, inside: Mask | None, flavor: FlavorNa
 
 def _asked(wants: Sequence[PodSetRequest], flavor: FlavorName) -> Mapping[Account, int]:
     if len(wants) == 1:
-        return posted(wants[0].pods.takes, flavor, len(wants[0].ordinals))
-    return accounts({flavor: total(want.pods.takes * len(want.ordinals) for want in wants)})
+        return pod_charges(wants[0].pods.takes, flavor, len(wants[0].ordinals))
+    return flavor_charges({flavor: total(want.pods.takes * len(want.ordinals) for want in wants)})
 
 
 def _like_the_others(

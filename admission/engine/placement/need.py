@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from queues.admissions import Seat
-from queues.quota.accounts import Account, accounts, posted
+from queues.quota.accounts import Account, flavor_charges, pod_charges
 from queues.resources import CPU, MEMORY, PODS, Resources, in_bytes, total
 from queues.workload import NO_FLAVOR, NodeName, PodSet, Workload
 
@@ -124,8 +124,8 @@ def asked(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Mapping[
     """What these ordinals ask for, over all flavors."""
     if len(workload.pod_sets) == 1:
         (pods,) = workload.pod_sets
-        return posted(pods.takes, NO_FLAVOR, len(ordinals.get(pods.name, ())))
-    return accounts({NO_FLAVOR: takes_of(workload, ordinals)})
+        return pod_charges(pods.takes, NO_FLAVOR, len(ordinals.get(pods.name, ())))
+    return flavor_charges({NO_FLAVOR: takes_of(workload, ordinals)})
 
 
 def takes_of(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Resources:

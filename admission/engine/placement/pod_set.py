@@ -27,7 +27,7 @@ from admission.engine.placement.domains import Chain, chain_of, levels_of, near,
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.accounts import Account, accounts, posted, seats_by_flavor
+from queues.quota.accounts import Account, charges, flavor_charges, pod_charges
 from queues.quota.usage import LimitHit
 from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName
 
@@ -271,7 +271,7 @@ def _on_devices(
                     takes=takes,
                 )
             )
-    charged = accounts(seats_by_flavor(seats))
+    charged = charges(seats)
     hit = trial.usage.refusal(where.queue, charged)
     if hit is not None:
         return hit
@@ -427,5 +427,5 @@ def charged_to(layout: Layout, found: TopologyAssignment, pods: PodSet) -> Mappi
         flavor = layout.flavors[column]
         counts[flavor] = counts.get(flavor, 0) + number
     if len(counts) == 1:
-        return posted(pods.takes, *next(iter(counts.items())))
-    return accounts({flavor: pods.takes * number for flavor, number in counts.items()})
+        return pod_charges(pods.takes, *next(iter(counts.items())))
+    return flavor_charges({flavor: pods.takes * number for flavor, number in counts.items()})

@@ -11,7 +11,7 @@ from admission.engine.nodes.host_ports import OnNode, ports_of
 from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import AdmissionId, FlavorName, QueueName, Workload, WorkloadKey
@@ -197,5 +197,5 @@ class Shapes:
             size = sum(size_of_pod(takes) * count for _, takes, count in shape)
             if len(self._known) >= _SHAPES:
                 self._known.clear()
-            known = self._known[shape] = accounts(seats_by_flavor(seats)), max(1, size)
+            known = self._known[shape] = charges(seats), max(1, size)
         return HeldAdmission(admission, seats, *known)

@@ -14,7 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
 from queues.plan import Evict, Reason
-from queues.quota.accounts import accounts, seats_by_flavor
+from queues.quota.accounts import charges
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
 
@@ -155,6 +155,6 @@ class PreemptionContext:
     def give_up(self, claim: Claim) -> None:
         """All of it is free and the beneficiary does not fit: the place is not what it was."""
         if self._later is not None:
-            books, ports = accounts(seats_by_flavor(claim.seats)), self.held.ports.get(claim.workload, ())
+            books, ports = charges(claim.seats), self.held.ports.get(claim.workload, ())
             self._later.give_back(claim.queue, books, claim.seats, ports)
         self.held.drop(claim.workload, self.trial)

@@ -22,7 +22,7 @@ from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges, flavor_charges
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
@@ -174,7 +174,7 @@ def attempts_for(turn: PreemptionContext, workload: Workload, lacks: MissingMemb
         mask = layout.allowed(pods.nodes)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
-        asked = accounts({flavor: takes_of(workload, need.least)})
+        asked = flavor_charges({flavor: takes_of(workload, need.least)})
         attempt = VictimSearch(
             turn=turn,
             need=need,
@@ -340,7 +340,7 @@ class VictimSearch:
         flavor = later.layout.flavors[column]
         charged = self._charges.get(flavor)
         if charged is None:
-            charged = self._charges[flavor] = accounts({flavor: pods.takes})
+            charged = self._charges[flavor] = flavor_charges({flavor: pods.takes})
         if later.usage.refusal(workload.queue, charged) is not None:
             return None
         later.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
@@ -356,7 +356,7 @@ class VictimSearch:
         answer = gangs.admit(workload, self.need, later)
         if isinstance(answer, Reason):
             return False
-        books, ports = accounts(seats_by_flavor(answer.seats)), ports_of(workload, answer.seats)
+        books, ports = charges(answer.seats), ports_of(workload, answer.seats)
         later.give_back(answer.queue, books, answer.seats, ports)
         return True
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.posting import flavored
+from queues.quota.accounts import charges_in_own_flavor
 from queues.sql.ledger.types import Decision, JobRow, LedgerTransaction
 from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, JsonRows, UnnestRows, moment
 from queues.sql.tables import decisions, job_states, postings, reasons
@@ -49,7 +49,7 @@ async def post(
     """Double entry: the queue takes from the pool, or (``free``) the pool takes back. For each: who asked."""
     lines = []
     for id_, queue, user, seats in moves:
-        amounts = flavored(seats)
+        amounts = charges_in_own_flavor(seats)
         account = f"queue/{queue}"
         debit, credit = ("pool", account) if kind == "free" else (account, "pool")
         lines.append(

@@ -19,7 +19,7 @@ from admission.engine.placement import need as need_module
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.plan import Plan, Reason
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges, flavor_charges
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -43,9 +43,9 @@ def books_before_admits(snapshot: Snapshot, plan: Plan) -> Usage:
     for number, admission in snapshot.admissions.items():
         gone = admission.ended | freed.get(number, frozenset())
         left = [seat for index, seat in enumerate(admission.seats) if index not in gone]
-        usage.add(admission.queue, accounts(seats_by_flavor(left)))
+        usage.add(admission.queue, charges(left))
     for adopt in plan.adopts:
-        usage.add(adopt.admit.queue, accounts(seats_by_flavor(adopt.admit.seats)))
+        usage.add(adopt.admit.queue, charges(adopt.admit.seats))
     return usage
 
 
@@ -54,7 +54,7 @@ def no_queue_above_a_limit(snapshot: Snapshot) -> None:
     plan = plan_of(snapshot)
     usage = books_before_admits(snapshot, plan)
     for admit in plan.admits:
-        amounts = accounts(seats_by_flavor(admit.seats))
+        amounts = charges(admit.seats)
         before = {
             (name, account): usage.counted(name, account)
             for name in usage.tree.paths[admit.queue]
@@ -300,7 +300,7 @@ def _most(snapshot: Snapshot, workload: Workload, key: WorkloadKey) -> dict[Acco
     names = list(flavor) or sorted(set(snapshot.nodes.layout.flavors))
     merged: dict[Account, int] = {}
     for name in names:
-        merged |= accounts({name: takes})
+        merged |= flavor_charges({name: takes})
     return merged
 
 

@@ -16,7 +16,7 @@ from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -177,7 +177,7 @@ def books(snapshot: Snapshot) -> Usage:
     """What queues use, everything that leaves included."""
     usage = Usage(QueueTree.build(snapshot.queues, snapshot.nodes.capacity()))
     for admission in snapshot.admissions.values():
-        usage.add(admission.queue, accounts(seats_by_flavor(admission.holding())))
+        usage.add(admission.queue, charges(admission.holding()))
     return usage
 
 
@@ -216,11 +216,11 @@ def priority_protects(snapshot: Snapshot) -> None:
     plan, usage = plan_of(snapshot), books(snapshot)
     for evict in plan.evicts:
         gone = snapshot.admissions[evict.admission]
-        usage.remove(gone.queue, accounts(seats_by_flavor(gone.holding())))
+        usage.remove(gone.queue, charges(gone.holding()))
     comes = [(admit.queue, admit.seats) for admit in plan.admits]
     comes += [(claim.queue, claim.seats) for claim in plan.claims]
     for queue, seats in comes:
-        usage.add(queue, accounts(seats_by_flavor(seats)))
+        usage.add(queue, charges(seats))
     for evict in plan.evicts:
         assert evict.beneficiary is not None
         mine = snapshot.pending[evict.beneficiary]
@@ -272,7 +272,7 @@ def victim_sets_are_minimal(snapshot: Snapshot) -> None:
 def _owns(snapshot: Snapshot, claim: Claim, others: Iterable[QueueName]) -> bool:
     """Whether what the claim is for is owned on its side of the ancestor with each of these queues."""
     usage = books(snapshot)
-    usage.add(claim.queue, accounts(seats_by_flavor(claim.seats)))
+    usage.add(claim.queue, charges(claim.seats))
     return all(_within_a_share(usage, claim.queue, other) for other in others if other != claim.queue)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from queues.admissions import Seat
-from queues.quota.accounts import Account, accounts, seats_by_flavor
+from queues.quota.accounts import Account, charges
 from queues.quota.decayed_usage import HORIZON, NO_PAST, UsageHolder, UsageRecorder, oldest_block
 from queues.resources import Resources
 from queues.sql import ledger
@@ -55,7 +55,7 @@ class Followed:
             entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
             verdict = await ledger.admit(tx, entry, [row], {row.workload: user})
         stage.seq = entry.seq
-        self.memories.post(into, user, accounts(seats_by_flavor(seats)), at)
+        self.memories.post(into, user, charges(seats), at)
         self.held[verdict.accepted[0]] = (into, user, seats)
         return verdict.accepted[0]
 
@@ -66,7 +66,7 @@ class Followed:
             freed = await ledger.free(tx, entry, [Back(admission=id_, seats=indices)])
         stage.seq = entry.seq
         gone = [seats[index] for index in freed.seats.get(id_, ())]
-        amounts = accounts(seats_by_flavor(gone))
+        amounts = charges(gone)
         self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)
 
     async def read(self, now: int) -> dict[UsageHolder, dict[Account, dict[int, int]]]:

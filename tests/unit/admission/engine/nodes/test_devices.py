@@ -6,8 +6,8 @@ from admission.engine.decide import Memo, decide
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
-from queues.quota.accounts import Account, accounts, seats_by_flavor
-from queues.quota.posting import NodeAccount, Posting, flavored
+from queues.quota.accounts import Account, charges, charges_in_own_flavor
+from queues.quota.posting import NodeAccount, Posting
 from queues.quota.queue import Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory, devices_in
 from queues.workload import (
@@ -132,4 +132,4 @@ def test_the_ledger_charges_queues_for_parts_and_nodes_for_devices() -> None:
         Account(NO_FLAVOR, name): units for name, units in ((CPU, 1000), (PODS, 1), (GPU, 500))
     }
     assert posting.nodes[NodeAccount(NodeName("n1"), device(GPU, 0))] == 500
-    assert flavored(admit.seats) == posting.accounts == accounts(seats_by_flavor(admit.seats))
+    assert charges_in_own_flavor(admit.seats) == posting.accounts == charges(admit.seats)
