@@ -161,11 +161,11 @@ class Cycle:
         for evict in applied.evicted:
             key = world.admissions[evict.admission].workload
             if evict.not_before > 0:
-                world.put_backoff(key, evict.not_before, world.backoffs.get(key, (0, 0))[1] + 1)
+                world.put_rollback(key, evict.not_before)
             if evict.beneficiary is not None:
                 displaced[key] = plan.now
         for key, now in displaced.items():
-            world.put_setback(key, world.setbacks.get(key, (0, 0))[0] + 1, now)
+            world.put_eviction(key, now)
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         for key in reasons.gone:

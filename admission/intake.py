@@ -8,6 +8,7 @@ import logging
 
 from admission.facts import PodFact, QueueFact
 from admission.world.world import World
+from queues.admissions import PodOutcome
 from queues.order.policies import devices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -128,9 +129,9 @@ def _description(world: World, key: WorkloadKey) -> workloads.Description:
     )
 
 
-def _outcome(key: WorkloadKey, pod: PodFact) -> workloads.PodOutcome:
+def _outcome(key: WorkloadKey, pod: PodFact) -> PodOutcome:
     assert pod.index is not None
-    return workloads.PodOutcome(
+    return PodOutcome(
         workload=key,
         pod_set=pod.task,
         ordinal=pod.index,

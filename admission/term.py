@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from admission import intake, process
 from admission.cycle import Cycle
-from admission.facts import PodPhase
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
 from admission.kube.writers.finalizers import FinalizerRemover
@@ -28,18 +27,15 @@ from admission.leadership import LeaderLease
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
-from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import Timeouts
-from admission.world.persistence import LedgerRows, Outcomes
 from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
-from queues.plan import Reason
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
-from queues.sql.read.rows import WorldRows
 from queues.sql.read.world import load_world
 from queues.sql.tables import PARTITIONED
 from queues.workload import WorkloadKey
+from queues.world_rows import WorldRows
 
 _log = logging.getLogger(__name__)
 
@@ -99,9 +95,9 @@ class LeaderTerm:
 
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
         means, guard = self._means, self._mandate.guard
-        world = self.world = World(ledger_rows(rows), means.patience)
+        world = self.world = World(rows, means.patience)
         self.informers.drain()
-        world.begin(rows.queues, rows.node_limits, self.informers.everything())
+        world.begin(rows.queues, rows.nodes, self.informers.everything())
         tasks.create_task(self._keep_partitions(), name="partitions")
         careers = VolcanoJobController(means.rules)
         release = ReleaseWriter(means.client, world, guard, again=self._look_again, pause=means.pause)
@@ -222,33 +218,3 @@ class LeaderTerm:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await self.informers.pressing.wait()
-
-
-def ledger_rows(rows: WorldRows) -> LedgerRows:
-    """What Postgres remembers, in the world's terms."""
-    outcomes: dict[WorkloadKey, Outcomes] = {}
-    states = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
-    for row in rows.outcomes:
-        state = states.get(row.workload.uid)
-        if row.version == (state.version if state is not None else 0):
-            outcomes.setdefault(row.workload, {})[(row.pod_set, row.ordinal)] = PodPhase(row.phase)
-    return LedgerRows(
-        ledger_seq=rows.ledger_seq,
-        admissions=rows.admissions,
-        arrivals=rows.arrivals,
-        outcomes=outcomes,
-        backoffs={
-            key: (row.not_before, row.rollbacks) for key, row in rows.backoffs.items() if row.not_before
-        },
-        setbacks={
-            key: (row.evictions, row.waiting_since) for key, row in rows.backoffs.items() if row.evictions
-        },
-        claims={claim.workload: claim for claim in rows.claims},
-        jobs=states,
-        reasons={
-            key: Reason(code=row.code, message=row.message, facts=row.facts)
-            for key, row in rows.reasons.items()
-        },
-        recreations=rows.recreations,
-        displacements=rows.displacements,
-    )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
 from queues.resources import NOTHING, Resources, total
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
@@ -110,6 +111,46 @@ class Displacement:
         """Why it waits now, and why it does not run any more."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return f"{message}; evicted at {when} ({self.code}) for {self.by}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setbacks:
+    """How often a workload went back to waiting, and what follows for its next try: its row of ``backoffs``."""
+
+    #: No attempt before this second (since the epoch); 0: it was never rolled back.
+    not_before: int = 0
+    #: Times its pods did not come up and it was rolled back.
+    rollbacks: int = 0
+    #: Times it was evicted for another workload.
+    evictions: int = 0
+    #: Second of the last of these evictions (since the epoch); 0: there was none.
+    waiting_since: int = 0
+
+    def rolled_back(self, not_before: int) -> "Setbacks":
+        """After one rollback more."""
+        return replace(self, not_before=max(not_before, self.not_before), rollbacks=self.rollbacks + 1)
+
+    def evicted(self, now: int) -> "Setbacks":
+        """After one eviction more."""
+        return replace(self, evictions=self.evictions + 1, waiting_since=now)
+
+
+NO_SETBACKS: Final = Setbacks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodOutcome:
+    """How one pod ended for good: it may disappear now."""
+
+    workload: WorkloadKey
+    pod_set: str
+    ordinal: int
+    pod_uid: str
+    #: Succeeded | Failed
+    phase: str
+    exit_code: int | None = None
+    #: volcano.sh/job-version of the pod.
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
-from queues.admissions import Admission, Recreation
+from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Where Volcano puts what names no queue.
@@ -45,10 +45,7 @@ class WorkloadInputs:
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: A Volcano Job that reached a final phase.
     job_over: bool = False
-    #: Not before (seconds since the epoch), rollbacks so far.
-    backoff: tuple[int, int] = (0, 0)
-    #: Evictions for others so far, second of the last.
-    setback: tuple[int, int] = (0, 0)
+    setbacks: Setbacks = NO_SETBACKS
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     left_at: int = 0
     #: Nodes of its seats on which a pod that is not there yet can no longer start …

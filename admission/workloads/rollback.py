@@ -60,7 +60,7 @@ def evictable_of(
     patience: Timeouts,
 ) -> dict[AdmissionId, tuple[str, str, int]]:
     """Gangs that cannot fully start go back whole."""
-    rollbacks = sight.backoff[1]
+    rollbacks = sight.setbacks.rollbacks
     not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
     found: dict[AdmissionId, tuple[str, str, int]] = {}
     for place in places:

@@ -43,7 +43,7 @@ def workload_of(
         pod_sets=pod_sets,
         generation=fact.generation,
         obstacle=obstacle,
-        not_before=sight.backoff[0],
+        not_before=sight.setbacks.not_before,
         **_interruption(sight, fact.conduct),
     )
 
@@ -63,7 +63,6 @@ def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
     """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
     alone = support_of(sight.key).holding is Holding.GATED and any(not pod.controlled for pod in sight.pods)
-    evictions, waiting_since = sight.setback
     return {
         "user": conduct.user,
         "run_time": conduct.run_time,
@@ -71,8 +70,8 @@ def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
         "min_run_time": conduct.min_run_time,
         "cooldown": conduct.cooldown,
         "preemptable": False not in said and (True in said or not alone),
-        "evictions": evictions,
-        "waiting_since": waiting_since,
+        "evictions": sight.setbacks.evictions,
+        "waiting_since": sight.setbacks.waiting_since,
     }
 
 
@@ -136,7 +135,7 @@ def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriva
         pod_sets=pod_sets,
         generation=pod.uid if pod else "",
         obstacle=obstacle,
-        not_before=sight.backoff[0],
+        not_before=sight.setbacks.not_before,
         **_interruption(sight, pod.conduct if pod else Conduct()),
     )
 

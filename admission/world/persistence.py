@@ -1,15 +1,24 @@
-"""What goes between the world and Postgres: rows that it starts from, and what it saw that is not stored yet."""
+"""What goes between the world and Postgres: ends of pods that still count, and what was seen and not stored yet."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.volcano_jobs.state import JobState
-from queues.admissions import Admission, Claim, Displacement, Recreation
-from queues.plan import Reason
+from queues.admissions import PodOutcome
 from queues.workload import QueueName, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]
+
+
+def current_outcomes(rows: Iterable[PodOutcome], jobs: Mapping[str, JobState]) -> dict[WorkloadKey, Outcomes]:
+    """Ends of pods by workload, and there by pod set and ordinal, of the version of each Volcano Job that runs now."""
+    found: dict[WorkloadKey, Outcomes] = {}
+    for row in rows:
+        job = jobs.get(row.workload.uid)
+        if row.version == (job.version if job is not None else 0):
+            found.setdefault(row.workload, {})[row.pod_set, row.ordinal] = PodPhase(row.phase)
+    return found
 
 
 @dataclass(slots=True)
@@ -46,23 +55,3 @@ class Unsaved:
 
     def __bool__(self) -> bool:
         return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRows:
-    """What Postgres remembers, as the world starts from it."""
-
-    ledger_seq: int = 0
-    admissions: Sequence[Admission] = ()
-    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    outcomes: Mapping[WorkloadKey, Outcomes] = field(default_factory=dict)
-    #: Not before (seconds since the epoch), rollbacks so far.
-    backoffs: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
-    #: Evictions for others so far, second of the last.
-    setbacks: Mapping[WorkloadKey, tuple[int, int]] = field(default_factory=dict)
-    claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
-    jobs: Mapping[str, JobState] = field(default_factory=dict)
-    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
-    recreations: Sequence[Recreation] = ()
-    #: Of those who wait for a place again since they gave theirs up to somebody.
-    displacements: Mapping[WorkloadKey, Displacement] = field(default_factory=dict)

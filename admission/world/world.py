@@ -33,19 +33,20 @@ from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from admission.world.outcomes import PodOutcomes, following
 from admission.world.past_use import UsageHistory
-from admission.world.persistence import LedgerRows, Unsaved
+from admission.world.persistence import Unsaved, current_outcomes
 from admission.world.pods import PodIndex
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import NO_SETBACKS, Admission, AdmissionState
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.world_rows import WorldRows
 
 
 class World:
     """Facts, open admissions, and what follows from them for every workload."""
 
-    def __init__(self, rows: LedgerRows, patience: Timeouts) -> None:
+    def __init__(self, rows: WorldRows, patience: Timeouts) -> None:
         self.patience = patience
         self.stock = NodeInventory()
         self.budgets = Budgets()
@@ -56,8 +57,9 @@ class World:
         self.recreations = Recreations(rows.recreations)
         self.retrospect = UsageHistory()
         self.unsaved = Unsaved()
-        self.jobs: dict[str, JobState] = dict(rows.jobs)
-        self.partings = PodOutcomes(self.members, self.jobs, rows.outcomes, self.unsaved.outcomes)
+        self.jobs = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
+        outcomes = current_outcomes(rows.outcomes, self.jobs)
+        self.partings = PodOutcomes(self.members, self.jobs, outcomes, self.unsaved.outcomes)
         self.showing = SnapshotRows(self.stock, self.budgets)
         self.queues: dict[QueueName, QueueFact] = {}
         self.pods: Mapping[str, PodFact] = self.members.pods
@@ -66,12 +68,11 @@ class World:
         self.outcomes = self.partings.outcomes
         self.ledger_seq = rows.ledger_seq
         self.arrivals = dict(rows.arrivals)
-        self.backoffs = dict(rows.backoffs)
         self.setbacks = dict(rows.setbacks)
         #: Who took the place of those who wait again.
         self.displacements = dict(rows.displacements)
         #: Space that is promised while victims leave.
-        self.claims = dict(rows.claims)
+        self.claims = {claim.workload: claim for claim in rows.claims}
         self.reasons = dict(rows.reasons)
         #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
         self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
@@ -230,17 +231,21 @@ class World:
         self.jobs[key.uid] = state
         self._stale.add(key)
 
-    def put_backoff(self, key: WorkloadKey, not_before: int, rollbacks: int) -> None:
-        """A workload went back and waits."""
-        self.backoffs[key] = (max(not_before, self.backoffs.get(key, (0, 0))[0]), rollbacks)
-        if key in self.portraits:
-            self.refusals.note(key, self.portraits[key].occupancies, not_before + self.patience.detour)
+    def put_rollback(self, key: WorkloadKey, not_before: int) -> None:
+        """A workload was rolled back, and is not tried before that second."""
+        self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).rolled_back(not_before)
+        self._avoid_nodes(key, not_before)
         self._stale.add(key)
 
-    def put_setback(self, key: WorkloadKey, evictions: int, now: int) -> None:
-        """A workload was taken back for somebody else."""
-        self.setbacks[key] = (evictions, now)
+    def put_eviction(self, key: WorkloadKey, now: int) -> None:
+        """A workload was evicted for another one."""
+        self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).evicted(now)
         self._stale.add(key)
+
+    def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
+        """Nodes on which a workload did not come up are left out of its next tries."""
+        if key in self.portraits:
+            self.refusals.note(key, self.portraits[key].occupancies, not_before + self.patience.detour)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
@@ -248,10 +253,10 @@ class World:
         for key in arrivals.keys() & self.recreations.heirs.keys():
             before = self.recreations.heirs.pop(key)
             self.refusals.pass_on(before, key)
-            if (backoff := self.backoffs.get(before)) is not None:
-                self.put_backoff(key, *backoff)
-            if (setback := self.setbacks.get(before)) is not None:
-                self.put_setback(key, *setback)
+            if (setbacks := self.setbacks.get(before)) is not None:
+                self.setbacks[key] = setbacks
+                if setbacks.not_before:
+                    self._avoid_nodes(key, setbacks.not_before)
             if (displaced := self.displacements.get(before)) is not None:
                 self.displacements[key] = displaced
         self._stale.update(arrivals)
@@ -259,7 +264,7 @@ class World:
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
         for key in keys:
-            for rows in (self.arrivals, self.partings.outcomes, self.backoffs, self.setbacks, self.claims):
+            for rows in (self.arrivals, self.partings.outcomes, self.setbacks, self.claims):
                 rows.pop(key, None)
             self.reasons.pop(key, None)
             self.displacements.pop(key, None)
@@ -332,8 +337,7 @@ class World:
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
-            backoff=self.backoffs.get(key, (0, 0)),
-            setback=self.setbacks.get(key, (0, 0)),
+            setbacks=self.setbacks.get(key, NO_SETBACKS),
             left_at=self.left_at.get(key, 0),
             dead_nodes=dead_nodes,
             refusing_nodes=self.refusals.nodes(key),

@@ -7,12 +7,12 @@ from typing import Any
 from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.persistence import LedgerRows
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
 
 NOW = 1_800_000_000
 
@@ -173,7 +173,7 @@ def world(
     arrivals: Mapping[WorkloadKey, int] | None = None,
 ) -> World:
     """A world that has just begun with these facts and rows."""
-    rows = LedgerRows(admissions=admissions, arrivals=arrivals or {})
+    rows = WorldRows(admissions=admissions, arrivals=arrivals or {})
     begun = World(rows, Timeouts(refusal_grace=GRACE))
     begun.begin((), (), [seen(fact) for fact in facts])
     begun.refresh(NOW)

@@ -56,7 +56,7 @@ async def test_what_was_lent_is_got_back_whoever_leads(
         for turn in range(12):
             await beat(ring, fault if turn < 3 else ("", None))
         assert (running(ring, "a"), running(ring, "b")) == (4, 4)
-        assert sum(evictions for evictions, _ in ring.world.setbacks.values()) == 2
+        assert sum(setbacks.evictions for setbacks in ring.world.setbacks.values()) == 2
         assert ring.world.claims == {}
         await equals_reloaded(ring)
         await balances_equal_seats(ring)

@@ -280,7 +280,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.does(equals_reloaded(self.ring))
         world = self.ring.world
         assert world.recreations.stored == {}
-        assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.backoffs == {}
+        assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.setbacks == {}
 
     async def no_plan_was_rejected(self) -> None:
         """A plan that is applied to its own snapshot is never refused by the ledger, not even one gang of it."""

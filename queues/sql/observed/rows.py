@@ -78,18 +78,3 @@ class NodeLimit:
     flavor: FlavorName = NO_FLAVOR
     #: Ready and not cordoned. A node that is not takes nothing new, and root counts only what it holds.
     usable: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodOutcome:
-    """How one pod ended for good: it may disappear now."""
-
-    workload: WorkloadKey
-    pod_set: str
-    ordinal: int
-    pod_uid: str
-    #: Succeeded | Failed
-    phase: str
-    exit_code: int | None = None
-    #: volcano.sh/job-version of the pod.
-    version: int = 0

@@ -10,11 +10,11 @@ from sqlalchemy import and_, delete, exists, func, select, text, union_all, upda
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Recreation
+from queues.admissions import PodOutcome, Recreation
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
-from queues.sql.observed.rows import Arrival, Description, NodeLimit, PodOutcome, QueueVersion, Succession
+from queues.sql.observed.rows import Arrival, Description, NodeLimit, QueueVersion, Succession
 from queues.sql.statements import FLAG, JSON, NUMBER, PLAIN, TEXT, JsonRows, UnnestRows, bounded, names
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
@@ -23,7 +23,6 @@ __all__ = [
     "Arrival",
     "Description",
     "NodeLimit",
-    "PodOutcome",
     "QueueVersion",
     "Recreation",
     "Succession",

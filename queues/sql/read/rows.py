@@ -1,37 +1,11 @@
-"""What ``views`` answers: the world of a new leader, and lines for people."""
+"""What ``queues.sql.read.views`` answers: queues, waiting workloads and their history, as people see them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.admissions import Admission, Claim, Displacement, Recreation
-from queues.quota.accounts import Account
-from queues.sql.observed.rows import NodeLimit, PodOutcome
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
-    """One account of a queue, in units of ``queues.resources``."""
-
-    #: By admissions of the queue itself.
-    own: int
-    #: With everything below it.
-    used: int
-    #: What its limits are held against: own + Σ over children of max(counted, guarantee).
-    counted: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """When a workload that was rolled back may be tried again, and how often it went for others."""
-
-    #: Seconds since the epoch.
-    not_before: int
-    rollbacks: int
-    evictions: int = 0
-    #: Seconds since the epoch, of the last of these; 0: there was none.
-    waiting_since: int = 0
+from queues.admissions import Admission, Displacement
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,30 +28,6 @@ class StoredReason:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Seconds since the epoch: since when with this code.
     since: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldRows:
-    """All that a new leader needs and the cluster does not tell."""
-
-    ledger_seq: int
-    #: Not closed, oldest first.
-    admissions: tuple[Admission, ...] = ()
-    evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
-    arrivals: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    outcomes: tuple[PodOutcome, ...] = ()
-    backoffs: Mapping[WorkloadKey, Backoff] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
-    job_states: Mapping[WorkloadKey, Mapping[str, Any]] = field(default_factory=dict)
-    reasons: Mapping[WorkloadKey, StoredReason] = field(default_factory=dict)
-    balances: Mapping[QueueName, Mapping[Account, Balance]] = field(default_factory=dict)
-    #: As last recorded, to find what vanished meanwhile: (uid, generation) by queue.
-    queues: Mapping[QueueName, tuple[str, int]] = field(default_factory=dict)
-    node_limits: Mapping[NodeName, NodeLimit] = field(default_factory=dict)
-    #: Pods that were, or are about to be, taken back, and are to be made again.
-    recreations: tuple[Recreation, ...] = ()
-    #: Of those who wait for a place again since they gave theirs up to somebody.
-    displacements: Mapping[WorkloadKey, Displacement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

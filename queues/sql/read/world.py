@@ -3,20 +3,18 @@
 SELECT only: everything open, as the world starts from it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, or_, select
+from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, Claim, Recreation
-from queues.quota.accounts import Account
-from queues.resources import Resources
+from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks
+from queues.plan import Reason
 from queues.sql.leadership import CONTROLLER
-from queues.sql.observed.rows import NodeLimit, PodOutcome
 from queues.sql.read.displacements import displacements
-from queues.sql.read.rows import Backoff, Balance, Eviction, StoredReason, WorldRows
+from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_COLUMNS, from_columns
 from queues.sql.tables import (
     admissions,
@@ -24,16 +22,15 @@ from queues.sql.tables import (
     claims,
     job_states,
     leases,
-    node_limits,
     nodes,
     outcomes,
-    queue_balances,
     queues,
     reasons,
     recreations,
     workloads,
 )
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
 
 
 async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
@@ -141,12 +138,11 @@ def seconds_of(moment: datetime) -> int:
 
 
 async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRows:
-    """Everything open, to be read in one snapshot (``Database.snapshot``)."""
-    held, evictions = await read_admissions(tx, admissions.c.state != "closed")
+    """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``)."""
+    held, _ = await read_admissions(tx, admissions.c.state != "closed")
     return WorldRows(
         ledger_seq=await tx.scalar(select(leases.c.ledger_seq).where(leases.c.name == lease)) or 0,
         admissions=held,
-        evictions=evictions,
         arrivals={
             key_of(kind, uid): arrival
             for kind, uid, arrival in await tx.execute(
@@ -154,8 +150,8 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             )
         },
         outcomes=await _outcomes(tx),
-        backoffs={
-            key_of(kind, uid): Backoff(
+        setbacks={
+            key_of(kind, uid): Setbacks(
                 not_before=not_before, rollbacks=rollbacks, evictions=evictions, waiting_since=since
             )
             for kind, uid, not_before, rollbacks, evictions, since in await tx.execute(
@@ -177,14 +173,8 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             )
         },
         reasons=await _reasons(tx),
-        balances=await _balances(tx),
-        queues={
-            name: (uid, generation)
-            for name, uid, generation in await tx.execute(
-                select(queues.c.name, queues.c.uid, queues.c.generation).where(queues.c.present)
-            )
-        },
-        node_limits=await _node_limits(tx),
+        queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
+        nodes=frozenset(await tx.scalars(select(nodes.c.name))),
         recreations=await _recreations(tx),
         displacements=await displacements(tx),
     )
@@ -216,9 +206,13 @@ async def _recreations(tx: AsyncConnection) -> tuple[Recreation, ...]:
     )
 
 
-async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, StoredReason]:
-    rows: Iterable[Row[Any]] = await tx.execute(select(reasons.c.kind, reasons.c.uid, *REASON))
-    return {key_of(row.kind, row.uid): reason_of(row) for row in rows}
+async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
+    rows = await tx.execute(
+        select(reasons.c.kind, reasons.c.uid, reasons.c.code, reasons.c.message, reasons.c.facts)
+    )
+    return {
+        key_of(row.kind, row.uid): Reason(code=row.code, message=row.message, facts=row.facts) for row in rows
+    }
 
 
 async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
@@ -246,32 +240,6 @@ async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
         )
         for row in rows
     )
-
-
-async def _balances(tx: AsyncConnection) -> dict[QueueName, dict[Account, Balance]]:
-    balance = queue_balances.c
-    found: dict[QueueName, dict[Account, Balance]] = {}
-    for queue, flavor, resource, own, used, counted in await tx.execute(
-        select(
-            balance.queue, balance.flavor, balance.resource, balance.own, balance.used, balance.counted
-        ).where(or_(balance.used != 0, balance.counted != 0))
-    ):
-        accounts = found.setdefault(queue, {})
-        accounts[Account(flavor, resource)] = Balance(own=own, used=used, counted=counted)
-    return found
-
-
-async def _node_limits(tx: AsyncConnection) -> dict[NodeName, NodeLimit]:
-    amounts: dict[NodeName, dict[str, int]] = {}
-    for node, resource, units in await tx.execute(
-        select(node_limits.c.node, node_limits.c.resource, node_limits.c.amount)
-    ):
-        amounts.setdefault(node, {})[resource] = units
-    rows = await tx.execute(select(nodes.c.name, nodes.c.flavor, nodes.c.usable))
-    return {
-        name: NodeLimit(limits=Resources(amounts.get(name, {})), flavor=flavor, usable=usable)
-        for name, flavor, usable in rows
-    }
 
 
 async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:

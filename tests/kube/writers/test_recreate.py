@@ -10,13 +10,13 @@ from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import RecreationWriter
 from admission.workloads.inputs import Timeouts
-from admission.world.persistence import LedgerRows
 from admission.world.world import World
-from queues.admissions import Recreation
+from queues.admissions import Recreation, Setbacks
 from queues.api import names
 from queues.api.node_affinity import pinned
 from queues.errors import ApiRefused, ApiUnavailable, Fenced
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
 from tests.builders.facts import admission, evicting
 from tests.fakes.fake_cluster import ToyCluster
 from tests.fakes.fake_components import run_pods
@@ -57,7 +57,7 @@ class Stage:
     def lead(self, guard: Callable[[], None] = allowed) -> None:
         """A new leader, that knows what Postgres has."""
         taken = evicting(admission(self.group, "n1 n2", pod_set="m"))
-        rows = LedgerRows(
+        rows = WorldRows(
             admissions=[taken], arrivals={self.group: 1}, recreations=tuple(self.stored.values())
         )
         self.world = World(rows, Timeouts())
@@ -251,7 +251,12 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
         queue=admission(old, "n1").queue,
         manifest="{}",
     )
-    world = World(LedgerRows(arrivals={old: 7}, backoffs={old: (90, 2)}, recreations=(intent,)), Timeouts())
+    world = World(
+        WorldRows(
+            arrivals={old: 7}, setbacks={old: Setbacks(not_before=90, rollbacks=2)}, recreations=(intent,)
+        ),
+        Timeouts(),
+    )
     manifest = {
         "metadata": {
             "name": "p",
@@ -269,7 +274,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     world.recreations.saved({"old": None})
     world.look_again(old)
     world.refresh(0)
-    assert world.backoffs[new] == (90, 2)
+    assert world.setbacks[new] == Setbacks(not_before=90, rollbacks=2)
     assert world.portraits[new].workload.not_before == 90
     assert old in world.unsaved.departed
     assert world.portraits[new].workload.arrival == 7

@@ -48,6 +48,10 @@ async def balances_equal_seats(ring: Ring) -> None:
     """The ledger's balances are exactly the sums over open seats, told by plain arithmetic."""
     async with ring.database.snapshot() as tx:
         rows = await load_world(tx)
+        charged = await tx.execute(
+            text("SELECT queue, resource, own FROM queue_balances WHERE flavor = '' AND own <> 0")
+        )
+        stored = {(queue, resource): own for queue, resource, own in charged}
         nodes = await tx.execute(text("SELECT node, resource, used FROM node_balances WHERE used <> 0"))
         on_nodes = {(node, resource): used for node, resource, used in nodes}
         posted = await tx.execute(
@@ -64,12 +68,6 @@ async def balances_equal_seats(ring: Ring) -> None:
             for resource, units in seat.takes.items():
                 own[admission.queue, resource] = own.get((admission.queue, resource), 0) + units
                 placed[seat.node, resource] = placed.get((seat.node, resource), 0) + units
-    stored = {
-        (queue, account.resource): balance.own
-        for queue, accounts in rows.balances.items()
-        for account, balance in accounts.items()
-        if account.flavor == "" and balance.own
-    }
     assert {place: units for place, units in own.items() if units} == stored
     assert {place: units for place, units in placed.items() if units} == on_nodes
     queues = {
@@ -93,7 +91,6 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "admissions": world.admissions,
         "arrivals": world.arrivals,
         "outcomes": {key: value for key, value in world.outcomes.items() if value},
-        "backoffs": world.backoffs,
         "setbacks": world.setbacks,
         "displacements": world.displacements,
         "claims": world.claims,

@@ -15,7 +15,6 @@ from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.reconcile.release import Order, orders_for
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.term import ledger_rows
 from admission.volcano_jobs.pods import PodMold, PodRules
 from admission.volcano_jobs.work import JobWork
 from admission.workloads.inputs import Timeouts
@@ -110,8 +109,8 @@ class Ring:
         """The world as a new leader would build it from Postgres and these facts."""
         async with self.database.snapshot() as tx:
             rows = await load_world(tx)
-        world = World(ledger_rows(rows), PATIENCE)
-        world.begin(rows.queues, rows.node_limits, facts)
+        world = World(rows, PATIENCE)
+        world.begin(rows.queues, rows.nodes, facts)
         await recall(self.database, world)
         await look_back(self.database, world, self.cluster.now)
         return world

@@ -1,10 +1,9 @@
 """Space that is promised is kept until the promise is; evictions for others are counted."""
 
-from queues.admissions import Claim
+from queues.admissions import Claim, Setbacks
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.read.rows import Backoff
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
 from tests.sql.ledger_harness import NOW, Away, Stage, gang, key, queue
@@ -57,4 +56,4 @@ async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster:
         await ledger.evict(tx, entry, [*away, *(Away(admission=id_) for id_ in second)])
     async with muster.snapshot() as tx:
         world = await load_world(tx)
-    assert world.backoffs == {key("j1"): Backoff(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}
+    assert world.setbacks == {key("j1"): Setbacks(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}

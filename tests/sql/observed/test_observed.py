@@ -2,11 +2,12 @@
 
 from sqlalchemy import text
 
+from queues.admissions import PodOutcome
 from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.observed.rows import Arrival, Description, NodeLimit, PodOutcome
+from queues.sql.observed.rows import Arrival, Description, NodeLimit
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, Stage, gang, gpus, key, queue
@@ -192,8 +193,8 @@ async def test_a_resource_that_a_node_loses_is_gone(muster: Database) -> None:
     await stage.nodes(n1=NodeLimit(limits=Resources({"cpu": 4000})))
     assert await capacity(muster) == {("", "cpu"): 4000}
     async with muster.snapshot() as tx:
-        limits = (await load_world(tx)).node_limits
-    assert limits == {"n1": NodeLimit(limits=Resources({"cpu": 4000}))}
+        limits = (await tx.execute(text("SELECT node, resource, amount FROM node_limits"))).all()
+    assert [tuple(row) for row in limits] == [("n1", "cpu", 4000)]
 
 
 async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: Database) -> None:

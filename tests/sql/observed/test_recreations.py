@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from queues.admissions import Recreation
+from queues.admissions import Recreation, Setbacks
 from queues.errors import Fenced
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -71,13 +71,13 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
         assert numbers == {NEW: before[OLD]}
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
-    assert (rows.backoffs[NEW].not_before, rows.backoffs[NEW].rollbacks) == (1_800_000_060, 3)
+    assert rows.setbacks[NEW] == Setbacks(not_before=1_800_000_060, rollbacks=3)
     async with muster.transaction() as tx:
         await workloads.depart(tx, stage.term, [OLD])
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert rows.arrivals == {late: before[late], NEW: before[OLD]}
-    assert list(rows.backoffs) == [NEW]
+    assert list(rows.setbacks) == [NEW]
 
 
 async def test_whoever_takes_the_place_of_nobody_known_arrives_last(muster: Database) -> None:

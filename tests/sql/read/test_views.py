@@ -5,7 +5,8 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from queues.admissions import AdmissionState
+from queues.admissions import AdmissionState, Setbacks
+from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.sql import ledger
@@ -13,8 +14,8 @@ from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read import views
-from queues.sql.read.rows import Backoff, Balance
-from queues.sql.read.world import load_world
+from queues.sql.read.world import load_world, read_admissions
+from queues.sql.tables import admissions
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
 
@@ -61,6 +62,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
 
     async with muster.snapshot() as tx:
         world = await load_world(tx)
+        _, evictions = await read_admissions(tx, admissions.c.state != "closed")
 
     assert world.ledger_seq == stage.seq
     first, second = world.admissions
@@ -73,20 +75,18 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     )
     assert (second.id, second.seats, second.state) == (adopted, running.seats, AdmissionState.EVICTING)
     assert (second.adopted, second.started) == ({"p0": 0, "p1": 1}, True)
-    assert world.evictions == {
+    assert evictions == {
         adopted: views.Eviction(code="Preempted", message="for somebody else", at=NOW, beneficiary=key("j3"))
     }
-    assert world.backoffs == {
-        key("j2"): Backoff(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
+    assert world.setbacks == {
+        key("j2"): Setbacks(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
     }
-    assert world.reasons == {
-        key("j3"): views.StoredReason(code="NoFit", message="no room", facts={"free": {GPU: 2}}, since=NOW)
-    }
+    assert world.reasons == {key("j3"): Reason(code="NoFit", message="no room", facts={"free": {GPU: 2}})}
     assert world.job_states == {key("j1"): {"phase": "Running", "version": 3}}
     assert sorted(world.arrivals, key=world.arrivals.__getitem__) == [key(f"j{n}") for n in (1, 2, 3, 4)]
-    assert world.balances[QueueName("a")] == {GPUS: Balance(own=6, used=6, counted=6)}
-    assert world.balances[ROOT] == {GPUS: Balance(own=0, used=6, counted=6)}
-    assert world.queues == {ROOT: ("", 0), QueueName("a"): ("uid-a", 1)}
+    assert world.queues == {ROOT, "a"}
+    assert world.nodes == {"n1"}
+    assert await stage.balances() == {"a": (6, 6, 6), ROOT: (0, 6, 6)}
 
 
 async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:

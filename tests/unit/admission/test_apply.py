@@ -11,7 +11,6 @@ from admission import intake
 from admission.apply import Reasons, apply
 from admission.cycle import Cycle
 from admission.facts import Change, Fact
-from admission.term import ledger_rows
 from admission.turn_report import TurnReport
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
@@ -62,8 +61,8 @@ class Ring:
         """A world read from the database and these objects."""
         async with self.database.snapshot() as tx:
             rows = await load_world(tx)
-        world = World(ledger_rows(rows), Timeouts())
-        world.begin(rows.queues, rows.node_limits, [seen(fact) for fact in facts])
+        world = World(rows, Timeouts())
+        world.begin(rows.queues, rows.nodes, [seen(fact) for fact in facts])
         self.cycle = Cycle(
             self.database,
             self.term,

@@ -6,7 +6,7 @@ import pytest
 
 from admission.facts import PodPhase, WorkloadFact
 from admission.workloads.pod_shapes import shape_name
-from queues.admissions import Recreation
+from queues.admissions import Recreation, Setbacks
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GRACE,
@@ -152,7 +152,10 @@ def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
     taken = admission(VOLCANO, "n1")
     waits = [
         portrait(
-            volcano_job(1), [released("a", "worker/0", refused=REFUSED)], [taken], backoff=(0, rollbacks)
+            volcano_job(1),
+            [released("a", "worker/0", refused=REFUSED)],
+            [taken],
+            setbacks=Setbacks(rollbacks=rollbacks),
         ).evictable[ONE][2]
         - NOW
         for rollbacks in (0, 1, 2, 50)

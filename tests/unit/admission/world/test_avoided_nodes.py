@@ -90,7 +90,7 @@ def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
     taken = admission(VOLCANO, "n1")
     known = world([node("n1"), node("n2"), volcano_job(1), stuck("a", "worker/0")], [taken])
     assert wants(known) == EVERYWHERE
-    known.put_backoff(VOLCANO, NOW + 10, 1)
+    known.put_rollback(VOLCANO, NOW + 10)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
     known.refresh(NOW)
     assert wants(known).affinity == ((OFF_N1,),)

@@ -9,11 +9,11 @@ from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadF
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.persistence import LedgerRows
 from admission.world.world import World
-from queues.admissions import AdmissionState, Seat
+from queues.admissions import AdmissionState, Seat, Setbacks
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
 from tests.builders.facts import (
     GROUP,
     NOW,
@@ -61,7 +61,7 @@ def stored(world: World) -> None:
 
 
 def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
-    world = World(LedgerRows(arrivals={KEY: 1}), Timeouts())
+    world = World(WorldRows(arrivals={KEY: 1}), Timeouts())
     show(world, JOB)
     stored(world)
     show(world, replace(JOB, finished=True))
@@ -69,7 +69,7 @@ def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
 
 
 def test_what_changes_nothing_that_is_told_is_not_written_again() -> None:
-    world = World(LedgerRows(arrivals={KEY: 1}), Timeouts())
+    world = World(WorldRows(arrivals={KEY: 1}), Timeouts())
     show(world, JOB)
     stored(world)
     show(world, replace(JOB, generation="2"))
@@ -255,9 +255,9 @@ def test_pods_that_are_deleted_are_let_go_first() -> None:
 
 def test_a_later_rollback_never_shortens_the_wait() -> None:
     known = world([job(1)])
-    known.put_backoff(JOB_KEY, NOW + 100, 1)
-    known.put_backoff(JOB_KEY, NOW, 2)
-    assert known.backoffs[JOB_KEY] == (NOW + 100, 2)
+    known.put_rollback(JOB_KEY, NOW + 100)
+    known.put_rollback(JOB_KEY, NOW)
+    assert known.setbacks[JOB_KEY] == Setbacks(not_before=NOW + 100, rollbacks=2)
 
 
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
