@@ -32,7 +32,8 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
-from queues.api.kinds import JOB, PART_OF, POD, POD_GROUP, QUEUE, VCJOB, Document, MatchedKind
+from admission.workloads.kinds import KINDS, Holding
+from queues.api.kinds import JOB, PART_OF, POD, QUEUE, Document, MatchedKind, kind_at
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -78,7 +79,8 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
             options,
         ),
     ]
-    for name, kind in (("muster-requester-vcjobs", VCJOB), ("muster-requester-podgroups", POD_GROUP)):
+    for plural, kind in signed_kinds():
+        name = f"muster-requester-{plural}"
         documents += [
             _policy(name, kind, ["CREATE"], _note_requester(options), conditions=[not_by(options.identity)]),
             _binding(name, name, {}),
@@ -88,6 +90,18 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         _binding("muster-changed-by", "muster-changed-by", {}),
     ]
     return documents
+
+
+def signed_kinds() -> list[tuple[str, MatchedKind]]:
+    """Kinds of workloads that are not changed at creation but for the name of the requester, with a plural of each.
+
+    Their pods are gated, or do not exist while they wait.
+    """
+    return [
+        (f"{support.kind}s", kind_at(support.resource.api_version, support.resource.plural))
+        for support in KINDS
+        if not support.is_pod and support.holding is not Holding.SUSPENDED
+    ]
 
 
 # -- documents ----------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ guarded themselves; other controllers may not, or any Deployment could declare i
 from collections.abc import Callable, Iterable, Sequence
 
 from admission.kube.policies.cel import annotation, label, text
-from admission.kube.policies.mutating import PolicyOptions, by_job_controller, not_by
-from queues.api.kinds import JOB, PART_OF, POD, POD_GROUP, VCJOB, Document, MatchedKind
+from admission.kube.policies.mutating import PolicyOptions, by_job_controller, not_by, signed_kinds
+from queues.api.kinds import JOB, PART_OF, POD, Document, MatchedKind
 from queues.api.names import (
     ADMISSION_ID,
     DEVICES,
@@ -51,7 +51,7 @@ def guards(options: PolicyOptions) -> list[Document]:
         ),
         *_guard("muster-guard-jobs", JOB, queued, _job_rules(), options, _JOB_VARIABLES),
     ]
-    for name, kind in (("vcjobs", VCJOB), ("podgroups", POD_GROUP)):
+    for name, kind in signed_kinds():
         signed = [_unchanged("Annotation", USER, annotation)]
         documents += _guard(f"muster-guard-{name}", kind, {}, signed, options)
     return documents

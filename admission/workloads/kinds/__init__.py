@@ -33,8 +33,7 @@ __all__ = [
     "support_of",
 ]
 
-#: In the order in which objects are read when a term begins.
-KINDS: Final = (BATCH_JOB, VOLCANO_JOB, POD_GROUP, BARE_POD)
+KINDS: Final = (BARE_POD, BATCH_JOB, VOLCANO_JOB, POD_GROUP)
 
 _BY_KIND: Final[Mapping[WorkloadKind, KindSupport]] = {support.kind: support for support in KINDS}
 

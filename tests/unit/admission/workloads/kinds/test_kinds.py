@@ -1,0 +1,107 @@
+"""Every kind of workload is complete: whoever adds one is told by these tests what else it needs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.kube.install.rbac import CONTROLLER
+from admission.kube.policies.mutating import PolicyOptions, mutating_policies
+from admission.kube.policies.validating import guards
+from admission.kube.watch.informers import Informers
+from admission.workloads.kinds import KINDS, Holding, KindSupport, controller_of, object_ref, support_of
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.fakes.fake_watch import KINDS as WATCHED_BY_THE_LAWS
+
+ROOT = Path(__file__).parents[5]
+
+OPTIONS = PolicyOptions(identity="system:serviceaccount:muster:muster")
+
+each_kind = pytest.mark.parametrize("support", KINDS, ids=lambda support: str(support.kind))
+
+
+def group_of(support: KindSupport) -> str:
+    return support.resource.api_version.rpartition("/")[0]
+
+
+def has_right(group: str, resource: str, verb: str) -> bool:
+    return any(
+        rule.group == group and resource in rule.resources and verb in rule.verbs for rule in CONTROLLER
+    )
+
+
+def test_every_kind_is_described_once() -> None:
+    assert sorted(support.kind for support in KINDS) == sorted(WorkloadKind)
+    assert all(support_of(WorkloadKey(support.kind, "u")) is support for support in KINDS)
+
+
+@each_kind
+def test_its_objects_are_watched(support: KindSupport) -> None:
+    watched = [informer.kind.resource for informer in Informers(None)]  # type: ignore[arg-type]
+    assert support.resource in watched
+    assert support.kind in {each.workload_kind for each in WATCHED_BY_THE_LAWS.values()} or support.is_pod
+
+
+@each_kind
+def test_muster_may_do_with_it_what_it_has_to(support: KindSupport) -> None:
+    group, plural = group_of(support), support.resource.plural
+    needed = {(group, plural, "list"), (group, plural, "watch"), (group, f"{plural}/status", "patch")}
+    needed |= {
+        Holding.NO_PODS: {("", "pods", "create"), ("", "pods", "delete")},
+        Holding.SUSPENDED: {(group, plural, "patch")},
+        Holding.GATED: {("", "pods", "patch"), ("", "pods", "delete")},
+    }[support.holding]
+    assert {each for each in needed if not has_right(*each)} == set()
+
+
+@each_kind
+def test_it_waits_and_is_signed_at_creation_and_is_guarded_later(support: KindSupport) -> None:
+    for documents in (mutating_policies(OPTIONS), guards(OPTIONS)):
+        rules: list[dict[str, Any]] = [
+            rule
+            for document in documents
+            for rule in document["spec"].get("matchConstraints", {}).get("resourceRules", ())
+        ]
+        assert any(
+            group_of(support) in rule["apiGroups"] and support.resource.plural in rule["resources"]
+            for rule in rules
+        )
+
+
+@each_kind
+def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport) -> None:
+    from admission.objects import WireMetadata
+    from admission.objects.parts import WireOwnerReference
+
+    reference = WireOwnerReference(
+        kind=support.resource.kind, api_version=support.resource.api_version, uid="u", controller=True
+    )
+    found = controller_of(WireMetadata(owner_references=(reference,)))
+    controls = not (support.is_group or support.is_pod)
+    assert found == (WorkloadKey(support.kind, "u") if controls else None)
+
+
+@each_kind
+def test_it_is_told_where_it_is(support: KindSupport) -> None:
+    ref = object_ref(WorkloadKey(support.kind, "u"), "team", "train")
+    assert ref.path == support.resource.path("team", "train")
+
+
+@each_kind
+def test_it_is_documented(support: KindSupport) -> None:
+    rows = [
+        line.split("|")[1:-1]
+        for line in (ROOT / "docs/reference/names.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `{support.kind}` |")
+    ]
+    assert len(rows) == 1
+    _, described, waiting, *_ = rows[0]
+    assert f"`{support.resource.api_version}` {support.resource.kind}" in described
+    assert (
+        waiting.strip()
+        == {
+            Holding.NO_PODS: "no pods",
+            Holding.SUSPENDED: "suspended",
+            Holding.GATED: "gated",
+        }[support.holding]
+    )
