@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
+
+from queues.wording import rfc3339
 
 _about: ContextVar[Mapping[str, object]] = ContextVar("about", default={})  # noqa: B039 (never mutated)
 
@@ -69,9 +70,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _moment(record: logging.LogRecord) -> str:
-    return (
-        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    return rfc3339(record.created, "milliseconds")
 
 
 class JsonFormatter(logging.Formatter):

@@ -7,11 +7,11 @@ Pods without an owner that were taken back: what is kept of each until it has be
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 from queues.resources import NOTHING, Resources, total
+from queues.wording import rfc3339
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
 
 
@@ -109,8 +109,7 @@ class Displacement:
 
     def told_with(self, message: str) -> str:
         """Why it waits now, and why it does not run any more."""
-        when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"{message}; evicted at {when} ({self.code}) for {self.by}"
+        return f"{message}; evicted at {rfc3339(self.at)} ({self.code}) for {self.by}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,8 @@ from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.usage import LimitHit
 from queues.resources import Resources
+from queues.wording import counted, listed
 from queues.workload import AdmissionId, FlavorName, QueueName
-
-#: Names told one by one in a sentence.
-_NAMES_SHOWN = 3
 
 
 class Code(StrEnum):
@@ -92,7 +90,7 @@ def no_fit(*, pods: int, takes: Resources, fit: int, nodes: int, excluded: Mappi
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
     return Reason(
         code=Code.NO_FIT,
-        message=f"{fit} of {_pods(pods)} of {_shape(takes)} fit on {nodes} nodes"
+        message=f"{fit} of {counted(pods, 'pod')} of {_shape(takes)} fit on {nodes} nodes"
         + (f" ({left_out})" if left_out else ""),
         facts={"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)},
     )
@@ -109,7 +107,7 @@ def topology_no_fit(
         text = f"no usable node belongs to a domain of {level}"
     else:
         have = "has" if pods == 1 else "have"
-        text = f"{_pods(pods)} of {_shape(takes)} {have} to be in one {level}; "
+        text = f"{counted(pods, 'pod')} of {_shape(takes)} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
     return Reason(
         code=Code.TOPOLOGY_NO_FIT,
@@ -135,7 +133,7 @@ def parts_no_fit(
     together = f", all in one {inside}" if inside else ""
     return Reason(
         code=Code.TOPOLOGY_NO_FIT,
-        message=f"{parts} parts of {_pods(size)} of {_shape(takes)} have to be in one {level} each{together}; "
+        message=f"{parts} parts of {counted(size, 'pod')} of {_shape(takes)} have to be in one {level} each{together}; "
         f"{fit} of them fit",
         facts={
             "level": level,
@@ -150,7 +148,7 @@ def parts_no_fit(
 
 def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int) -> Reason:
     """Pod sets that have to be in one domain of a level do not fit into any together."""
-    who = " and ".join(f"{_pods(count)} of {name}" for name, count in sets.items())
+    who = " and ".join(f"{counted(count, 'pod')} of {name}" for name, count in sets.items())
     where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
     return Reason(
         code=Code.TOPOLOGY_NO_FIT,
@@ -258,7 +256,7 @@ def not_enough_pods(*, wanted: int, minimum: int) -> Reason:
     """The gang can never be complete as it is."""
     return Reason(
         code=Code.NOT_ENOUGH_PODS,
-        message=f"{wanted} of {_pods(minimum)} exist",
+        message=f"{wanted} of {counted(minimum, 'pod')} exist",
         facts={"wanted": wanted, "minimum": minimum},
     )
 
@@ -306,7 +304,7 @@ def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
     """access.maxGang."""
     return Reason(
         code=Code.GANG_TOO_LARGE,
-        message=f"{_pods(pods)} asked, and queue {queue} allows {limit} in one gang",
+        message=f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang",
         facts={"queue": queue, "limit": limit, "asked": pods},
     )
 
@@ -323,11 +321,9 @@ def pending_limit(*, queue: QueueName, limit: int) -> Reason:
 def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     """Victims are leaving for it."""
     first = sorted(set(names))
-    shown = ", ".join(first[:_NAMES_SHOWN])
-    more = f" and {len(first) - _NAMES_SHOWN} more" if len(first) > _NAMES_SHOWN else ""
     return Reason(
         code=Code.MAKING_ROOM,
-        message=f"waits until {_pods(pods)} of {shown}{more} {'is' if pods == 1 else 'are'} gone",
+        message=f"waits until {counted(pods, 'pod')} of {listed(first)} {'is' if pods == 1 else 'are'} gone",
         facts={"pods": pods, "victims": first},
     )
 
@@ -345,10 +341,6 @@ def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
 def nothing_missing() -> Reason:
     """It has all the seats it can use."""
     return Reason(code=Code.NOTHING_MISSING, message="every pod that needs a seat has one")
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 def _shape(takes: Resources) -> str:

@@ -12,11 +12,11 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.explain.suggestions import Suggestion, suggestions
 from admission.explain.what_if import moved_nodes
-from admission.explain.wording import names
 from queues.admissions import Admission, AdmissionState
 from queues.order.line import Line
 from queues.plan import Plan, Reason
 from queues.quota.usage import Usage
+from queues.wording import listed
 from queues.workload import AdmissionId, Workload, WorkloadKey
 
 
@@ -82,7 +82,7 @@ def _behind(world: Snapshot, workload: Workload, before: Sequence[Workload]) -> 
         told.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
     others = [key for key in world.claims if key != workload.key]
     if others:
-        promised = names([str(_workload(world, key) or key) for key in sorted(others)])
+        promised = listed([str(_workload(world, key) or key) for key in sorted(others)])
         told.append(f"space is promised to {promised}")
     return "; ".join(told)
 

@@ -7,7 +7,6 @@ from typing import Any
 from admission.engine.placement import need
 from admission.engine.reasons import Code
 from admission.explain.what_if import WhatIf, WhatIfOutcome, is_scarce, with_limit
-from admission.explain.wording import amount
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT, Queue
@@ -40,7 +39,7 @@ class Raised:
     def told(self) -> str:
         """``4 nvidia.com/gpu more capability in a``."""
         return " and ".join(
-            f"{amount(account, units)} more {self.kind} in {name}" for name, account, _, units in self.more
+            f"{account.amount(units)} more {self.kind} in {name}" for name, account, _, units in self.more
         )
 
     @property

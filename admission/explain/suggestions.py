@@ -14,10 +14,10 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest, holding, remaining
 from admission.explain.quota_raises import Raised, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
-from admission.explain.wording import amount, duration, many, names
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
+from queues.wording import counted, duration, listed
 from queues.workload import AdmissionId, Workload
 
 #: So many numbers of pods above those that fit are tried.
@@ -100,7 +100,7 @@ def _nodes(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     workload, table = trying.workload, trying.world.nodes
     if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
-        more = amount(account, refused.facts["over"])
+        more = account.amount(refused.facts["over"])
         yield Suggestion(kind=SuggestionKind.NODES, message=f"nodes with {more} more, at the least", facts={})
         return
     if refused.code not in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT):
@@ -148,7 +148,7 @@ def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Suggestion 
             told = f"fewer of those who came earlier, or access.maxPending above {facts['limit']} in {queue}"
         case Code.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
-            told = f"{many(missing, 'pod')} more, or a minimum of {facts['wanted']}"
+            told = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
             return Suggestion(kind=SuggestionKind.WORKLOAD, message=told, facts={"pods": missing})
         case _:
             return None
@@ -162,7 +162,7 @@ def _its_turn(trying: WhatIf, now: WhatIfOutcome) -> Suggestion:
         leaving = [each for each in claim.victims if each in world.admissions]
         told = "nothing but the next turn: its place is free"
         if leaving:
-            told = f"when the pods of {names([_holder(world, each) for each in leaving])} are gone"
+            told = f"when the pods of {listed([_holder(world, each) for each in leaving])} are gone"
         return Suggestion(kind=SuggestionKind.TURN, message=told, facts={"admissions": leaving})
     told = "it would go in now" if now.goes_in else _taken_back(trying, now)
     return Suggestion(
@@ -199,7 +199,7 @@ def _endings(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     if found is None:
         return
     world = trying.world
-    who = names([_holder(world, each) for each in found.admissions])
+    who = listed([_holder(world, each) for each in found.admissions])
     at_most = _at_most(world, found.admissions)
     told = f"{found.where} when {who} end" if found.where else f"when {who} end"
     told += "s" if len(found.admissions) == 1 else ""
@@ -244,7 +244,7 @@ def _less(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
             if trying.instead(pod_sets=fewer, minimum=count).goes_in:
                 yield Suggestion(
                     kind=SuggestionKind.WORKLOAD,
-                    message=f"{many(count, 'pod')} instead of {workload.minimum}",
+                    message=f"{counted(count, 'pod')} instead of {workload.minimum}",
                     facts={"pods": count, "minimum": workload.minimum},
                 )
                 return

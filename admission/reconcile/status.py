@@ -8,7 +8,6 @@ What has to be written so that an object says what it should, given what it says
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -19,6 +18,7 @@ from admission.volcano_jobs.view import Counts
 from queues.api.kinds import ObjectRef, volcano_job
 from queues.plan import Reason
 from queues.resources import Resources, show
+from queues.wording import go_duration, rfc3339
 
 #: Condition of batch/v1 Jobs and bare pods.
 ADMITTED: Final = "muster.dev/Admitted"
@@ -290,20 +290,6 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         ),
         conditions=(usable,),
     )
-
-
-def rfc3339(seconds: int) -> str:
-    """A time as Kubernetes writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def go_duration(seconds: int) -> str:
-    """``1h0m5s``, as Go writes it."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, rest = divmod(rest, 60)
-    if hours:
-        return f"{hours}h{minutes}m{rest}s"
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def without_blanks(fields: Mapping[str, Any]) -> Document:

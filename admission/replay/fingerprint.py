@@ -25,6 +25,7 @@ _DECIDING: Final = (
     "queues.quota",
     "queues.resources",
     "queues.versioned_map",
+    "queues.wording",
     "queues.workload",
 )
 

@@ -7,9 +7,10 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import Suggestion
 from admission.web import bodies
-from admission.web.wording import moment, quantities
+from admission.web.quantities import quantities
 from queues.plan import Plan
 from queues.resources import show
+from queues.wording import rfc3339
 from queues.workload import Workload
 
 
@@ -29,7 +30,7 @@ def outlooks(
 
 def _outlook(snapshot: Snapshot, workload: Workload, it: Explained) -> bodies.OutlookBody:
     return bodies.OutlookBody(
-        now=moment(snapshot.now),
+        now=rfc3339(snapshot.now),
         kind=str(workload.kind),
         namespace=workload.namespace,
         name=workload.name,

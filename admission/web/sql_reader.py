@@ -9,10 +9,10 @@ from typing import Final
 
 from admission.web import bodies
 from admission.web.past_use import QueuePast, past_counts, pasts
+from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, policies, rank
 from admission.web.reader import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from admission.web.wording import facts_for_people, moment, quantities, ranges
 from queues.admissions import Admission, Displacement, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
@@ -20,6 +20,7 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.read import views
 from queues.sql.read.past_use import UsageReader
+from queues.wording import rfc3339
 from queues.workload import AdmissionId, QueueName
 
 #: How many of those before a workload are told.
@@ -45,7 +46,7 @@ class SqlReader:
         past: dict[QueueName, QueuePast] = {}
         if past_counts(lines):
             lines, past = await self._with_past()
-        return bodies.QueueList(now=moment(self._clock()), items=tree(lines, past))
+        return bodies.QueueList(now=rfc3339(self._clock()), items=tree(lines, past))
 
     async def _with_past(self) -> tuple[tuple[views.QueueLine, ...], dict[QueueName, QueuePast]]:
         """The queues, and what they used in the past, as of one moment."""
@@ -66,7 +67,7 @@ class SqlReader:
         waiting = in_line(lines, policies(queues))
         here = [body for body in waiting if namespace is None or body.namespace == namespace]
         return bodies.PendingList(
-            now=moment(self._clock()),
+            now=rfc3339(self._clock()),
             total=len(here),
             total_everywhere=len(waiting),
             items=tuple(here[:limit]),
@@ -89,7 +90,7 @@ class SqlReader:
         past: dict[QueueName, QueuePast] = {}
         if past_counts(overview):
             overview, past = await self._with_past()
-        now, queues = moment(self._clock()), tree(overview, past)
+        now, queues = rfc3339(self._clock()), tree(overview, past)
         stories = [
             explanation(
                 one, queues, lines.get(one.workload.queue, ()), now, counted_by(ways, one.workload.queue)
@@ -129,7 +130,7 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBod
         queue=line.queue,
         position=position,
         priority=line.priority,
-        created=moment(line.created) if line.created else None,
+        created=rfc3339(line.created) if line.created else None,
         pods=line.pods,
         minimum=line.minimum,
         asks=quantities(line.asks),
@@ -140,15 +141,15 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBod
 def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.ReasonBody | None:
     if stored is None:
         return None
-    facts = facts_for_people(stored.facts)
+    facts = facts_with_quantities(stored.facts)
     if displaced is not None:
-        evicted = {"at": moment(displaced.at), "code": displaced.code, "for": displaced.by}
+        evicted = {"at": rfc3339(displaced.at), "code": displaced.code, "for": displaced.by}
         facts = {**facts, "evicted": evicted}
     return bodies.ReasonBody(
         code=stored.code,
         message=stored.message if displaced is None else displaced.told_with(stored.message),
         facts=facts,
-        since=moment(stored.since) if stored.since else None,
+        since=rfc3339(stored.since) if stored.since else None,
     )
 
 
@@ -181,7 +182,7 @@ def explanation(
         queue_length=len(line) if place is not None else None,
         position_by=counted if place is not None else "",
         reason=it.reason if one.state in ("pending", "admitted") else None,
-        not_before=moment(one.not_before) if one.not_before else None,
+        not_before=rfc3339(one.not_before) if one.not_before else None,
         rollbacks=one.rollbacks,
         ahead=() if place is None else line[max(0, place - AHEAD) : place],
         path=path_to_root(queues, it.queue),
@@ -196,11 +197,11 @@ def _admission(held: Admission, evictions: Mapping[AdmissionId, views.Eviction])
         id=held.id,
         queue=held.queue,
         state=str(held.state),
-        opened=moment(held.opened_at),
+        opened=rfc3339(held.opened_at),
         adopted=held.adopted is not None,
         eviction=None
         if eviction is None
-        else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=moment(eviction.at)),
+        else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=rfc3339(eviction.at)),
         seats=_seats(held.holding()),
         ended=len(held.ended),
     )
@@ -231,11 +232,11 @@ def _first(key: tuple[str, str, str], group: list[Seat]) -> tuple[str, int, str]
 
 def _event(line: views.DecisionLine) -> bodies.EventBody:
     return bodies.EventBody(
-        at=moment(line.at),
+        at=rfc3339(line.at),
         what=line.kind,
         code=line.code,
         message=line.message,
         admission=line.admission,
         beneficiary=str(line.beneficiary) if line.beneficiary else None,
-        numbers=facts_for_people(line.numbers),
+        numbers=facts_with_quantities(line.numbers),
     )

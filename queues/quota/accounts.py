@@ -16,7 +16,11 @@ class Account(NamedTuple):
     resource: str
 
     def __str__(self) -> str:
-        return self.resource if self.flavor == NO_FLAVOR else f"{self.resource} in flavor {self.flavor}"
+        return self.resource if self.flavor == NO_FLAVOR else f"{self.resource} of flavor {self.flavor}"
+
+    def amount(self, units: int) -> str:
+        """``8 nvidia.com/gpu of flavor h100``."""
+        return f"{self.show(units)} {self}"
 
     def show(self, units: int | None) -> str:
         """An amount of this account as people write it."""

@@ -81,9 +81,7 @@ def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _summary(files: int, findings: "Iterable[Finding]") -> str:
+    from queues.wording import counted
+
     counts = Counter(str(finding.severity) for finding in findings)
-    return f"{_many(files, 'file')}: {_many(counts['error'], 'error')}, {_many(counts['warning'], 'warning')}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
+    return f"{counted(files, 'file')}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}"

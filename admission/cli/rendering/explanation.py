@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from admission.cli.commands.pending import one_line, places
 from admission.cli.rendering.table import NONE, age, amounts, table
+from queues.wording import counted
 
 #: Newest decisions that are told without ``-o wide``.
 _HISTORY: Final = 12
@@ -32,7 +33,7 @@ def story(one: Story, *, wide: bool, headers: bool = True) -> str:
 
 def _facts(one: Story) -> str:
     together = one["minimum"]
-    asks = f"{one['pods']} pod" + ("s" if one["pods"] != 1 else "")
+    asks = counted(one["pods"], "pod")
     if one["pods"] > 1:
         asks += (
             ", all together or none" if together >= one["pods"] else f", at least {together} of them together"
@@ -121,32 +122,20 @@ def _limits(one: Story, wide: bool, headers: bool) -> str:
     if one["state"] != "pending":
         return ""
     rows: list[tuple[str | None, ...]] = []
-    asks: dict[tuple[str, str], str] = {}
+    asks: dict[tuple[str, str], int] = {}
     for queue in one["path"]:
-        state = queue["state"] if queue["state"] != "open" else None
+        state = _queue_state(queue)
         for line in queue["accounts"]:
-            if line["resource"] not in one["asks"]:
+            resource = line["resource"]
+            if resource not in one["asks"]:
                 continue
-            account = (line["flavor"], line["resource"])
-            asked = asks.get(account, one["asks"][line["resource"]])
+            account = (line["flavor"], resource)
+            asked = asks.get(account, _units(resource, one["asks"][resource]))
             asks[account] = _asked_above(line, asked)
-            if _matters(line, wide):
-                rows.append(
-                    (
-                        queue["name"],
-                        line["resource"],
-                        line["flavor"] or None,
-                        line["used"],
-                        _more(line["resource"], line["counted"], line["used"]),
-                        asked,
-                        line["deserved"],
-                        line["capability"],
-                        _over(line, asked),
-                        _stated(state, queue["message"]),
-                    )
-                )
+            if wide or line["capability"] is not None or line["deserved"] is not None:
+                rows.append((queue["name"], *_limit_cells(line, asked), state))
         if state and not any(row[0] == queue["name"] for row in rows):
-            rows.append((queue["name"], *[None] * 8, _stated(state, queue["message"])))
+            rows.append((queue["name"], *[None] * 8, state))
     if not rows:
         return ""
     columns = [
@@ -164,40 +153,48 @@ def _limits(one: Story, wide: bool, headers: bool) -> str:
     return table(columns, rows, headers=headers, right="USED KEPT ASKED DESERVED CAPABILITY OVER-BY")
 
 
-def _matters(line: Mapping[str, Any], wide: bool) -> bool:
-    return wide or line["capability"] is not None or line["deserved"] is not None
-
-
-def _stated(state: str | None, message: str) -> str | None:
-    return f"{state}: {message}" if state and message else state
-
-
-def _asked_above(line: Mapping[str, Any], asked: str) -> str:
-    """What a queue asks its parent for: less than it is asked for itself as long as it has guarantee left."""
-    from queues.resources import amount, show
-
-    resource = line["resource"]
-    guarantee, counted = amount(resource, line["guarantee"]), amount(resource, line["counted"])
-    return show(resource, max(counted + amount(resource, asked), guarantee) - max(counted, guarantee))
-
-
-def _over(line: Mapping[str, Any], asked: str) -> str | None:
-    """By how much the limit would be exceeded, what is kept for idle guarantees counted in; None: not at all."""
-    from queues.resources import amount, show
-
-    resource = line["resource"]
-    if line["capability"] is None:
+def _queue_state(queue: Mapping[str, Any]) -> str | None:
+    """The state of a queue, with its message; None: open."""
+    state: str = queue["state"]
+    if state == "open":
         return None
-    wanted = amount(resource, line["counted"]) + amount(resource, asked)
-    return _more(resource, show(resource, wanted), line["capability"])
+    return f"{state}: {queue['message']}" if queue["message"] else state
 
 
-def _more(resource: str, larger: str, smaller: str) -> str | None:
-    """What one amount has beyond another; None: nothing."""
-    from queues.resources import amount, show
+def _limit_cells(line: Mapping[str, Any], asked: int) -> tuple[str | None, ...]:
+    """Cells from RESOURCE to OVER-BY. Amounts kept for idle guarantees count as used against the capability."""
+    resource = line["resource"]
+    charged = _units(resource, line["counted"])
+    kept = charged - _units(resource, line["used"])
+    over = 0 if line["capability"] is None else charged + asked - _units(resource, line["capability"])
+    return (
+        resource,
+        line["flavor"] or None,
+        line["used"],
+        _quantity(resource, kept) if kept > 0 else None,
+        _quantity(resource, asked),
+        line["deserved"],
+        line["capability"],
+        _quantity(resource, over) if over > 0 else None,
+    )
 
-    difference = amount(resource, larger) - amount(resource, smaller)
-    return show(resource, difference) if difference > 0 else None
+
+def _asked_above(line: Mapping[str, Any], asked: int) -> int:
+    """Units that a queue asks its parent for: less than it is asked for itself while guarantee is left."""
+    guarantee, charged = (_units(line["resource"], line[name]) for name in ("guarantee", "counted"))
+    return max(charged + asked, guarantee) - max(charged, guarantee)
+
+
+def _units(resource: str, text: str) -> int:
+    from queues.resources import amount
+
+    return amount(resource, text)
+
+
+def _quantity(resource: str, units: int) -> str:
+    from queues.resources import show
+
+    return show(resource, units)
 
 
 def _admission_title(held: Mapping[str, Any], now: str) -> str:
@@ -244,9 +241,7 @@ def _history(one: Story, wide: bool, headers: bool) -> str:
 
 def _event(event: Mapping[str, Any], wide: bool) -> str:
     seats = event["numbers"].get("seats")
-    message = one_line(event["message"]) or (
-        "" if seats is None else f"{seats} seat" + ("" if seats == 1 else "s")
-    )
+    message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # Its name is in the message; the key is for those who look it up.
     numbers = {**event["numbers"], "for": event["beneficiary"]}
     words: Iterable[str] = (

@@ -9,8 +9,9 @@ from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
-from admission.reconcile.status import Document, EventNote, rfc3339
+from admission.reconcile.status import Document, EventNote
 from queues.errors import ApiError
+from queues.wording import rfc3339
 
 _log = logging.getLogger(__name__)
 

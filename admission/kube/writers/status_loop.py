@@ -34,6 +34,7 @@ from queues.admissions import AdmissionState
 from queues.api.kinds import ObjectRef, pod_group
 from queues.errors import InvalidDocument
 from queues.plan import Reason
+from queues.wording import counted
 from queues.workload import WorkloadKey
 
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are let go.
@@ -173,7 +174,7 @@ class StatusLoop:
         applied = report.applied
         for id_, admit in applied.admitted if applied is not None else ():
             nodes = len({seat.node for seat in admit.seats})
-            seats = f"{_many(len(admit.seats), 'seat')} on {_many(nodes, 'node')}"
+            seats = f"{counted(len(admit.seats), 'seat')} on {counted(nodes, 'node')}"
             message = f"{seats}, admission {id_}, queue {admit.queue}"
             self._note(world, admit.workload, reason="Admitted", message=message, action="Admit")
         for evict in applied.evicted if applied is not None else ():
@@ -234,7 +235,3 @@ class StatusLoop:
             self._events.tell(
                 EventNote(ref=ref, reason=reason, message=message, action=action, warning=warning)
             )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -15,11 +15,11 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, after, explain
 from admission.explain.suggestions import SuggestionKind
-from admission.explain.wording import duration
 from admission.web.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
+from queues.wording import duration
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.worlds.snapshots import snapshots
 

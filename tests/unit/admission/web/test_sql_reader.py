@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.web import bodies
+from admission.web.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, policies, rank
 from admission.web.sql_reader import explanation, in_line
 from admission.web.tree import tree
-from admission.web.wording import facts_for_people, ranges
 from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
 from queues.order.policies import LineEntry, devices
@@ -321,7 +321,7 @@ def test_ranges_of_ordinals_are_short() -> None:
 
 
 def test_numbers_of_a_reason_are_amounts_as_people_write_them() -> None:
-    assert facts_for_people(
+    assert facts_with_quantities(
         {"resource": GPU, "limit": 32000, "asked": 8000, "fit": 3, "takes": {"memory": 2**30}}
     ) == {
         "resource": GPU,

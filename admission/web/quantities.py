@@ -1,0 +1,41 @@
+"""Amounts and ordinals as the read API writes them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from queues.resources import Resources, is_device, show
+
+#: Facts of a reason that are amounts of its resource.
+_AMOUNTS: Final = frozenset({"limit", "used", "kept", "asked", "over"})
+
+
+def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts as Kubernetes writes them, by resource. Single devices are left out: their resource counts them."""
+    return {
+        name: show(name, units) for name, units in sorted(Resources(amounts).items()) if not is_device(name)
+    }
+
+
+def facts_with_quantities(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a reason, with amounts as Kubernetes writes them."""
+    resource = facts.get("resource")
+    form: dict[str, Any] = {}
+    for name, value in facts.items():
+        if name in _AMOUNTS and resource and isinstance(value, int):
+            form[name] = show(resource, value)
+        elif name == "takes" and isinstance(value, Mapping):
+            form[name] = quantities(value)
+        else:
+            form[name] = value
+    return form
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-3,7`` for 0, 1, 2, 3 and 7."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)

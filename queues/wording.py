@@ -1,0 +1,40 @@
+"""Counts, lists of names, durations and times as sentences and Kubernetes documents write them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], shown: int = 3) -> str:
+    """``a, b and c``; of more than ``shown`` names the first ones and a count: ``a, b, c and 2 more``."""
+    more = len(names) - shown
+    parts = [*names[:shown], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def duration(seconds: int) -> str:
+    """``40 min``, ``2 h 5 min``, ``3 d 4 h``: rounded up to whole minutes, the two largest units."""
+    if seconds < 60:
+        return f"{max(seconds, 0)} s"
+    hours, minutes = divmod(-(-seconds // 60), 60)
+    days, hours = divmod(hours, 24)
+    parts = [f"{count} {unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "min")) if count]
+    return " ".join(parts[:2])
+
+
+def go_duration(seconds: int) -> str:
+    """``1h0m5s``, as Go writes it."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def rfc3339(seconds: float, timespec: str = "seconds") -> str:
+    """A time (seconds since the epoch) in UTC as Kubernetes writes it, cut off after ``timespec``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,0 +1,45 @@
+"""How counts, lists of names, durations and times are written."""
+
+import pytest
+
+from queues.wording import counted, duration, go_duration, listed, rfc3339
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
+def test_a_noun_is_in_the_plural_unless_there_is_one(count: int, text: str) -> None:
+    assert counted(count, "pod") == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [("a", "a"), ("ab", "a and b"), ("abc", "a, b and c"), ("abcde", "a, b, c and 2 more"), ("", "")],
+)
+def test_the_first_names_are_listed_and_the_others_counted(names: str, text: str) -> None:
+    assert listed(list(names)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "2 min"),
+        (3_600, "1 h"),
+        (7_500, "2 h 5 min"),
+        (86_400 + 60, "1 d 1 min"),
+        (273_601, "3 d 4 h"),
+    ],
+)
+def test_a_duration_is_rounded_up_to_its_two_largest_units(seconds: int, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5s"), (65, "1m5s"), (3_605, "1h0m5s")])
+def test_a_duration_in_a_status_is_written_as_go_does(seconds: int, text: str) -> None:
+    assert go_duration(seconds) == text
+
+
+def test_a_time_is_cut_off_and_not_rounded() -> None:
+    assert rfc3339(1_795_255_199.9996) == "2026-11-21T09:59:59Z"
+    assert rfc3339(1_795_255_199.5, "milliseconds") == "2026-11-21T09:59:59.500Z"
