@@ -28,20 +28,20 @@ LONGEST_GRACE: Final = 3600
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldClaims:
     """Claims that are still good; their space is taken in the trial unless it is released."""
 
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
     #: Until which second they are.
     ends: dict[WorkloadKey, int] = field(default_factory=dict)
     #: Admissions that hold seats and are leaving, with those seats.
-    leaving: dict[AdmissionId, tuple[QueueName, tuple[Seat, ...]]] = field(default_factory=dict)
+    draining: dict[AdmissionId, tuple[QueueName, tuple[Seat, ...]]] = field(default_factory=dict)
     _dropped: set[WorkloadKey] = field(default_factory=set)
     #: Claims whose beneficiary is being tried.
     _released: set[WorkloadKey] = field(default_factory=set)
     #: Host ports that claims promise, and those of pods that are leaving.
     ports: dict[WorkloadKey, tuple[OnNode, ...]] = field(default_factory=dict)
-    leaving_ports: list[OnNode] = field(default_factory=list)
+    draining_ports: list[OnNode] = field(default_factory=list)
     #: (R, N) promised by claims that are not released; (R, N) leaving.
     _promised: Amounts | None = None
     _draining: Amounts | None = None
@@ -63,9 +63,9 @@ class Held:
         """The second after which the first of the claims is no longer good."""
         return min((self.ends[key] + 1 for key in self.claims), default=None)
 
-    def waits_for(self, claim: Claim) -> tuple[AdmissionId, ...]:
+    def remaining_victims(self, claim: Claim) -> tuple[AdmissionId, ...]:
         """Victims of a claim that are not gone."""
-        return tuple(number for number in claim.victims if number in self.leaving)
+        return tuple(number for number in claim.victims if number in self.draining)
 
     def release(self, key: WorkloadKey, trial: Trial) -> None:
         """Give a beneficiary its space, before it is tried. Nothing happens to who has no claim."""
@@ -79,7 +79,7 @@ class Held:
             self._released.remove(key)
             self._promise(self.claims[key], 1, trial)
 
-    def used(self, key: WorkloadKey) -> None:
+    def fulfil(self, key: WorkloadKey) -> None:
         """It was admitted, after ``release``: its claim ends."""
         if key in self._released:
             self._released.remove(key)
@@ -89,7 +89,7 @@ class Held:
     def drop(self, key: WorkloadKey, trial: Trial) -> None:
         """A claim that is of no use: its space is given back."""
         self.release(key, trial)
-        self.used(key)
+        self.fulfil(key)
 
     def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
         """Enter a claim, or take it out: nodes and books change by what is held more or less."""
@@ -97,12 +97,12 @@ class Held:
         assert self._draining is not None
         ports = self.ports.get(claim.workload, ())
         (trial.ports.occupy if sign > 0 else trial.ports.vacate)(ports)
-        columns, amounts = per_node(claim.seats, trial)
+        columns, amounts = amounts_per_node(claim.seats, trial)
         if len(columns):
             promised, draining = self._promised[:, columns], self._draining[:, columns]
             after = promised + sign * amounts
             trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
-            trial.changed(columns)
+            trial.mark_dirty(columns)
             self._promised[:, columns] = after
         book = self._promised_books.setdefault(claim.queue, {})
         leaving = self._draining_books.get(claim.queue, {})
@@ -114,10 +114,10 @@ class Held:
             more[account] = max(now - drains, 0) - max(before - drains, 0)
         trial.usage.add(claim.queue, more)
 
-    def emptied(self, trial: Trial) -> Trial:
+    def after_draining(self, trial: Trial) -> Trial:
         """The world when all that leaves is gone and every claim is used: a trial of its own."""
         later = trial.fork()
-        later.ports.vacate(self.leaving_ports)
+        later.ports.vacate(self.draining_ports)
         if self._promised is None or self._draining is None:
             return later
         later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
@@ -133,29 +133,29 @@ class Held:
 
 def hold(
     snapshot: Snapshot, trial: Trial, tree: QueueTree, evicting: Iterable[AdmissionId] | None = None
-) -> Held:
+) -> HeldClaims:
     """The claims of earlier turns that are still good, with their space taken in the trial.
 
     A claim is good while its beneficiary waits in the same queue and asks the same, the nodes are there and take
     pods, and its time is not over or its victims are still leaving. Call it after the settlement, before anybody
     is tried. ``evicting``: all admissions in that state, if that is known.
     """
-    held = Held()
+    held = HeldClaims()
     leaving_now = snapshot.evictable
     for number in snapshot.admissions if evicting is None else sorted({*evicting, *leaving_now}):
         admission = snapshot.admissions.get(number)
         if admission is not None and (admission.state is AdmissionState.EVICTING or number in leaving_now):
             seats = snapshot.still_held(admission)
             if seats:
-                held.leaving[number] = (admission.queue, seats)
+                held.draining[number] = (admission.queue, seats)
                 workload = snapshot.holders.get(admission.workload)
-                held.leaving_ports += ports_of(workload, seats) if workload is not None else ()
-    if not (snapshot.claims or held.leaving):
+                held.draining_ports += ports_of(workload, seats) if workload is not None else ()
+    if not (snapshot.claims or held.draining):
         return held
     held._promised = np.zeros_like(trial.free)
     held._draining = np.zeros_like(trial.free)
-    for queue, seats in held.leaving.values():
-        columns, amounts = per_node(seats, trial)
+    for queue, seats in held.draining.values():
+        columns, amounts = amounts_per_node(seats, trial)
         held._draining[:, columns] += amounts
         book = held._draining_books.setdefault(queue if queue in tree.paths else ROOT, {})
         for account, units in charges(seats).items():
@@ -190,14 +190,14 @@ def _end(claim: Claim, snapshot: Snapshot) -> int:
     return claim.until + (LONGEST_GRACE if leaving else 0)
 
 
-def per_node(seats: Sequence[Seat], trial: Trial) -> tuple[Columns, Amounts]:
+def amounts_per_node(seats: Sequence[Seat], trial: Trial) -> tuple[Columns, Amounts]:
     """The nodes of these seats, each once, and (R, n) what the seats take of them. Nodes that are gone are left out."""
     sums: dict[int, Amounts] = {}
     for seat in seats:
         column = trial.layout.position.get(seat.node)
         if column is not None:
             before = sums.get(column)
-            takes = trial.request(seat.takes)
+            takes = trial.vector(seat.takes)
             sums[column] = takes if before is None else before + takes
     columns = np.array(list(sums), np.intp)
     if not len(columns):

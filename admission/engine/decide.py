@@ -21,31 +21,33 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     if (as_before := memo.answer(snapshot)) is not None:
         return as_before, memo
 
-    desk = memo.take_desk()
-    keys = desk.see(snapshot)
+    desk = memo.reuse_state()
+    keys = desk.update(snapshot)
     assert desk.tree is not None
     assert desk.usage is not None
-    assert desk.waiting is not None
-    waiting = desk.waiting
+    assert desk.pending is not None
+    waiting = desk.pending
     trial = Trial.open(snapshot.nodes, desk.usage.copy())
-    trial.gauge = desk.gauge = desk.gauge_for(snapshot, trial)
-    seats = SeatLookup(snapshot, desk.possessions)
+    trial.fragmentation = desk.fragmentation = desk.gauge_for(snapshot, trial)
+    seats = SeatLookup(snapshot, desk.open_admissions)
 
-    frees = tuple(settlement.frees(snapshot, desk.possessions.hollow, trial))
+    frees = tuple(settlement.frees(snapshot, desk.open_admissions.without_seats, trial))
     evicts = tuple(settlement.evicts(snapshot, frees))
     adopts = tuple(settlement.adopts(snapshot, trial, seats))
 
-    held = claims.hold(snapshot, trial, desk.tree, desk.possessions.evicting)
-    moving = settlement.workloads_in_motion(snapshot) | held.keys.keys()
-    waiting.sort(keys | moving, snapshot, seats, trial)
+    held = claims.hold(snapshot, trial, desk.tree, desk.open_admissions.evicting)
+    moving = settlement.workloads_in_transition(snapshot) | held.keys.keys()
+    waiting.update(keys | moving, snapshot, seats, trial)
     turn = AdmissionRound(desk, trial, snapshot.now)
-    turn.try_beneficiaries(waiting.set_aside(held.keys), held)
-    turn.look()
+    turn.try_beneficiaries(waiting.take_out(held.keys), held)
+    turn.screen()
     backfill = turn.reserve(snapshot)
     turn.try_all(backfill)
-    again = restart.taken_back(snapshot, turn.seated(), trial)
-    prospects = PreemptionProspects(trial, desk.possessions.lowest)
-    room = preemption.make_room(snapshot, turn.refused(prospects), held, prospects, desk.parts)
+    again = restart.taken_back(snapshot, turn.refused_with_seats(), trial)
+    prospects = PreemptionProspects(trial, desk.open_admissions.lowest_priority)
+    room = preemption.make_room(
+        snapshot, turn.refused_classes(prospects), held, prospects, desk.held_admissions
+    )
 
     plan = Plan(
         now=snapshot.now,
@@ -59,8 +61,8 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         admits=tuple(turn.admits),
         reasons=turn.reasons(room.reasons),
     )
-    desk.unsettled = moving
-    desk.touched = set(trial.usage.touched)
+    desk.dirty_workloads = moving
+    desk.dirty_queues = set(trial.usage.touched)
     untils = (waiting.until(), room.until, backfill.until, desk.until(), desk.parked.until())
     until = min((each for each in untils if each is not None), default=None)
     return plan, Memo(plan, until, desk.tree, desk.usage.copy(), desk, desk.turns)

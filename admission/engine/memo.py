@@ -43,40 +43,40 @@ class EngineState:
     #: Books of the admissions of that snapshot.
     usage: Usage | None = None
     users: UserShares = field(default_factory=UserShares)
-    possessions: OpenAdmissions = field(default_factory=OpenAdmissions)
-    waiting: PendingWorkloads | None = None
-    screen: Screening = field(default_factory=Screening)
-    keys: QueueKeys = field(default_factory=QueueKeys)
+    open_admissions: OpenAdmissions = field(default_factory=OpenAdmissions)
+    pending: PendingWorkloads | None = None
+    screening: Screening = field(default_factory=Screening)
+    queue_keys: QueueKeys = field(default_factory=QueueKeys)
     #: Why each class waits.
-    verdicts: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
+    class_answers: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     #: Classes that were in line in the last turn.
-    tried: list[WorkloadClass] = field(default_factory=list)
+    tried_classes: list[WorkloadClass] = field(default_factory=list)
     #: Who need not ask for room.
     parked: ParkedClasses = field(default_factory=ParkedClasses)
     #: Workloads that have to be sorted again because something held for that turn only.
-    unsettled: set[WorkloadKey] = field(default_factory=set)
+    dirty_workloads: set[WorkloadKey] = field(default_factory=set)
     #: Queues whose books changed in that turn.
-    touched: set[QueueName] = field(default_factory=set)
+    dirty_queues: set[QueueName] = field(default_factory=set)
     #: What each admission holds, as it would be if it went.
-    parts: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
+    held_admissions: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
     shapes: Shapes = field(default_factory=Shapes)
     #: Scores of node states; it follows the free amounts that it is shown.
-    gauge: FragmentationGauge | None = None
+    fragmentation: FragmentationGauge | None = None
     #: So many holders of admissions say something that a reservation goes by.
-    telling: int = 0
+    holders_with_run_time: int = 0
     #: What was used in the past; None: it does not count in any queue.
-    decay: DecayedUsage | None = None
+    decayed_usage: DecayedUsage | None = None
     _charged: dict[AdmissionId, tuple[QueueName, str | None, Mapping[Account, int]]] = field(
         default_factory=dict
     )
 
-    def see(self, snapshot: Snapshot) -> set[WorkloadKey]:
+    def update(self, snapshot: Snapshot) -> set[WorkloadKey]:
         """Bring books and admissions up to date. Returns the workloads that have to be sorted (again)."""
         tree = self._tree_for(snapshot)
         before = self.snapshot
         old = before.admissions if before is not None else {}
         changed = differing(old, snapshot.admissions)
-        keys = set(self.unsettled)
+        keys = set(self.dirty_workloads)
         if tree is not self.tree or self.usage is None:
             self._begin(tree)
             keys = set(snapshot.pending)
@@ -87,46 +87,46 @@ class EngineState:
             posted = changed
         for number in changed:
             was, now = old.get(number), snapshot.admissions.get(number)
-            self.possessions.change(number, was, now)
+            self.open_admissions.update(number, was, now)
             if was is not None:
                 keys.add(was.workload)
             if now is not None:
                 keys.add(now.workload)
         self._post(posted, snapshot)
-        if self.decay is not None:
-            self.keys.forget(self.decay.see(snapshot.past_use, snapshot.now))
-        assert self.waiting is not None
+        if self.decayed_usage is not None:
+            self.queue_keys.forget(self.decayed_usage.see(snapshot.past_use, snapshot.now))
+        assert self.pending is not None
         if before is not None and snapshot.now < before.now:
             keys.update(snapshot.pending)
-        keys |= self.waiting.expired(snapshot.now)
+        keys |= self.pending.expired_backoffs(snapshot.now)
         holders = before.holders if before is not None else {}
         for key in differing(holders, snapshot.holders):
             was_there, is_there = holders.get(key), snapshot.holders.get(key)
-            self.telling -= was_there is not None and was_there.run_time is not None
-            self.telling += is_there is not None and is_there.run_time is not None
+            self.holders_with_run_time -= was_there is not None and was_there.run_time is not None
+            self.holders_with_run_time += is_there is not None and is_there.run_time is not None
         self.snapshot = snapshot
         return keys
 
     def gauge_for(self, snapshot: Snapshot, trial: Trial) -> FragmentationGauge | None:
         """The measure of fragmentation over the nodes, for what is typical now."""
-        if self.gauge is not None and self.gauge.measures(snapshot.typical, snapshot.nodes):
-            return self.gauge
+        if self.fragmentation is not None and self.fragmentation.is_for(snapshot.typical, snapshot.nodes):
+            return self.fragmentation
         return FragmentationGauge.over(snapshot.typical, snapshot.nodes, trial.devices)
 
     def _begin(self, tree: QueueTree) -> None:
         """Other queues, or other nodes: everybody is sorted anew."""
         self.tree, self.usage, self.users = tree, Usage(tree), UserShares()
-        self.waiting, self.keys = PendingWorkloads(tree), QueueKeys()
-        self.verdicts, self.tried, self.touched = {}, [], set()
+        self.pending, self.queue_keys = PendingWorkloads(tree), QueueKeys()
+        self.class_answers, self.tried_classes, self.dirty_queues = {}, [], set()
         self.parked = ParkedClasses()
         self._charged = {}
-        self.decay = DecayedUsage.over(tree, self.usage.book, self.users.book)
-        self.usage.past = self.users.past = self.decay
+        self.decayed_usage = DecayedUsage.over(tree, self.usage.book, self.users.book)
+        self.usage.past = self.users.past = self.decayed_usage
 
     def until(self) -> int | None:
         """The next second at which past use may put those who wait in another order; None: it will not."""
-        waits = self.waiting is not None and self.waiting.batches
-        return self.decay.until() if self.decay is not None and waits else None
+        waits = self.pending is not None and self.pending.classes
+        return self.decayed_usage.until() if self.decayed_usage is not None and waits else None
 
     def _post(self, numbers: Iterable[AdmissionId], snapshot: Snapshot) -> None:
         usage, tree = self.usage, self.tree
@@ -141,11 +141,11 @@ class EngineState:
                     self.users.add(queue, user, amounts, times=-1)
             admission = snapshot.admissions.get(number)
             if admission is None:
-                self.parts.pop(number, None)
+                self.held_admissions.pop(number, None)
             else:
-                part = self.parts.get(number)
+                part = self.held_admissions.get(number)
                 if part is None or part.admission is not admission:
-                    part = self.parts[number] = self.shapes.part(admission)
+                    part = self.held_admissions[number] = self.shapes.part(admission)
                 queue, amounts = admission.queue, part.books
                 counts = queue in tree.paths and by_user(tree, queue)
                 user = self._user_of(admission, snapshot) if counts else None
@@ -190,7 +190,7 @@ class Memo:
     #: The queue tree of that turn, and the books of its admissions.
     tree: QueueTree | None = None
     usage: Usage | None = None
-    desk: EngineState | None = None
+    state: EngineState | None = None
     #: How many turns had worked on the desk then.
     turns: int = 0
 
@@ -215,14 +215,14 @@ class Memo:
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
 
-    def take_desk(self) -> EngineState:
+    def reuse_state(self) -> EngineState:
         """The desk, for the one turn that comes next; a new one if a turn worked on it since."""
-        desk = self.desk if self.desk is not None and self.desk.turns == self.turns else EngineState()
+        desk = self.state if self.state is not None and self.state.turns == self.turns else EngineState()
         desk.turns += 1
         return desk
 
     def _last(self) -> Snapshot | None:
-        return self.desk.snapshot if self.desk is not None and self.desk.turns == self.turns else None
+        return self.state.snapshot if self.state is not None and self.state.turns == self.turns else None
 
 
 def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
@@ -241,7 +241,7 @@ def _same_capacity(before: NodeTable, after: NodeTable) -> bool:
         return False
     if before.used is after.used or before.layout.usable.all():
         return True
-    return np.array_equal(before.held_elsewhere(), after.held_elsewhere())
+    return np.array_equal(before.used_on_unusable(), after.used_on_unusable())
 
 
 def _same_nodes(before: NodeTable, after: NodeTable) -> bool:

@@ -24,7 +24,7 @@ def taken_back(
     two may count on the same place. The trial is as before afterwards.
     """
     for workload, lacks in refused:
-        if lacks.least and lacks.beside:
+        if lacks.minimum and lacks.seated_nodes:
             own = sorted(
                 (each for each in snapshot.admissions.values() if each.workload == workload.key),
                 key=lambda each: each.id,
@@ -47,14 +47,14 @@ def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bo
     books = [charges(each.holding()) for each in own]
     for admission, amounts in zip(own, books, strict=True):
         seats = admission.holding()
-        trial.give_back(admission.queue, amounts, seats, ports_of(workload, seats))
+        trial.remove_seats(admission.queue, amounts, seats, ports_of(workload, seats))
     mark = trial.mark()
     whole = missing_members(workload, ())
     found = all_or_none(workload, whole, whole.missing, trial)
     if isinstance(found, Reason):
-        found = all_or_none(workload, whole, whole.least, trial)
+        found = all_or_none(workload, whole, whole.minimum, trial)
     trial.undo(mark)
     for admission, amounts in zip(own, books, strict=True):
         held = admission.holding()
-        trial.hold_again(admission.queue, amounts, held, ports_of(workload, held))
+        trial.restore_seats(admission.queue, amounts, held, ports_of(workload, held))
     return not isinstance(found, Reason)

@@ -19,17 +19,17 @@ class OpenAdmissions:
 
     _of: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
     #: Those whose every seat was given back.
-    hollow: set[AdmissionId] = field(default_factory=set)
+    without_seats: set[AdmissionId] = field(default_factory=set)
     #: Those whose pods are being removed.
     evicting: set[AdmissionId] = field(default_factory=set)
     #: So many of each priority, by queue.
     _priorities: dict[QueueName, dict[int, int]] = field(default_factory=dict)
     _in: dict[QueueName, dict[AdmissionId, None]] = field(default_factory=dict)
 
-    def change(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
+    def update(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
         """An admission is another one now."""
         if before is not None:
-            self.hollow.discard(number)
+            self.without_seats.discard(number)
             self.evicting.discard(number)
             self._count(before, -1)
             del self._in[before.queue][number]
@@ -39,7 +39,7 @@ class OpenAdmissions:
         if after is not None and after.state is AdmissionState.EVICTING:
             self.evicting.add(number)
         if after is not None and len(after.ended) >= len(after.seats):
-            self.hollow.add(number)
+            self.without_seats.add(number)
         if before is None and after is not None and after.workload not in self._of:
             self._of[after.workload] = (number,)
             return
@@ -58,11 +58,11 @@ class OpenAdmissions:
         if not counts[admission.priority]:
             del counts[admission.priority]
 
-    def lowest(self, queue: QueueName) -> int | None:
+    def lowest_priority(self, queue: QueueName) -> int | None:
         """The lowest priority that holds anything in a queue; None: nobody does."""
         return min(self._priorities.get(queue, ()), default=None)
 
-    def below(self, queue: QueueName, tree: QueueTree) -> Iterator[AdmissionId]:
+    def in_subtree(self, queue: QueueName, tree: QueueTree) -> Iterator[AdmissionId]:
         """Those of a queue and of everything below it."""
         for name, numbers in self._in.items():
             if queue in tree.paths.get(name, ()):
@@ -93,7 +93,7 @@ class SeatLookup:
         held.sort(key=lambda seat: (seat.pod_set, seat.ordinal, seat.node))
         return held
 
-    def leaving(self, key: WorkloadKey) -> AdmissionId | None:
+    def leaving_admission(self, key: WorkloadKey) -> AdmissionId | None:
         """The last of its admissions whose pods are being removed."""
         snapshot = self._snapshot
         for number in reversed(self._possessions.of(key)):
@@ -123,7 +123,7 @@ def frees(snapshot: Snapshot, hollow: Iterable[AdmissionId], trial: Trial) -> It
         closes = len(given_back) + len(admission.ended) == len(admission.seats)
         if given_back or closes:
             freed = [admission.seats[index] for index in sorted(given_back)]
-            trial.give_back(admission.queue, charges(freed), freed)
+            trial.remove_seats(admission.queue, charges(freed), freed)
             yield Free(admission=number, seats=given_back, closes=closes)
 
 
@@ -175,7 +175,7 @@ def _in_order(unbooked: Unbooked) -> list[tuple[str, str, int, NodeName, Resourc
     return sorted(unbooked.pods, key=lambda pod: (pod[1], pod[2], pod[0]))
 
 
-def workloads_in_motion(snapshot: Snapshot) -> set[WorkloadKey]:
+def workloads_in_transition(snapshot: Snapshot) -> set[WorkloadKey]:
     """Workloads whose seats or standing are for this turn only."""
     numbers: Mapping[AdmissionId, object] = {**snapshot.ended, **snapshot.evictable}
     moving = {snapshot.admissions[number].workload for number in numbers if number in snapshot.admissions}

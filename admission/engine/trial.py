@@ -72,12 +72,12 @@ class Trial:
     _requests: dict[Resources, Amounts] = field(default_factory=dict)
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
     #: Columns whose free amounts changed, in order: rooms are brought up to date when they are asked for.
-    _changed: list[Columns] = field(default_factory=list)
+    _dirty_columns: list[Columns] = field(default_factory=list)
     _rooms: dict[tuple[Resources, Hashable], _Standing] = field(default_factory=dict)
     #: Resources whose devices are shared on some node.
     devices: Mapping[str, Devices] = field(default_factory=dict)
     #: Tells where a single pod fragments devices least; None: packing alone decides.
-    gauge: FragmentationGauge | None = None
+    fragmentation: FragmentationGauge | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
@@ -96,8 +96,8 @@ class Trial:
             usage=self.usage.copy(),
             ports=self.ports.copy(),
             steps=[],
-            gauge=None,
-            _changed=[],
+            fragmentation=None,
+            _dirty_columns=[],
             _rooms={},
         )
 
@@ -111,7 +111,7 @@ class Trial:
         """The queues."""
         return self.usage.tree
 
-    def request(self, takes: Resources) -> Amounts:
+    def vector(self, takes: Resources) -> Amounts:
         """(R,) what one pod takes. Resources that no node has are left out; ``unknown`` tells them."""
         vector = self._requests.get(takes)
         if vector is None:
@@ -122,7 +122,7 @@ class Trial:
             self._requests[takes] = vector
         return vector
 
-    def unknown(self, takes: Resources) -> str | None:
+    def unknown_resource(self, takes: Resources) -> str | None:
         """A resource that is asked for and that no node offers, usable or not; None: there is none."""
         for name in sorted(takes):
             row = self._rows.get(name)
@@ -130,11 +130,11 @@ class Trial:
                 return name
         return None
 
-    def room(self, takes: Resources, mask: Mask) -> Amounts:
+    def pods_per_node(self, takes: Resources, mask: Mask) -> Amounts:
         """(N,) how many such pods each node takes now; 0 outside the mask."""
         return self._standing(takes, None, None).room * mask
 
-    def capacity(
+    def pods_per_domain(
         self, takes: Resources, chain: Sequence[TopologyLevel], mask: Mask, named: Hashable
     ) -> Capacity:
         """Pods per domain of a chain on the nodes of a mask, good until the next change of the trial.
@@ -148,27 +148,27 @@ class Trial:
     def _standing(self, takes: Resources, mask: Mask | None, named: Hashable) -> _Standing:
         known = self._rooms.get((takes, named))
         if known is None:
-            room = self._room(self.free, self.request(takes))
+            room = self._count_pods(self.free, self.vector(takes))
             if mask is None:
                 mask = np.ones(len(self.table), np.bool_)
-            known = self._rooms[takes, named] = _Standing(mask, room * mask, len(self._changed))
-        elif known.seen < len(self._changed):
-            behind = self._changed[known.seen :]
+            known = self._rooms[takes, named] = _Standing(mask, room * mask, len(self._dirty_columns))
+        elif known.seen < len(self._dirty_columns):
+            behind = self._dirty_columns[known.seen :]
             columns = behind[0] if len(behind) == 1 else np.unique(np.concatenate(behind))
-            known.update(columns, self._room(self.free[:, columns], self.request(takes)))
-            known.seen = len(self._changed)
+            known.update(columns, self._count_pods(self.free[:, columns], self.vector(takes)))
+            known.seen = len(self._dirty_columns)
         return known
 
-    def room_beside(self, takes: Resources, other: Resources) -> Amounts:
+    def pods_per_node_beside(self, takes: Resources, other: Resources) -> Amounts:
         """(N,) how many such pods each node would take if one pod of another shape were put there first."""
-        return self._room(self.free - self.request(other)[:, None], self.request(takes))
+        return self._count_pods(self.free - self.vector(other)[:, None], self.vector(takes))
 
-    def room_of_share(self, share: DeviceShare) -> Amounts:
+    def shares_per_node(self, share: DeviceShare) -> Amounts:
         """(N,) how many pods with that share the devices of each node take, whatever else they need."""
         devices = self.devices.get(share.resource)
         return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
 
-    def _room(self, free: Amounts, request: Amounts) -> Amounts:
+    def _count_pods(self, free: Amounts, request: Amounts) -> Amounts:
         """Pods of that request per column. Whole devices are none that somebody has a share of."""
         room: Amounts | None = None
         shared = {devices.total: devices for devices in self.devices.values()}
@@ -181,20 +181,20 @@ class Trial:
             return np.full(free.shape[1], _PLENTY, np.int64)
         return np.maximum(room, 0, out=room)
 
-    def changed(self, columns: Columns) -> None:
+    def mark_dirty(self, columns: Columns) -> None:
         """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
-        self._changed.append(np.unique(columns))
+        self._dirty_columns.append(np.unique(columns))
 
-    def room_when_empty(self, takes: Resources, nodes: NodeFilter) -> Amounts:
+    def pods_per_empty_node(self, takes: Resources, nodes: NodeFilter) -> Amounts:
         """(N,) how many such pods each node would take if nothing was on it."""
         key = (takes, nodes)
         room = self._when_empty.get(key)
         if room is None:
-            room = self._room(self.table.allocatable, self.request(takes)) * self.layout.allowed(nodes)
+            room = self._count_pods(self.table.allocatable, self.vector(takes)) * self.layout.allowed(nodes)
             self._when_empty[key] = room
         return room
 
-    def give_back(
+    def remove_seats(
         self,
         queue: QueueName,
         accounts: Mapping[Account, int],
@@ -206,7 +206,7 @@ class Trial:
         self._move(seats, 1)
         self.ports.vacate(ports)
 
-    def hold_again(
+    def restore_seats(
         self,
         queue: QueueName,
         accounts: Mapping[Account, int],
@@ -223,10 +223,10 @@ class Trial:
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
-                self.free[:, column] += sign * self.request(seat.takes)
+                self.free[:, column] += sign * self.vector(seat.takes)
                 columns.append(column)
         if columns:
-            self.changed(np.array(columns, np.intp))
+            self.mark_dirty(np.array(columns, np.intp))
 
     def take(
         self,
@@ -242,9 +242,9 @@ class Trial:
 
         ``exactly``: (R, n) what they take of each node, if that is not the same for each.
         """
-        taken = self.request(takes)[:, None] * counts if exactly is None else exactly
+        taken = self.vector(takes)[:, None] * counts if exactly is None else exactly
         self.free[:, columns] -= taken
-        self._changed.append(columns)
+        self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
         self.steps.append(TrialStep(columns, taken, queue, accounts, ports))
         for column in columns.tolist() if ports else ():
@@ -259,10 +259,10 @@ class Trial:
         while len(self.steps) > to:
             step = self.steps.pop()
             self.free[:, step.columns] += step.taken
-            self._changed.append(step.columns)
+            self._dirty_columns.append(step.columns)
             self.usage.remove(step.queue, step.accounts)
             for column in step.columns.tolist() if step.ports else ():
-                self.ports.untake(column, step.ports)
+                self.ports.give_back(column, step.ports)
 
     def keep(self) -> None:
         """What was placed stays."""

@@ -61,13 +61,15 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
     alone = replace(snapshot, pending=own)
     desk = EngineState()
-    keys = desk.see(alone)
-    assert desk.waiting is not None
+    keys = desk.update(alone)
+    assert desk.pending is not None
     assert desk.tree is not None
     usage = Usage(desk.tree)
-    desk.waiting.sort(keys, alone, SeatLookup(alone, desk.possessions), Trial.open(snapshot.nodes, usage))
-    batches = desk.waiting.batches.get(workload.queue, {}).values()
-    classes = [batch.alike for batch in batches if batch.never is None and batch.waits]
+    desk.pending.update(
+        keys, alone, SeatLookup(alone, desk.open_admissions), Trial.open(snapshot.nodes, usage)
+    )
+    batches = desk.pending.classes.get(workload.queue, {}).values()
+    classes = [batch.class_queue for batch in batches if batch.blocked is None and batch.waits]
     line = Line(usage, classes, snapshot.now, users=desk.users)
     found = []
     while (alike := line.head()) is not None:

@@ -205,7 +205,7 @@ def _room(world: Snapshot, workload: Workload, lacks: MissingMembers) -> frozens
     sitting = _sitting(world)
     chosen: frozenset[AdmissionId] = frozenset()
     for pods in workload.pod_sets:
-        wanted = 1 if lacks.complete and pods.name in lacks.missing else len(lacks.least.get(pods.name, ()))
+        wanted = 1 if lacks.complete and pods.name in lacks.missing else len(lacks.minimum.get(pods.name, ()))
         more = _for_pods(world, pods, wanted, sitting, chosen)
         if more is None:
             return frozenset()

@@ -104,7 +104,7 @@ def deserved_raised(trying: WhatIf) -> Iterator[Raised]:
     workload, tree, lacks = trying.workload, trying.tree, trying.need()
     usage = trying.memo.usage
     assert usage is not None
-    asked = need.asked(workload, lacks.least or lacks.missing)
+    asked = need.member_charges(workload, lacks.minimum or lacks.missing)
     raised = Raised(trying=trying, kind="deserved", outcome=WhatIfOutcome(None, (), None))
     for name in tree.paths.get(workload.queue, ())[:-1]:
         for account, units in asked.items():

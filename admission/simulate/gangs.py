@@ -128,7 +128,7 @@ class Simulation:
                 if admission is None:  # evicted before
                     continue
                 self._ended[admission.id] = frozenset(range(len(admission.seats)))
-                self._demand.look(admission.workload, ())
+                self._demand.update(admission.workload, ())
                 self._close(admission, now)
             elif what == _ARRIVAL:
                 workload = self._arrivals[number]
@@ -259,7 +259,7 @@ class Simulation:
     def _wait(self, workload: Workload, now: int) -> None:
         self._arrivals[workload.arrival] = workload
         self._pending.put(workload.key, workload)
-        self._demand.look(workload.key, workload.pod_sets)
+        self._demand.update(workload.key, workload.pod_sets)
         if workload.not_before - START > now:
             heappush(self._events, (workload.not_before - START, _TIMER, workload.arrival))
         clear_after = self._clear_after(workload.queue)

@@ -50,11 +50,11 @@ class SnapshotRows:
         if after is None:
             self.pending.pop(before.key)
             self.holders.pop(before.key)
-            self._stock.demand.look(before.key, ())
+            self._stock.demand.update(before.key, ())
 
     def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
         asks = after.workload.pod_sets if after.lacking or after.occupancies else ()
-        self._stock.demand.look(after.key, asks)
+        self._stock.demand.update(after.key, asks)
         self._stock.ports.look(after.key, after.workload.pod_sets)
         if after.lacking and after.key in numbered:
             self.pending.put(after.key, after.workload)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import Memo, decide
-from admission.engine.nodes.demand import Demand, Shape, Typical, shape_of, typical
+from admission.engine.nodes.demand import Demand, Shape, Typical, most_frequent, shape_of
 from admission.engine.nodes.devices import devices_of
 from admission.engine.nodes.fragmentation import STEP, FragmentationGauge
 from admission.engine.nodes.table import Node, NodeTable
@@ -105,7 +105,7 @@ def test_costs_order_nodes_as_the_definition_does(
         shape = shape_of(each)
         assert shape is not None
         shapes[shape] = shapes.get(shape, 0) + count
-    known = typical(shapes.items())
+    known = most_frequent(shapes.items())
     table = NodeTable.build(nodes)
     gauge = FragmentationGauge.over(known, table, devices_of(table.resources, table.allocatable))
     asked = shape_of(pods)

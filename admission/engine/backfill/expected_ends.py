@@ -82,7 +82,7 @@ def leave(snapshot: Snapshot, later: Trial, numbers: Iterable[AdmissionId]) -> N
         seats = snapshot.still_held(admission)
         holder = snapshot.holders.get(admission.workload)
         ports = ports_of(holder, seats) if holder is not None else ()
-        later.give_back(admission.queue, charges(seats), seats, ports)
+        later.remove_seats(admission.queue, charges(seats), seats, ports)
 
 
 def _ends(

@@ -20,7 +20,7 @@ import numpy as np
 from admission.engine.backfill.reserved_space import clearable, limits_on
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Amounts
-from admission.engine.pending.waiting_time import LONG, waits_since
+from admission.engine.pending.waiting_time import LONG_WAIT, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement import need as need_module
 from admission.engine.placement.flavors import quota_hit
@@ -45,7 +45,7 @@ def share_holds(workload: Workload, need: MissingMembers, trial: Trial) -> bool:
     """Whether the share of its queue would hold it, if nobody else of the queue was there."""
     return all(
         units <= trial.tree.deserved(workload.queue, account)
-        for account, units in need_module.asked(workload, need.least).items()
+        for account, units in need_module.member_charges(workload, need.minimum).items()
     )
 
 
@@ -54,7 +54,7 @@ def counted(since: int, now: int) -> tuple[int | None, int]:
 
     ``since``: when it began to wait. None: all count.
     """
-    step = 2 * LONG
+    step = 2 * LONG_WAIT
     if now - since < step:
         return None, since + step
     while now - since >= 2 * step:
@@ -139,7 +139,7 @@ class _Passed:
             for seat in seats:
                 if seat.node in position:
                     columns.append(position[seat.node])
-                    takes.append(trial.request(seat.takes))
+                    takes.append(trial.vector(seat.takes))
             admissions.append(admission)
             ends.append(len(columns))
         rows = np.array(takes) if takes else np.zeros((0, len(trial.free)), np.int64)
@@ -150,13 +150,15 @@ class _Passed:
         wanted = {pods.name: pods for pods in workload.pod_sets}
         by_nodes = (
             self._least_for(wanted[name], len(ordinals), trial)
-            for name, ordinals in need.least.items()
+            for name, ordinals in need.minimum.items()
             if ordinals
         )
         return max(self._least_of_quota(workload, need, trial), *by_nodes)
 
     def _least_of_quota(self, workload: Workload, need: MissingMembers, trial: Trial) -> int:
-        leasts = [need_module.asked(workload, each) for each in need_module.leasts(workload, need)]
+        leasts = [
+            need_module.member_charges(workload, each) for each in need_module.minimum_choices(workload, need)
+        ]
         limits, paths = limits_on(workload.queue, trial.tree), trial.tree.paths
         later, least = trial.fork(), 0
         for index, admission in enumerate(self.admissions if limits else ()):
@@ -175,7 +177,7 @@ class _Passed:
             middle = (low + high) // 2
             later = trial.fork()
             self._add(later, middle)
-            if trial.layout.most(later.room(pods.takes, mask), pods.required_topology) >= count:
+            if trial.layout.most_pods(later.pods_per_node(pods.takes, mask), pods.required_topology) >= count:
                 high = middle
             else:
                 low = middle + 1

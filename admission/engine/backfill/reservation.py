@@ -78,7 +78,7 @@ class Backfill:
         in them could settle where he cannot be cleared.
         """
         search = _Search(cls(snapshot), trial, possessions, told)
-        alone = [each for each in heads if not each.candidate.joins and not each.need.beside]
+        alone = [each for each in heads if not each.candidate.joins and not each.need.seated_nodes]
         for head in sorted(alone, key=lambda each: waits_since(each.candidate.workload)):
             if search.over:
                 break
@@ -240,7 +240,7 @@ class _Search:
     def _keeps_place_for_quota(self, candidate: LineEntry, need: MissingMembers) -> bool:
         """Whether a gang that lacks quota has waited too long for others to have its place until it has enough."""
         since, _, _ = waits_since(candidate.workload)
-        long = self._snapshot.now - since >= waiting_time.LONG
+        long = self._snapshot.now - since >= waiting_time.LONG_WAIT
         return long and share_holds(candidate.workload, need, self._trial)
 
     def _soonest(self, candidate: LineEntry, need: MissingMembers) -> ReservedSpace | None:
@@ -269,7 +269,7 @@ class _Search:
     def _with_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
         """Whoever uses quota that a limit on its path counts."""
         tree = self._trial.tree
-        return self._possessions.below(limits_on(workload.queue, tree)[-1], tree)
+        return self._possessions.in_subtree(limits_on(workload.queue, tree)[-1], tree)
 
     def _keep(self, found: ReservedSpace) -> None:
         self.backfill.reservations.append(found)

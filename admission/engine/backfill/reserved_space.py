@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from admission.engine.claims import per_node
+from admission.engine.claims import amounts_per_node
 from admission.engine.nodes.host_ports import OnNode, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
@@ -108,7 +108,7 @@ class ReservedSpace:
     def _change(self, trial: Trial, times: int) -> None:
         if len(self.columns):
             trial.free[:, self.columns] -= times * self.withheld
-            trial.changed(self.columns)
+            trial.mark_dirty(self.columns)
         for name, amounts in self.books:
             trial.usage.add(name, amounts, times=times)
 
@@ -124,7 +124,7 @@ def of_place(
     due: bool = False,
 ) -> ReservedSpace:
     """What is to be kept for somebody who has these seats in a later world, others being gone by then."""
-    columns, _ = per_node(answer.seats, trial)
+    columns, _ = amounts_per_node(answer.seats, trial)
     left = np.maximum(later.free[:, columns], 0)
     return ReservedSpace(
         candidate=candidate,

@@ -34,7 +34,7 @@ class Capacity:
     _levels: dict[int, Amounts] = field(default_factory=dict)
     _total: int | None = None
 
-    def at(self, index: int) -> Amounts:
+    def per_domain(self, index: int) -> Amounts:
         """(D,) pods that each domain of a level takes."""
         if not self.parts:
             known = self._levels.get(index)
@@ -82,7 +82,7 @@ def losses(
         level, size = chain[index], sizes[index]
         # The sum before rounding, from the levels inside.
         inner = [part for part in parts if part.at > index]
-        sums = np.append(Capacity(chain, room, inner).at(index), 0)
+        sums = np.append(Capacity(chain, room, inner).per_domain(index), 0)
         whole = sums // size
         lost = (whole[level.of] - (sums[level.of] - loss) // size) * size
         loss = np.where(level.of >= 0, lost, 0)

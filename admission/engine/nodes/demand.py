@@ -93,7 +93,7 @@ class Demand:
         self._told: Typical | None = None
         self._same = True
 
-    def look(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
+    def update(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
         """A workload asks for this now; () = it is gone."""
         before = self._of.get(key, ())
         if before is pod_sets:
@@ -127,7 +127,7 @@ class Demand:
         if not self._same:
             counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]
             in_parts = any(shape.devices and shape.milli < WHOLE for shape, _ in counts)
-            told = typical(counts) if in_parts else None
+            told = most_frequent(counts) if in_parts else None
             self._told, self._same = (self._told if told == self._told else told), True
         return self._told
 
@@ -137,7 +137,7 @@ def _rounded(count: int) -> int:
     return 1 << (count.bit_length() - 1) if count > 1 else 0
 
 
-def typical(counts: Iterable[tuple[Shape, int]]) -> Typical:
+def most_frequent(counts: Iterable[tuple[Shape, int]]) -> Typical:
     """The most frequent shapes, whatever order they come in."""
     ranked = sorted(counts, key=lambda each: (-each[1], repr(each[0])))
     filters: dict[NodeFilter, None] = {}

@@ -93,7 +93,7 @@ class FragmentationGauge:
             return None
         return cls(typical, table, devices)
 
-    def measures(self, typical: Typical | None, table: NodeTable) -> bool:
+    def is_for(self, typical: Typical | None, table: NodeTable) -> bool:
         """Whether this is the gauge for that distribution and table."""
         return typical is self._typical and table.layout is self._layout
 

@@ -69,7 +69,7 @@ class HostPorts:
         for port in ports:
             self._taken.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
 
-    def untake(self, column: int, ports: Iterable[HostPort]) -> None:
+    def give_back(self, column: int, ports: Iterable[HostPort]) -> None:
         """The contrary of ``take``."""
         for port in ports:
             self._taken[port.protocol, port.port][column].remove(port.ip)

@@ -72,7 +72,7 @@ class Layout:
                     return chain, index
         return None
 
-    def most(self, pods: Amounts, level: str | None) -> int:
+    def most_pods(self, pods: Amounts, level: str | None) -> int:
         """Of (N,) pods per node: all, or those of the best domain of a level; none if there is no such level."""
         if level is None:
             return int(pods.sum())
@@ -227,7 +227,7 @@ class NodeTable:
             (name, units) for name, units in zip(self.resources, sums, strict=True) if not is_device(name)
         )
 
-    def held_elsewhere(self) -> Amounts:
+    def used_on_unusable(self) -> Amounts:
         """(R, M) what is used on the nodes that take nothing new."""
         return self.used[:, ~self.layout.usable]
 

@@ -42,21 +42,23 @@ class ClassRequest:
     asked: Resources
     accounts: tuple[Account, ...]
     #: What its gang asks at the least, over all flavors, with these or those members; () if it is complete.
-    leasts: tuple[Mapping[Account, int], ...]
+    minimum_charges: tuple[Mapping[Account, int], ...]
 
     @classmethod
     def of(cls, workload: Workload, held: Sequence[Seat]) -> "ClassRequest":
         """Beyond the seats that are held."""
         need = need_module.missing_members(workload, held)
-        asked = need_module.asked(workload, need.missing)
+        asked = need_module.member_charges(workload, need.missing)
         takes = Resources({account.resource: units for account, units in asked.items()})
-        leasts = tuple(need_module.asked(workload, each) for each in need_module.leasts(workload, need))
+        leasts = tuple(
+            need_module.member_charges(workload, each) for each in need_module.minimum_choices(workload, need)
+        )
         return cls(need, takes, tuple(asked), leasts)
 
     @property
     def has_choice(self) -> bool:
         """Whether the gang's minimum can be met by more than one choice of members."""
-        return len(self.leasts) > 1
+        return len(self.minimum_charges) > 1
 
 
 def obstacle(workload: Workload, now: int) -> Reason | None:
@@ -69,7 +71,7 @@ def obstacle(workload: Workload, now: int) -> Reason | None:
     return None
 
 
-def never(workload: Workload, wants: ClassRequest, trial: Trial) -> Reason | None:
+def blocked_reason(workload: Workload, wants: ClassRequest, trial: Trial) -> Reason | None:
     """What keeps all of a class out until queues or nodes are other ones."""
     return (
         _queue_refuses(trial.tree, workload.queue)
@@ -79,7 +81,7 @@ def never(workload: Workload, wants: ClassRequest, trial: Trial) -> Reason | Non
 
 
 def _nobody_has(asked: Resources, trial: Trial) -> Reason | None:
-    resource = trial.unknown(asked)
+    resource = trial.unknown_resource(asked)
     if resource is None or not len(trial.table):
         return None
     offered = [
@@ -103,9 +105,9 @@ def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
 
 
 def _gang_refused(workload: Workload, need: MissingMembers, tree: QueueTree) -> Reason | None:
-    if need.short:
+    if need.shortfall:
         minimum = max(workload.minimum, sum(pods.minimum for pods in workload.pod_sets))
-        return reasons.not_enough_pods(wanted=minimum - need.short, minimum=minimum)
+        return reasons.not_enough_pods(wanted=minimum - need.shortfall, minimum=minimum)
     if not need.missing:
         return reasons.nothing_missing()
     limit = tree.max_gang(workload.queue)
@@ -136,13 +138,16 @@ class ClassAnswers(Mapping[WorkloadKey, Reason]):
     __slots__ = ("_index", "_size", "classes", "overlap", "singles")
 
     def __init__(
-        self, classes: Mapping[Hashable, ClassAnswer], singles: Mapping[WorkloadKey, Reason], overlap: int = 0
+        self,
+        classes: Mapping[Hashable, ClassAnswer],
+        own_reasons: Mapping[WorkloadKey, Reason],
+        overlap: int = 0,
     ) -> None:
         """``overlap``: how many of the singles are in a class as well."""
         #: By class; a workload is in one of them at most.
         self.classes = classes
         #: Reasons of workloads for themselves; they count before that of the class.
-        self.singles = singles
+        self.singles = own_reasons
         self.overlap = overlap
         self._index: dict[WorkloadKey, Reason] | None = None
         self._size: int | None = None
@@ -179,7 +184,7 @@ class PodShapes:
     name: Hashable
     wants: ClassRequest
     #: So many workloads ask for them.
-    asked: int = 0
+    workload_count: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -192,13 +197,13 @@ class PlacementClass:
     workload: Workload
     flavors: tuple[FlavorName, ...]
     #: Classes whose queues let them in as things stand at the start of the turn.
-    open: dict["WorkloadClass", None] = field(default_factory=dict)
+    open_classes: dict["WorkloadClass", None] = field(default_factory=dict)
     #: So many classes are of this kind.
-    classes: int = 0
+    class_count: int = 0
     #: Why not even one goes in at the start of the turn; None: it may.
     reason: Reason | None = None
     #: Whether that has to be worked out anew.
-    stale: bool = True
+    dirty_reason: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -206,56 +211,58 @@ class WorkloadClass:
     """A class: workloads of one shape in one queue, and why they wait."""
 
     name: Hashable
-    alike: ClassQueue
+    class_queue: ClassQueue
     wants: ClassRequest
-    kind: PlacementClass
+    placement_class: PlacementClass
     #: Why none of them will go in until queues or nodes are other ones.
-    never: Reason | None
+    blocked: Reason | None
     #: Why the queue lets none of them in at the start of this turn.
-    limit: Reason | None = None
+    queue_limit: Reason | None = None
     #: Whether that has to be worked out anew.
-    fresh: bool = True
+    dirty_limit: bool = True
     #: The last answer, kept as long as it and the members stay the same.
-    verdict: ClassAnswer | None = None
-    refused: RefusedClass | None = None
+    answer: ClassAnswer | None = None
+    _refused: RefusedClass | None = None
     #: Who of them has waited longest, once that was asked.
-    longest: LineEntry | None = None
+    _longest_waiting: LineEntry | None = None
 
     @property
     def queue(self) -> QueueName:
         """Where they wait."""
-        return self.alike.queue
+        return self.class_queue.queue
 
     @property
     def waits(self) -> bool:
         """Whether somebody was not admitted."""
-        return self.alike.taken < len(self.alike.candidates)
+        return self.class_queue.taken < len(self.class_queue.candidates)
 
-    def waits_longest(self) -> LineEntry:
+    def longest_waiting(self) -> LineEntry:
         """Who of them has waited longest."""
-        if self.longest is None:
-            self.longest = min(self.alike.candidates, key=lambda each: waits_since(each.workload))
-        return self.longest
+        if self._longest_waiting is None:
+            self._longest_waiting = min(
+                self.class_queue.candidates, key=lambda each: waits_since(each.workload)
+            )
+        return self._longest_waiting
 
-    def refused_already(self) -> Reason | None:
+    def screened_out(self) -> Reason | None:
         """Why none of them could go in even alone."""
-        return self.limit or self.kind.reason
+        return self.queue_limit or self.placement_class.reason
 
-    def judge(self, reason: Reason) -> ClassAnswer:
+    def answer_with(self, reason: Reason) -> ClassAnswer:
         """This is why those of them wait who were not admitted."""
-        known = self.verdict
+        known = self.answer
         if known is None or known.reason is not reason:
-            members = tuple(self.alike.rest()) if known is None else known.members
-            known = self.verdict = ClassAnswer(self.queue, reason, members)
+            members = tuple(self.class_queue.rest()) if known is None else known.members
+            known = self.answer = ClassAnswer(self.queue, reason, members)
         return known
 
-    def refuse(self) -> RefusedClass:
+    def as_refused(self) -> RefusedClass:
         """The last answer, for those who could make room."""
-        verdict, known = self.verdict, self.refused
+        verdict, known = self.answer, self._refused
         assert verdict is not None
         if known is None or known.reason is not verdict.reason or known.members is not verdict.members:
             known = RefusedClass(members=verdict.members, need=self.wants.need, reason=verdict.reason)
-            self.refused = known
+            self._refused = known
         return known
 
 
@@ -263,11 +270,11 @@ class WorkloadClass:
 class PendingWorkload:
     """One workload that waits."""
 
-    candidate: LineEntry
+    line_entry: LineEntry
     wants: ClassRequest
     #: None: it holds seats.
-    pods: PodShapes | None
+    pod_shapes: PodShapes | None
     #: None: it waits for a reason of its own.
-    batch: WorkloadClass | None = None
+    workload_class: WorkloadClass | None = None
     #: Its place in the class; None: it is left out for now.
     rank: Rank | None = None

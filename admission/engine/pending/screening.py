@@ -37,33 +37,33 @@ class Screening:
         default_factory=dict
     )
 
-    def look(
+    def update(
         self, waiting: PendingWorkloads, touched: Iterable[QueueName], trial: Trial
     ) -> list[WorkloadClass]:
         """Bring every class up to date. Returns those about which something else is to be said."""
         news: list[WorkloadClass] = []
         nodes_changed = not self._same_nodes(trial)
-        for batch in waiting.changed:
-            if batch.fresh and batch.alike.candidates:
+        for batch in waiting.dirty_classes:
+            if batch.dirty_limit and batch.class_queue.candidates:
                 _ask_queue(batch, trial)
-                waiting.heads.look_at(batch)
-                batch.fresh = False
-        for queue in leaves(waiting, touched):
-            for batch in waiting.batches.get(queue, {}).values():
+                waiting.starving.update(batch)
+                batch.dirty_limit = False
+        for queue in leaf_queues(waiting, touched):
+            for batch in waiting.classes.get(queue, {}).values():
                 _ask_queue(batch, trial)
-                waiting.heads.look_at(batch)
-                batch.kind.stale |= bool(batch.kind.flavors)
+                waiting.starving.update(batch)
+                batch.placement_class.dirty_reason |= bool(batch.placement_class.flavors)
                 news.append(batch)
-        for kind in waiting.kinds.values():
+        for kind in waiting.placement_classes.values():
             if nodes_changed:
-                kind.stale = True
-            if kind.open and kind.stale:
-                before, kind.reason = kind.reason, _kept(kind.reason, self._ask_nodes(kind, trial))
-                kind.stale = False
-                news += kind.open
+                kind.dirty_reason = True
+            if kind.open_classes and kind.dirty_reason:
+                before, kind.reason = kind.reason, _unless_equal(kind.reason, self._ask_nodes(kind, trial))
+                kind.dirty_reason = False
+                news += kind.open_classes
                 if _is_limit(before) or _is_limit(kind.reason):
-                    for batch in kind.open:
-                        waiting.heads.look_at(batch)
+                    for batch in kind.open_classes:
+                        waiting.starving.update(batch)
         return news
 
     def _same_nodes(self, trial: Trial) -> bool:
@@ -87,12 +87,12 @@ class Screening:
         """Why not even one of the kind fits; None: one may."""
         if self._may_fit(kind, trial):
             return None
-        batch = next(iter(kind.open))
-        workload = batch.alike.candidates[0].workload if batch.alike.candidates else kind.workload
+        batch = next(iter(kind.open_classes))
+        workload = batch.class_queue.candidates[0].workload if batch.class_queue.candidates else kind.workload
         answer = gangs.admit(workload, kind.wants.need, trial)
         if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
             books, ports = charges(answer.seats), ports_of(workload, answer.seats)
-            trial.give_back(answer.queue, books, answer.seats, ports)
+            trial.remove_seats(answer.queue, books, answer.seats, ports)
             return None
         return answer
 
@@ -101,12 +101,16 @@ class Screening:
         sets = kind.workload.pod_sets
         if need.complete:
             return any(self._fits(pods, 1, kind, trial) for pods in sets if pods.name in need.missing)
-        due = need.due if kind.wants.has_choice else {name: len(each) for name, each in need.least.items()}
+        due = (
+            need.set_minimums
+            if kind.wants.has_choice
+            else {name: len(each) for name, each in need.minimum.items()}
+        )
         if not all(self._fits(pods, due[pods.name], kind, trial) for pods in sets if due.get(pods.name)):
             return False
         if not kind.wants.has_choice:
             return True
-        enough = sum(len(each) for each in need.least.values())
+        enough = sum(len(each) for each in need.minimum.values())
         return sum(self._at_most(pods, kind, trial) for pods in sets) >= enough
 
     def _at_most(self, pods: PodSet, kind: PlacementClass, trial: Trial) -> int:
@@ -116,25 +120,25 @@ class Screening:
 
     def _fits(self, pods: PodSet, count: int, kind: PlacementClass, trial: Trial) -> bool:
         """Whether so many could have a place if there were no other pod sets."""
-        seated = pods.name in kind.wants.need.beside
+        seated = pods.name in kind.wants.need.seated_nodes
         level = None if seated else pods.required_topology
         if not kind.flavors:
-            return self._room(pods, None, level, trial) >= count
+            return self._most_pods(pods, None, level, trial) >= count
         queue, takes = kind.workload.queue, pods.takes * count
         return any(
             quota_hit(trial, queue, flavor_charges({flavor: takes})) is None
-            and self._room(pods, flavor, level, trial) >= count
+            and self._most_pods(pods, flavor, level, trial) >= count
             for flavor in kind.flavors
         )
 
-    def _room(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
+    def _most_pods(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
         name = (pods.takes, pods.nodes, flavor, level)
         most = self._most.get(name)
         if most is None:
             mask = trial.layout.allowed(pods.nodes)
             if flavor is not None:
                 mask = mask & trial.layout.of_flavor(flavor)
-            room = trial.room(pods.takes, mask)
+            room = trial.pods_per_node(pods.takes, mask)
             if level is None:
                 most = int(room.sum())
             else:
@@ -145,7 +149,7 @@ class Screening:
         return most
 
 
-def leaves(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[QueueName]:
+def leaf_queues(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[QueueName]:
     """Queues in which somebody waits and whose path was touched so that a limit may be another one."""
     tree = waiting.tree
     names = {name for name in touched if name in tree.paths}
@@ -157,7 +161,7 @@ def leaves(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[Queue
     while stack:
         name = stack.pop()
         below = tree.children.get(name, ())
-        if not below and name in waiting.batches:
+        if not below and name in waiting.classes:
             found.add(name)
         stack += below
     return found
@@ -165,23 +169,23 @@ def leaves(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[Queue
 
 def _ask_queue(batch: WorkloadClass, trial: Trial) -> None:
     """Whether the queue lets one of them in now."""
-    if batch.never is not None:
+    if batch.blocked is not None:
         return
-    hits = [quota_hit(trial, batch.queue, each) for each in batch.wants.leasts]
+    hits = [quota_hit(trial, batch.queue, each) for each in batch.wants.minimum_charges]
     hit = hits[0] if all(hits) and hits else None
     limit = None if hit is None else reasons.queue_limit(hit)
-    batch.limit = _kept(batch.limit, limit)
-    if batch.limit is None:
-        batch.kind.open[batch] = None
+    batch.queue_limit = _unless_equal(batch.queue_limit, limit)
+    if batch.queue_limit is None:
+        batch.placement_class.open_classes[batch] = None
     else:
-        batch.kind.open.pop(batch, None)
+        batch.placement_class.open_classes.pop(batch, None)
 
 
 def _is_limit(reason: Reason | None) -> bool:
     return reason is not None and reason.code == reasons.Code.QUEUE_LIMIT
 
 
-def _kept(before: Reason | None, after: Reason | None) -> Reason | None:
+def _unless_equal(before: Reason | None, after: Reason | None) -> Reason | None:
     """An equal reason stays the same object."""
     return before if before == after else after
 

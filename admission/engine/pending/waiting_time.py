@@ -11,7 +11,7 @@ from queues.workload import QueueName, Workload, WorkloadKey
 def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
     """From which second on a place is cleared for a gang; None: never. Single pods never have one cleared."""
     clear_after = tree.policy(workload.queue).clear_after
-    if clear_after is None or sum(len(each) for each in need.least.values()) < 2:
+    if clear_after is None or sum(len(each) for each in need.minimum.values()) < 2:
         return None
     return (workload.waiting_since or workload.created) + clear_after
 
@@ -42,14 +42,14 @@ def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
 
 def is_gang(need: MissingMembers) -> bool:
     """Whether more than one pod has to start at a time."""
-    return sum(len(each) for each in need.least.values()) > 1
+    return sum(len(each) for each in need.minimum.values()) > 1
 
 
 #: Seconds after which a gang is one that nobody makes room for, whatever the rules.
-LONG = 7 * 86_400
+LONG_WAIT = 7 * 86_400
 
 
-def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
+def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
     """Whether gangs of a queue have no place cleared for them, or only after more than a day."""
     return queue in tree.paths and not gives_way(tree.policy(queue))
 
@@ -57,5 +57,5 @@ def nobody_makes_room(tree: QueueTree, queue: QueueName) -> bool:
 def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
     """Whether nobody makes room for somebody: for a gang, by the rules or in fact."""
     return is_gang(need) and (
-        nobody_makes_room(tree, workload.queue) or now - waits_since(workload)[0] >= LONG
+        is_never_cleared(tree, workload.queue) or now - waits_since(workload)[0] >= LONG_WAIT
     )

@@ -15,7 +15,13 @@ from admission.engine import reasons
 from admission.engine.nodes.capacity import DomainShare, losses
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Amounts, Layout, Mask
-from admission.engine.placement.domains import in_order, levels_of, near, scattered, unknown_level
+from admission.engine.placement.domains import (
+    domains_to_try,
+    levels_of,
+    not_in_one_domain,
+    renumber,
+    unknown_level,
+)
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest, seats_for
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -27,7 +33,7 @@ _ONE_BY_ONE = 16
 
 def seat_together(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
     """Seats for all that is wanted, in one domain of the level they ask for; nothing is taken otherwise."""
-    if len(wants) == 1 and not wants[0].beside:
+    if len(wants) == 1 and not wants[0].companion_nodes:
         return seats_for(where, wants[0])
     required = next((want.pods.required_topology for want in wants if want.pods.required_topology), None)
     key = required or next((want.pods.preferred_topology for want in wants), None)
@@ -44,12 +50,12 @@ def in_one_domain(
     unknown = unknown_level(layout, [key])
     if unknown is not None:
         return unknown
-    beside = [node for want in wants for node in (*want.held.values(), *want.beside)]
-    if required and (reason := scattered(layout, key, beside)) is not None:
+    beside = [node for want in wants for node in (*want.seated.values(), *want.companion_nodes)]
+    if required and (reason := not_in_one_domain(layout, key, beside)) is not None:
         return reason
     answer: Reason | None = None
-    for mask in domains(where, wants, key, required, beside):
-        found = _in_turn(where if mask is None else where.only(mask), wants)
+    for mask in common_domains(where, wants, key, required, beside):
+        found = _in_turn(where if mask is None else where.narrowed(mask), wants)
         if not isinstance(found, Reason):
             return found
         answer = found
@@ -60,16 +66,18 @@ def in_one_domain(
     return _refusal(where, wants, key)
 
 
-def domains(
+def common_domains(
     where: NodeScope, wants: Sequence[PodSetRequest], key: str, required: bool, beside: Sequence[NodeName]
 ) -> Iterator[Mask | None]:
     """Domains of a level that hold each of the wants alone, the tightest for the largest of them first."""
     layout = where.trial.layout
     largest = max(wants, key=lambda want: (len(want.ordinals), want.pods.name))
-    others = [(where.room(want.pods), len(want.ordinals)) for want in wants if want is not largest]
-    asked = sum(where.trial.request(want.pods.takes) * len(want.ordinals) for want in wants)
+    others = [(where.pods_per_node(want.pods), len(want.ordinals)) for want in wants if want is not largest]
+    asked = sum(where.trial.vector(want.pods.takes) * len(want.ordinals) for want in wants)
     free = np.maximum(where.trial.free, 0) * where.mask
-    for mask in near(layout, key, required, where.room(largest.pods), len(largest.ordinals), beside):
+    for mask in domains_to_try(
+        layout, key, required, where.pods_per_node(largest.pods), len(largest.ordinals), beside
+    ):
         if mask is None or (
             all(int(room[mask].sum()) >= count for room, count in others)
             and bool((free[:, mask].sum(axis=1) >= asked).all())
@@ -93,7 +101,7 @@ def _refusal(where: NodeScope, wants: Sequence[PodSetRequest], key: str) -> Reas
 
 def replace_topology(want: PodSetRequest, key: str) -> PodSetRequest:
     """The same want with that level required."""
-    return PodSetRequest(replace(want.pods, required_topology=key), want.ordinals, want.held)
+    return PodSetRequest(replace(want.pods, required_topology=key), want.ordinals, want.seated)
 
 
 def _in_turn(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
@@ -133,7 +141,7 @@ def _beside(
     seats: list[Seat] = []
     for want in companions:
         few = len(want.ordinals) <= _ONE_BY_ONE and not want.pods.partitions
-        held: dict[int, NodeName] = dict(want.held)
+        held: dict[int, NodeName] = dict(want.seated)
         found: list[Seat] = []
         for ordinals in [(ordinal,) for ordinal in want.ordinals] if few else [want.ordinals]:
             there = _with_costs(where, want.pods, largest.pods, apart)
@@ -142,7 +150,7 @@ def _beside(
                 return answer
             found += answer
             held |= {each.ordinal: each.node for each in answer}
-        seats += in_order(where.trial.layout, want.pods, found) if few else found
+        seats += renumber(where.trial.layout, want.pods, found) if few else found
     answer = seats_for(where, largest)
     return answer if isinstance(answer, Reason) else seats + answer
 
@@ -160,8 +168,8 @@ def _one_after_the_other(where: NodeScope, wants: Sequence[PodSetRequest]) -> li
 def _with_costs(where: NodeScope, companion: PodSet, largest: PodSet, apart: bool) -> NodeScope:
     """A node costs the room that the largest set loses there; of equal ones those it can use come first, or last."""
     layout = where.trial.layout
-    room = where.room(largest)
-    after = np.minimum(where.trial.room_beside(largest.takes, companion.takes), room)
+    room = where.pods_per_node(largest)
+    after = np.minimum(where.trial.pods_per_node_beside(largest.takes, companion.takes), room)
     if set(companion.ports) & set(largest.ports):
         after = np.zeros_like(room)
     lost = _lost(layout, room, after, largest)

@@ -50,7 +50,7 @@ class DomainQuery:
     #: The levels of one topology, outermost first, the host last.
     chain: Sequence[TopologyLevel]
     #: Index of the level to start at.
-    at: int
+    level: int
     #: All in one domain of that level, or nothing.
     required: bool = False
     spread: bool = False
@@ -63,18 +63,18 @@ class DomainQuery:
     #: (N,) what it costs to put a pod on a node: of otherwise equal nodes the cheapest, before the tightest.
     cost: Amounts | None = None
     #: The cost only measures what is left behind: a rack that is nearly full counts before it.
-    measured: bool = False
+    cost_is_fragmentation: bool = False
     #: Capacities that are worked out already.
-    known: list[Capacity] = field(default_factory=list)
+    capacities: list[Capacity] = field(default_factory=list)
 
     @property
     def capacity(self) -> Capacity:
         """Pods that each domain takes."""
-        for known in self.known:
+        for known in self.capacities:
             if known.parts == self.parts and known.room is self.room:
                 return known
-        self.known.append(Capacity(self.chain, self.room, self.parts))
-        return self.known[-1]
+        self.capacities.append(Capacity(self.chain, self.room, self.parts))
+        return self.capacities[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +84,7 @@ class TopologyAssignment:
     columns: Columns
     counts: Amounts
 
-    def each(self) -> list[int]:
+    def node_per_pod(self) -> list[int]:
         """The node of each pod: neighbours in the topology are neighbours in the list."""
         return np.repeat(self.columns, self.counts).tolist()
 
@@ -145,12 +145,12 @@ def evenly(room: Amounts, pods: int, unit: int) -> tuple[NDArray[np.intp], NDArr
     return used, counts[used] * unit
 
 
-def fill(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
+def fill_domains(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     """Level by level as few domains as possible, down to the nodes. The columns hold all pods."""
     if len(columns) == 1:
         return TopologyAssignment(columns, np.array([ask.pods], np.int64))
     parts = tuple(part for part in ask.parts if part.at >= at)
-    if ask.balanced and at <= ask.at < (parts[0].at if parts else len(ask.chain) - 1):
+    if ask.balanced and at <= ask.level < (parts[0].at if parts else len(ask.chain) - 1):
         return _evenly_over(replace(ask, parts=parts), at, columns)
     if not parts:
         return _preferred_first(replace(ask, parts=()) if ask.parts else ask, at, columns)
@@ -162,7 +162,7 @@ def fill(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     level = ask.chain[parts[0].at]
     inner = replace(ask, parts=parts[1:]) if len(parts) > 1 else replace(ask, parts=())
     pieces = [
-        fill(replace(inner, pods=pods), parts[0].at + 1, _both(level.members(domain), columns))
+        fill_domains(replace(inner, pods=pods), parts[0].at + 1, _both(level.members(domain), columns))
         for domain, pods in _domains(ask if parts == ask.parts else replace(ask, parts=parts), at, columns)
     ]
     return _joined(pieces)
@@ -174,7 +174,7 @@ def _domains(ask: DomainQuery, at: int, columns: Columns) -> list[tuple[int, int
     level = ask.chain[part.at]
     here = np.unique(level.of[columns])
     here = here[here >= 0]
-    room = ask.capacity.at(part.at)[here]
+    room = ask.capacity.per_domain(part.at)[here]
     left = ask.pods
     chosen: list[tuple[int, int]] = []
     score = (
@@ -202,7 +202,7 @@ def _domains(ask: DomainQuery, at: int, columns: Columns) -> list[tuple[int, int
 def _narrowed(ask: DomainQuery, at: int, to: int, domains: NDArray[np.intp], pods: int) -> NDArray[np.intp]:
     """Which of these domains of a level lie in the fewest domains of the levels above it, from ``at`` on."""
     first = ask.chain[to].first()[domains]
-    room = ask.capacity.at(to)[domains]
+    room = ask.capacity.per_domain(to)[domains]
     kept = np.arange(len(domains))
     for index in range(at, to):
         of = ask.chain[index].of[first[kept]]
@@ -224,7 +224,7 @@ def _filled(
     cost = ask.cost if index == len(ask.chain) - 1 and len(room) == len(ask.room) else None
     picked = fewest(room, pods, cost)
     counts = room[picked]
-    if ask.balanced and index == ask.at and len(picked) > 1:
+    if ask.balanced and index == ask.level and len(picked) > 1:
         roomiest = np.argsort(-room, kind="stable")[: len(picked)]
         even, counts = evenly(room[roomiest], pods, unit)
         return roomiest[even], counts
@@ -265,7 +265,7 @@ def _close_together(ask: DomainQuery, at: int, columns: Columns) -> Columns:
         level = ask.chain[index]
         sums = level.sums(room)
         fitting = np.flatnonzero(sums >= ask.pods)
-        fitting = fitting[best_scores(replace(ask, room=room, known=[]), index)[fitting] >= best]
+        fitting = fitting[best_scores(replace(ask, room=room, capacities=[]), index)[fitting] >= best]
         if not len(fitting):
             break
         room = room * (level.of == fitting[sums[fitting].argmin()])
@@ -290,7 +290,7 @@ def _closest(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
         chosen[fewest(sums, ask.pods)] = True
         columns = columns[inside & chosen[of]]
     room = ask.room[columns]
-    if ask.balanced and ask.at == hosts:
+    if ask.balanced and ask.level == hosts:
         picked, counts = _filled(ask, hosts, room, ask.pods, 1)
         return TopologyAssignment(columns[picked], counts)
     picked = fewest(room, ask.pods, None if ask.cost is None else ask.cost[columns])
@@ -301,18 +301,18 @@ def _closest(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
 
 def _evenly_over(ask: DomainQuery, at: int, columns: Columns) -> TopologyAssignment:
     """The fewest domains of the level that is asked for, each with as many pods as the others if it can."""
-    level = ask.chain[ask.at]
+    level = ask.chain[ask.level]
     here = np.unique(level.of[columns])
     here = here[here >= 0]
-    room = ask.capacity.at(ask.at)[here]
+    room = ask.capacity.per_domain(ask.level)[here]
     if int(room.sum()) < ask.pods:  # only together with nodes that lack this label
-        return fill(replace(ask, balanced=False), at, columns)
-    near = _narrowed(ask, at, ask.at, here, ask.pods)
+        return fill_domains(replace(ask, balanced=False), at, columns)
+    near = _narrowed(ask, at, ask.level, here, ask.pods)
     unit = ask.parts[0].size if ask.parts else 1
-    picked, counts = _filled(ask, ask.at, room[near], ask.pods, unit)
+    picked, counts = _filled(ask, ask.level, room[near], ask.pods, unit)
     inner = replace(ask, balanced=False)
     pieces = [
-        fill(replace(inner, pods=pods), ask.at + 1, _both(level.members(domain), columns))
+        fill_domains(replace(inner, pods=pods), ask.level + 1, _both(level.members(domain), columns))
         for domain, pods in zip(here[near[picked]].tolist(), counts.tolist(), strict=True)
     ]
     return _joined(pieces)
@@ -331,41 +331,41 @@ def _both(members: Columns, columns: Columns) -> Columns:
     return np.intersect1d(members, columns, assume_unique=True)
 
 
-def place(ask: DomainQuery) -> TopologyAssignment | None:
+def assign_nodes(ask: DomainQuery) -> TopologyAssignment | None:
     """Nodes for all pods; None: they do not fit, or not in one domain of the required level."""
-    if ask.pods == 1 and ask.cost is not None and not ask.measured:
+    if ask.pods == 1 and ask.cost is not None and not ask.cost_is_fragmentation:
         ask = _as_cheap_as_can_be(ask)
     best = _best_score(ask)
-    anywhere = ask.spread and not ask.required and ask.at == len(ask.chain) - 1
-    for at in range(-1 if anywhere else ask.at, -1, -1):
-        room = ask.capacity.at(at)
+    anywhere = ask.spread and not ask.required and ask.level == len(ask.chain) - 1
+    for at in range(-1 if anywhere else ask.level, -1, -1):
+        room = ask.capacity.per_domain(at)
         fitting = np.flatnonzero(room >= ask.pods)
         if len(fitting) and ask.score is not None:
             scores = best_scores(ask, at)[fitting]
             fitting = fitting[scores >= (int(scores.max()) if ask.required else best)]
         if len(fitting):
             domain = _choose(ask, at, room, fitting)
-            return _sorted(ask, fill(ask, at + 1, ask.chain[at].members(domain)))
+            return _sorted(ask, fill_domains(ask, at + 1, ask.chain[at].members(domain)))
         if ask.required:
             return None
     if ask.capacity.total() < ask.pods:
         return None
-    return _sorted(ask, fill(ask, 0, np.flatnonzero(ask.room)))
+    return _sorted(ask, fill_domains(ask, 0, np.flatnonzero(ask.room)))
 
 
 def _as_cheap_as_can_be(ask: DomainQuery) -> DomainQuery:
     """A single pod lies in one domain of any level: what it costs others decides, among all nodes of that level."""
-    host, level = len(ask.chain) - 1, ask.chain[ask.at]
+    host, level = len(ask.chain) - 1, ask.chain[ask.level]
     if ask.required and (level.of < 0).any():
-        return replace(ask, at=host, room=ask.room * (level.of >= 0), known=[])
-    return replace(ask, at=host)
+        return replace(ask, level=host, room=ask.room * (level.of >= 0), capacities=[])
+    return replace(ask, level=host)
 
 
 def _best_score(ask: DomainQuery) -> int:
     """What the best placement at any distance reaches; a closer one has to reach it too."""
     if ask.score is None or ask.required or ask.capacity.total() < ask.pods:
         return 0
-    found = fill(ask, 0, np.flatnonzero(ask.room))
+    found = fill_domains(ask, 0, np.flatnonzero(ask.room))
     return int((ask.score[found.columns] * found.counts).sum())
 
 
@@ -376,16 +376,16 @@ def _choose(ask: DomainQuery, at: int, room: Amounts, fitting: NDArray[np.intp])
     hosts = at == len(ask.chain) - 1
     if ask.parts and not ask.spread:  # of those that hold as many whole parts the tightest
         fitting = _least(fitting, room[fitting])
-        fitting = _least(fitting, Capacity(ask.chain, ask.room).at(at)[fitting])
+        fitting = _least(fitting, Capacity(ask.chain, ask.room).per_domain(at)[fitting])
     if at == 0 or ask.spread:
         if hosts and ask.cost is not None:
             fitting = _least(fitting, ask.cost[fitting])
         return int(fitting[room[fitting].argmax() if ask.spread else room[fitting].argmin()])
     outer = ask.chain[at - 1]
     around = outer.of if hosts else outer.of[ask.chain[at].first()]
-    outer_room = np.append(ask.capacity.at(at - 1), 0)  # -1, in no outer domain, reads the last one
+    outer_room = np.append(ask.capacity.per_domain(at - 1), 0)  # -1, in no outer domain, reads the last one
     if hosts:
-        if ask.cost is not None and not ask.measured:
+        if ask.cost is not None and not ask.cost_is_fragmentation:
             fitting = _least(fitting, ask.cost[fitting])
         # What one node holds fills up the rack with the least room, so that others stay empty for gangs.
         fitting = _least(fitting, outer_room[around[fitting]])

@@ -18,7 +18,7 @@ from queues.plan import Reason
 from queues.workload import NodeName, PodSet
 
 
-def in_order(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:
+def renumber(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:
     """The same places for the same ordinals of one pod set without parts, domain by domain."""
     chain = chain_of(layout, levels_of(pods)) or layout.chains[0]
 
@@ -59,7 +59,7 @@ def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
     return None
 
 
-def near(
+def domains_to_try(
     layout: Layout, key: str, required: bool, capacity: Amounts, pods: int, beside: Sequence[NodeName]
 ) -> Iterator[Mask | None]:
     """Domains of a level to try, the best first: the one that others sit in, else the tightest that holds all.
@@ -85,7 +85,7 @@ def near(
         yield None
 
 
-def scattered(layout: Layout, key: str, beside: Sequence[NodeName]) -> Reason | None:
+def not_in_one_domain(layout: Layout, key: str, beside: Sequence[NodeName]) -> Reason | None:
     """Why nobody can join those who sit: they are not in one domain of the level. None: they are."""
     found = layout.chain(key)
     assert found is not None

@@ -94,7 +94,7 @@ def _like_the_others(
 ) -> tuple[FlavorName, ...]:
     """Flavors to try: those of the members that sit already, if there are any."""
     theirs = {
-        trial.table.flavor(node) for want in wants for node in want.held.values() if node in trial.table
+        trial.table.flavor(node) for want in wants for node in want.seated.values() if node in trial.table
     }
     return tuple(flavor for flavor in flavors if flavor in theirs) or flavors
 
@@ -119,7 +119,7 @@ def _could_preempt(
                 return False
     mask = _where(trial, queue, inside, flavor).mask
     return all(
-        int((trial.room_when_empty(want.pods.takes, want.pods.nodes) * mask).sum()) >= len(want.ordinals)
+        int((trial.pods_per_empty_node(want.pods.takes, want.pods.nodes) * mask).sum()) >= len(want.ordinals)
         for want in wants
     )
 
@@ -136,7 +136,7 @@ def _elsewhere(
     if len(flavors) < 2 or len(wants) > 1 or reason.code != reasons.Code.NO_FIT:
         return reason
     want = wants[0]
-    room = _where(trial, QueueName(""), inside, None).room(want.pods)
+    room = _where(trial, QueueName(""), inside, None).pods_per_node(want.pods)
     fits = {flavor: int((room * trial.layout.of_flavor(flavor)).sum()) for flavor in flavors}
     whole = [flavor for flavor in flavors if fits[flavor] >= len(want.ordinals)]
     if whole:

@@ -10,11 +10,11 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.nodes.table import Mask
-from admission.engine.placement.co_location import domains
-from admission.engine.placement.domains import in_order, unknown_level
-from admission.engine.placement.domains import scattered as scattered_over
+from admission.engine.placement.co_location import common_domains
+from admission.engine.placement.domains import not_in_one_domain as scattered_over
+from admission.engine.placement.domains import renumber, unknown_level
 from admission.engine.placement.flavors import quota_hit, seat
-from admission.engine.placement.need import MissingMembers, asked, group_of, leasts, parts
+from admission.engine.placement.need import MissingMembers, group_of, member_charges, minimum_choices, parts
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
@@ -35,8 +35,8 @@ def admit(workload: Workload, lacks: MissingMembers, trial: Trial) -> Admit | Re
     if isinstance(seats, Reason):
         if lacks.complete:
             seats = _one_by_one(workload, lacks, trial) or seats
-        elif lacks.least and lacks.least != lacks.missing:
-            seats = all_or_none(workload, lacks, lacks.least, trial)
+        elif lacks.minimum and lacks.minimum != lacks.missing:
+            seats = all_or_none(workload, lacks, lacks.minimum, trial)
             if isinstance(seats, Reason):
                 seats = other_members(workload, lacks, trial) or seats
     if isinstance(seats, Reason):
@@ -50,7 +50,7 @@ def admit(workload: Workload, lacks: MissingMembers, trial: Trial) -> Admit | Re
         priority=workload.priority,
         generation=workload.generation,
         seats=tuple(seats),
-        elastic=bool(lacks.beside),
+        elastic=bool(lacks.seated_nodes),
     )
 
 
@@ -60,7 +60,7 @@ def all_or_none(
     """Seats for all of these members, taken in the trial; else the reason, with nothing taken."""
     if not ordinals:
         return reasons.nothing_missing()
-    hit = quota_hit(trial, workload.queue, asked(workload, ordinals))
+    hit = quota_hit(trial, workload.queue, member_charges(workload, ordinals))
     if hit is not None:
         return reasons.queue_limit(hit)
     groups = _groups(workload, lacks, ordinals)
@@ -97,7 +97,7 @@ def _all(
 
 def _enough_for_all(groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None) -> bool:
     """Whether as much is free as all ask together, wherever it is."""
-    asked = sum(trial.request(want.pods.takes) * len(want.ordinals) for wants in groups for want in wants)
+    asked = sum(trial.vector(want.pods.takes) * len(want.ordinals) for wants in groups for want in wants)
     free = np.maximum(trial.free, 0) * (trial.layout.usable if inside is None else inside)
     return bool((free.sum(axis=1) >= asked).all())
 
@@ -128,13 +128,13 @@ def _within(
     unknown = unknown_level(trial.layout, [key])
     if unknown is not None:
         return unknown
-    beside = [node for nodes in lacks.beside.values() for node in nodes]
+    beside = [node for nodes in lacks.seated_nodes.values() for node in nodes]
     if around.within_required and (reason := scattered_over(trial.layout, key, beside)) is not None:
         return reason
     every = NodeScope(trial, workload.queue, trial.layout.usable)
     wants = [want for group in groups for want in group]
     answer: Reason | None = None
-    for mask in domains(every, wants, key, around.within_required, beside):
+    for mask in common_domains(every, wants, key, around.within_required, beside):
         found = _all(workload, groups, trial, mask)
         if not isinstance(found, Reason):
             return found
@@ -158,7 +158,7 @@ def _groups(
     for pods in workload.pod_sets:
         if pods.name in ordinals:
             want = PodSetRequest(
-                pods, ordinals[pods.name], lacks.held.get(pods.name, {}), _companions(workload, lacks, pods)
+                pods, ordinals[pods.name], lacks.seated.get(pods.name, {}), _companions(workload, lacks, pods)
             )
             groups.setdefault(group_of(pods), []).append(want)
     return list(groups.values())
@@ -172,7 +172,7 @@ def _companions(workload: Workload, lacks: MissingMembers, pods: PodSet) -> tupl
         node
         for each in workload.pod_sets
         if each.together == pods.together and each is not pods
-        for node in lacks.beside.get(each.name, ())
+        for node in lacks.seated_nodes.get(each.name, ())
     )
 
 
@@ -184,13 +184,13 @@ def _one_by_one(
     ``most``: so many are enough.
     """
     seats: list[Seat] = []
-    held = {name: dict(nodes) for name, nodes in lacks.held.items()}
+    held = {name: dict(nodes) for name, nodes in lacks.seated.items()}
     for pods in workload.pod_sets:
         for ordinals in parts(pods, lacks.missing.get(pods.name, ())):
             if most is not None and len(seats) >= most:
                 break
             now = replace(
-                lacks, held=held, beside={name: tuple(nodes.values()) for name, nodes in held.items()}
+                lacks, seated=held, seated_nodes={name: tuple(nodes.values()) for name, nodes in held.items()}
             )
             answer = all_or_none(workload, now, {pods.name: ordinals}, trial)
             if isinstance(answer, Reason):
@@ -204,7 +204,7 @@ def _one_by_one(
 
 def other_members(workload: Workload, lacks: MissingMembers, trial: Trial) -> list[Seat]:
     """Seats for a gang whose minimum is met by other members than the first; [] = there are none."""
-    others = leasts(workload, lacks)[1:]
+    others = minimum_choices(workload, lacks)[1:]
     for ordinals in others:
         seats = all_or_none(workload, lacks, ordinals, trial)
         if not isinstance(seats, Reason):
@@ -216,25 +216,25 @@ def other_members(workload: Workload, lacks: MissingMembers, trial: Trial) -> li
 def _as_many_as_needed(workload: Workload, lacks: MissingMembers, trial: Trial) -> list[Seat]:
     """Those that are due, then whoever else gets a seat, until there are enough; else nobody."""
     mark = trial.mark()
-    due = {name: lacks.missing[name][:count] for name, count in lacks.due.items() if count}
+    due = {name: lacks.missing[name][:count] for name, count in lacks.set_minimums.items() if count}
     seats = all_or_none(workload, lacks, due, trial) if due else []
     if isinstance(seats, Reason):
         return []
-    held = {name: dict(nodes) for name, nodes in lacks.held.items()}
+    held = {name: dict(nodes) for name, nodes in lacks.seated.items()}
     for each in seats:
         held.setdefault(each.pod_set, {})[each.ordinal] = each.node
-    rest = {name: ordinals[lacks.due[name] :] for name, ordinals in lacks.missing.items()}
-    count = sum(len(ordinals) for ordinals in lacks.least.values()) - len(seats)
-    more = _one_by_one(workload, replace(lacks, missing=rest, held=held), trial, count)
+    rest = {name: ordinals[lacks.set_minimums[name] :] for name, ordinals in lacks.missing.items()}
+    count = sum(len(ordinals) for ordinals in lacks.minimum.values()) - len(seats)
+    more = _one_by_one(workload, replace(lacks, missing=rest, seated=held), trial, count)
     if len(more) < count:
         trial.undo(mark)
         return []
     found = [*seats, *more]
-    for pods in workload.pod_sets if not lacks.beside else ():
+    for pods in workload.pod_sets if not lacks.seated_nodes else ():
         if not pods.partitions:
             mine = [each for each in found if each.pod_set == pods.name]
             found = [each for each in found if each.pod_set != pods.name]
-            found += in_order(trial.layout, pods, mine)
+            found += renumber(trial.layout, pods, mine)
     return sorted(found, key=lambda each: (each.pod_set, each.ordinal))
 
 
@@ -246,7 +246,9 @@ def _hardest_first(groups: Sequence[Sequence[PodSetRequest]], trial: Trial) -> l
         return (
             all(pods.required_topology is None for pods in sets),
             all(pods.preferred_topology is None for pods in sets),
-            min(int(trial.room(pods.takes, trial.layout.allowed(pods.nodes)).sum()) for pods in sets),
+            min(
+                int(trial.pods_per_node(pods.takes, trial.layout.allowed(pods.nodes)).sum()) for pods in sets
+            ),
             sets[0].name,
         )
 

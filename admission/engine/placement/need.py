@@ -16,20 +16,20 @@ class MissingMembers:
     #: Ordinals without a seat, by pod set.
     missing: Mapping[str, tuple[int, ...]]
     #: Those that make the gang complete together; {} = it is complete.
-    least: Mapping[str, tuple[int, ...]]
+    minimum: Mapping[str, tuple[int, ...]]
     #: So many pods short of the minimum even if every missing ordinal gets a seat.
-    short: int
+    shortfall: int
     #: Nodes of the seats it has, by pod set.
-    beside: Mapping[str, tuple[NodeName, ...]]
+    seated_nodes: Mapping[str, tuple[NodeName, ...]]
     #: The same by ordinal.
-    held: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
+    seated: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
     #: Of ``least`` so many are due by the pod sets' own minimums; the rest may be members of other sets as well.
-    due: Mapping[str, int] = field(default_factory=dict)
+    set_minimums: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         """Whether the gang has its minimum, so that any single further member is welcome."""
-        return not self.least and not self.short
+        return not self.minimum and not self.shortfall
 
 
 def missing_members(workload: Workload, seats: Sequence[Seat]) -> MissingMembers:
@@ -58,11 +58,11 @@ def missing_members(workload: Workload, seats: Sequence[Seat]) -> MissingMembers
         lacking -= least[pods.name] - before
     return MissingMembers(
         missing={name: ordinals for name, ordinals in missing.items() if ordinals},
-        least={name: missing[name][:count] for name, count in least.items() if count},
-        short=max(short, lacking, 0),
-        beside={name: tuple(nodes.values()) for name, nodes in held.items()},
-        held=held,
-        due=due,
+        minimum={name: missing[name][:count] for name, count in least.items() if count},
+        shortfall=max(short, lacking, 0),
+        seated_nodes={name: tuple(nodes.values()) for name, nodes in held.items()},
+        seated=held,
+        set_minimums=due,
     )
 
 
@@ -81,14 +81,14 @@ def _whole_parts(pods: PodSet, missing: Sequence[int], count: int) -> int:
     return count
 
 
-def leasts(workload: Workload, lacks: MissingMembers) -> list[Mapping[str, tuple[int, ...]]]:
+def minimum_choices(workload: Workload, lacks: MissingMembers) -> list[Mapping[str, tuple[int, ...]]]:
     """Ordinals that make the gang complete, in several ways: ``least`` first, then more of each other pod set.
 
     Only what is due by the sets' own minimums is in all of them. Empty: the gang is complete.
     """
-    found = [lacks.least] if lacks.least else []
-    count = sum(len(ordinals) for ordinals in lacks.least.values())
-    if count == sum(lacks.due.values()) or len(lacks.missing) < 2 or lacks.least == lacks.missing:
+    found = [lacks.minimum] if lacks.minimum else []
+    count = sum(len(ordinals) for ordinals in lacks.minimum.values())
+    if count == sum(lacks.set_minimums.values()) or len(lacks.missing) < 2 or lacks.minimum == lacks.missing:
         return found
     groups: dict[tuple[bool, str], list[PodSet]] = {}
     for pods in workload.pod_sets:
@@ -96,7 +96,7 @@ def leasts(workload: Workload, lacks: MissingMembers) -> list[Mapping[str, tuple
     for first in groups.values():
         # Sets that go together are in the order in which they are written: no workers without their leader.
         sets = [*first, *(pods for pods in workload.pod_sets if pods not in first)]
-        taken = dict(lacks.due)
+        taken = dict(lacks.set_minimums)
         for pods in sets:
             lacking, missing, due = (
                 count - sum(taken.values()),
@@ -114,13 +114,13 @@ def leasts(workload: Workload, lacks: MissingMembers) -> list[Mapping[str, tuple
     return found
 
 
-def ways(workload: Workload, lacks: MissingMembers) -> list[MissingMembers]:
+def need_choices(workload: Workload, lacks: MissingMembers) -> list[MissingMembers]:
     """What is lacking, once for each choice of members that would make the gang complete."""
-    others = leasts(workload, lacks)[1:]
-    return [lacks, *(replace(lacks, least=least) for least in others)]
+    others = minimum_choices(workload, lacks)[1:]
+    return [lacks, *(replace(lacks, minimum=least) for least in others)]
 
 
-def asked(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Mapping[Account, int]:
+def member_charges(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> Mapping[Account, int]:
     """What these ordinals ask for, over all flavors."""
     if len(workload.pod_sets) == 1:
         (pods,) = workload.pod_sets

@@ -22,8 +22,15 @@ from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.devices import taken
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
 from admission.engine.nodes.table import Amounts, Layout, Mask
-from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, place
-from admission.engine.placement.domains import Chain, chain_of, levels_of, near, scattered, unknown_level
+from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, assign_nodes
+from admission.engine.placement.domains import (
+    Chain,
+    chain_of,
+    domains_to_try,
+    levels_of,
+    not_in_one_domain,
+    unknown_level,
+)
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -38,9 +45,9 @@ class PodSetRequest:
 
     pods: PodSet
     ordinals: Sequence[int]
-    held: Mapping[int, NodeName]
+    seated: Mapping[int, NodeName]
     #: Where members of other pod sets that go together with this one sit.
-    beside: Sequence[NodeName] = ()
+    companion_nodes: Sequence[NodeName] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,48 +59,52 @@ class NodeScope:
     #: (N,)
     mask: Mask
     #: Where equal names stand for equal masks in this trial: the name. None: it has none.
-    named: Hashable = None
+    cache_key: Hashable = None
     #: (N,) what it costs to put a pod on a node; None: all cost the same.
     cost: Amounts | None = None
 
-    def only(self, mask: Mask) -> "NodeScope":
+    def narrowed(self, mask: Mask) -> "NodeScope":
         """Of these nodes those of the mask."""
-        return replace(self, mask=self.mask & mask, named=None)
+        return replace(self, mask=self.mask & mask, cache_key=None)
 
     def usable(self, pods: PodSet) -> Mask:
         """(N,) those that the pods may use."""
         mask = self.mask & self.trial.layout.allowed(pods.nodes)
         return mask & self.trial.ports.free(pods.ports) if pods.ports else mask
 
-    def room(self, pods: PodSet) -> Amounts:
+    def pods_per_node(self, pods: PodSet) -> Amounts:
         """(N,) how many of the pods each node takes."""
         if pods.share is None:
-            room = self.trial.room(pods.takes, self.usable(pods))
+            room = self.trial.pods_per_node(pods.takes, self.usable(pods))
         else:
-            room = self.trial.room(pods.beside_devices(), self.usable(pods))
-            room = np.minimum(room, self.trial.room_of_share(pods.share))
+            room = self.trial.pods_per_node(pods.beside_devices(), self.usable(pods))
+            room = np.minimum(room, self.trial.shares_per_node(pods.share))
         return np.minimum(room, 1) if pods.ports else room
 
 
-def no_domain(
+def no_domain_reason(
     where: NodeScope, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]
 ) -> Reason:
     """Why so many pods are not in one domain of that level."""
     found = where.trial.layout.chain(key)
     assert found is not None
     chain, at = found
-    return no_place(where, pods, DomainQuery(count, where.room(pods), chain, at, required=True), partitions)
+    return no_place_reason(
+        where, pods, DomainQuery(count, where.pods_per_node(pods), chain, at, required=True), partitions
+    )
 
 
-def no_place(where: NodeScope, pods: PodSet, ask: DomainQuery, partitions: Sequence[Partition]) -> Reason:
+def no_place_reason(
+    where: NodeScope, pods: PodSet, ask: DomainQuery, partitions: Sequence[Partition]
+) -> Reason:
     """Why there is no place: no room at all, none in one domain of a level, or not for whole parts."""
-    level = ask.chain[ask.at]
+    level = ask.chain[ask.level]
     plain = Capacity(ask.chain, ask.room)
     if ask.parts:
-        holds = plain.at(ask.at).max(initial=0) if ask.required else plain.total()
+        holds = plain.per_domain(ask.level).max(initial=0) if ask.required else plain.total()
         if holds >= ask.pods:
             part = partitions[0]
-            rooms = ask.capacity.at(ask.at) if ask.required else [ask.capacity.total()]
+            rooms = ask.capacity.per_domain(ask.level) if ask.required else [ask.capacity.total()]
             return reasons.parts_no_fit(
                 level=part.level,
                 size=part.size,
@@ -103,7 +114,7 @@ def no_place(where: NodeScope, pods: PodSet, ask: DomainQuery, partitions: Seque
                 inside=level.key if ask.required else None,
             )
     if ask.required:
-        rooms = plain.at(ask.at)
+        rooms = plain.per_domain(ask.level)
         best = int(rooms.argmax()) if len(rooms) else None
         return reasons.topology_no_fit(
             level=level.key,
@@ -139,7 +150,7 @@ def _no_fit(where: NodeScope, pods: PodSet, ask: DomainQuery) -> Reason:
     )
 
 
-def seats_at_once(
+def seat_all(
     where: NodeScope,
     want: PodSetRequest,
     chain: Chain | None,
@@ -156,12 +167,12 @@ def seats_at_once(
     parts = tuple(DomainShare(part.size, indices[part.level]) for part in partitions if part.size > 1)
     outside = [levels[part.at] for part in parts if (levels[part.at].of < 0).any()]
     if outside:  # a node in no domain of the level holds no part
-        where = where.only(np.logical_and.reduce([level.of >= 0 for level in outside]))
+        where = where.narrowed(np.logical_and.reduce([level.of >= 0 for level in outside]))
     measured = _measured(where, want, levels)
     ask = _ask(where, want, levels, indices[key] if key else None, parts, measured)
-    found = place(ask)
+    found = assign_nodes(ask)
     if found is None:
-        return no_place(where, pods, ask, partitions)
+        return no_place_reason(where, pods, ask, partitions)
     if pods.share is None:
         return _on_nodes(where, want, found)
     free = None if measured is None or pods.share.devices > 1 else measured[1][found.columns[0]]
@@ -181,14 +192,14 @@ def _ask(
     required = level is not None and pods.required_topology is not None
     at = len(chain) - 1 if level is None else level
     known: list[Capacity] = []
-    if where.named is not None and not pods.ports and pods.share is None:
-        named = (where.named, pods.nodes)
-        known.append(trial.capacity(pods.takes, chain, where.usable(pods), named))
+    if where.cache_key is not None and not pods.ports and pods.share is None:
+        named = (where.cache_key, pods.nodes)
+        known.append(trial.pods_per_domain(pods.takes, chain, where.usable(pods), named))
     return DomainQuery(
         pods=len(want.ordinals),
-        room=known[0].room if known else where.room(pods),
+        room=known[0].room if known else where.pods_per_node(pods),
         chain=chain,
-        at=at,
+        level=at,
         required=required,
         spread=trial.tree.placement(where.queue) == "spread",
         balanced=pods.balanced and level is not None,
@@ -196,8 +207,8 @@ def _ask(
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
         score=trial.layout.score(pods.prefers),
         cost=where.cost if measured is None else measured[0],
-        measured=measured is not None,
-        known=known,
+        cost_is_fragmentation=measured is not None,
+        capacities=known,
     )
 
 
@@ -207,14 +218,14 @@ def _measured(where: NodeScope, want: PodSetRequest, chain: Chain) -> tuple[Amou
     A node in a domain that is empty costs more than any other. None: packing alone decides.
     """
     trial, pods = where.trial, want.pods
-    if trial.gauge is None or where.cost is not None or len(want.ordinals) > 1:
+    if trial.fragmentation is None or where.cost is not None or len(want.ordinals) > 1:
         return None
     shape = shape_of(pods)
     if shape is None or trial.tree.placement(where.queue) == "spread":
         return None
-    cost, free = trial.gauge.costs(shape, trial.free)
+    cost, free = trial.fragmentation.costs(shape, trial.free)
     if len(chain) > 1:
-        cost = cost + (trial.gauge.untouched(chain[-2], trial.free).astype(np.int64) << UNTOUCHED_BIT)
+        cost = cost + (trial.fragmentation.untouched(chain[-2], trial.free).astype(np.int64) << UNTOUCHED_BIT)
     return cost, free
 
 
@@ -237,7 +248,7 @@ def _on_nodes(where: NodeScope, want: PodSetRequest, found: TopologyAssignment) 
             flavor=layout.flavors[column],
             takes=pods.takes,
         )
-        for ordinal, column in zip(want.ordinals, found.each(), strict=True)
+        for ordinal, column in zip(want.ordinals, found.node_per_pod(), strict=True)
     ]
 
 
@@ -261,7 +272,7 @@ def _on_devices(
         for _ in range(count):
             picked = devices.pick(left[:, index], int(part[column]), share.devices, free)
             takes = taken(pods.takes, share, int(part[column]), picked)
-            left[:, index] -= trial.request(takes)
+            left[:, index] -= trial.vector(takes)
             seats.append(
                 Seat(
                     pod_set=pods.name,
@@ -295,7 +306,7 @@ def seats_for(where: NodeScope, want: PodSetRequest) -> list[Seat] | Reason:
         if answer.account.flavor == NO_FLAVOR:
             return reasons.queue_limit(answer)
         # That flavor is used up; perhaps another is not.
-        where = where.only(~layout.of_flavor(answer.account.flavor))
+        where = where.narrowed(~layout.of_flavor(answer.account.flavor))
         if not where.usable(want.pods).any():
             return reasons.queue_limit(answer)
 
@@ -330,27 +341,29 @@ def _with_parts(
     key = pods.required_topology or pods.preferred_topology
     required = pods.required_topology is not None
     levels = [part.level for part in partitions]
-    beside = [node for node in want.held.values() if node in layout.position]
+    beside = [node for node in want.seated.values() if node in layout.position]
     if not beside and (not partitions or _whole(want.ordinals, partitions[0].size)):
         chain = chain_of(layout, [key, *levels] if key else levels)
         if chain is not None:
-            return seats_at_once(where, want, chain, key, partitions)
+            return seat_all(where, want, chain, key, partitions)
     if key is None:
         return _part_by_part(where, want, partitions)
-    if required and (reason := scattered(layout, key, beside)) is not None:
+    if required and (reason := not_in_one_domain(layout, key, beside)) is not None:
         return reason
     answer: Reason | LimitHit | None = None
     mark = where.trial.mark()
-    for mask in near(layout, key, required, where.room(pods), len(want.ordinals), beside):
-        inside = where if mask is None else where.only(mask)
+    for mask in domains_to_try(layout, key, required, where.pods_per_node(pods), len(want.ordinals), beside):
+        inside = where if mask is None else where.narrowed(mask)
         found = _part_by_part(inside, want, partitions)
         if isinstance(found, list):
             return found
         where.trial.undo(mark)
         if required and isinstance(found, Reason):
-            found = no_domain(inside if beside else where, pods, key, len(want.ordinals), partitions)
+            found = no_domain_reason(inside if beside else where, pods, key, len(want.ordinals), partitions)
         answer = found
-    return answer if answer is not None else no_domain(where, pods, key, len(want.ordinals), partitions)
+    return (
+        answer if answer is not None else no_domain_reason(where, pods, key, len(want.ordinals), partitions)
+    )
 
 
 def _part_by_part(
@@ -362,7 +375,7 @@ def _part_by_part(
     levels = [part.level for part in partitions]
     chain = chain_of(layout, [own, *levels] if own else levels) or chain_of(layout, levels)
     if not partitions:
-        return seats_at_once(where, want, chain, None, ())
+        return seat_all(where, want, chain, None, ())
     size, key = partitions[0].size, partitions[0].level
     parts: dict[int, list[int]] = {}
     for ordinal in want.ordinals:
@@ -373,13 +386,13 @@ def _part_by_part(
         if len(ordinals) == size:
             whole += ordinals
             continue
-        held = {ordinal: node for ordinal, node in want.held.items() if ordinal // size == number}
+        held = {ordinal: node for ordinal, node in want.seated.items() if ordinal // size == number}
         answer = _broken_part(where, PodSetRequest(pods, ordinals, held), key, partitions[1:])
         if not isinstance(answer, list):
             return answer
         seats += answer
     if whole:
-        answer = seats_at_once(where, PodSetRequest(pods, whole, {}), chain, None, partitions)
+        answer = seat_all(where, PodSetRequest(pods, whole, {}), chain, None, partitions)
         if not isinstance(answer, list):
             return answer
         seats += answer
@@ -391,15 +404,15 @@ def _broken_part(
 ) -> list[Seat] | Reason | LimitHit:
     """Some members of a part: in one domain of its level, the one where its others sit if there are any."""
     layout = where.trial.layout
-    beside = [node for node in want.held.values() if node in layout.position]
-    if (reason := scattered(layout, key, beside)) is not None:
+    beside = [node for node in want.seated.values() if node in layout.position]
+    if (reason := not_in_one_domain(layout, key, beside)) is not None:
         return reason
     mark = where.trial.mark()
     answer: Reason | LimitHit | None = None
     inside = where
-    for mask in near(layout, key, True, where.room(want.pods), len(want.ordinals), beside):
+    for mask in domains_to_try(layout, key, True, where.pods_per_node(want.pods), len(want.ordinals), beside):
         assert mask is not None
-        inside = where.only(mask)
+        inside = where.narrowed(mask)
         found = _part_by_part(inside, want, inner)
         if isinstance(found, list):
             return found
@@ -407,7 +420,7 @@ def _broken_part(
         answer = found
     if isinstance(answer, LimitHit):
         return answer
-    return no_domain(inside if beside else where, want.pods, key, len(want.ordinals), ())
+    return no_domain_reason(inside if beside else where, want.pods, key, len(want.ordinals), ())
 
 
 def _whole(ordinals: Sequence[int], size: int) -> bool:

@@ -202,7 +202,7 @@ class CandidateArrays:
             single.append(len(columns) - 1 if unit.pods == 1 and owners and owners[-1] == index else -1)
         self.columns = np.array(columns, np.intp)
         self.owners = np.array(owners, np.intp)
-        rows = [trial.request(takes) for takes in shapes] or [np.zeros(len(trial.free), np.int64)]
+        rows = [trial.vector(takes) for takes in shapes] or [np.zeros(len(trial.free), np.int64)]
         #: (R, S) what each seat takes.
         self.takes = np.stack(rows, axis=1)[:, np.array(of_shape, np.intp)]
         #: (S,) seats by node, on each in the order in which their units are chosen.

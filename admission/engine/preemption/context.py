@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from admission.engine import reasons
-from admission.engine.claims import Held
+from admission.engine.claims import HeldClaims
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import HeldAdmission, VictimCandidates, victim_candidates
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -69,7 +69,7 @@ class PreemptionContext:
     def __init__(
         self,
         snapshot: Snapshot,
-        held: Held,
+        held: HeldClaims,
         prospects: PreemptionProspects,
         room: PreemptionResult,
         parts: Mapping[AdmissionId, HeldAdmission],
@@ -92,7 +92,7 @@ class PreemptionContext:
     def later(self) -> Trial:
         """The world when all that leaves is gone, and every claim is used."""
         if self._later is None:
-            self._later = self.held.emptied(self.trial)
+            self._later = self.held.after_draining(self.trial)
         return self._later
 
     @property
@@ -156,5 +156,5 @@ class PreemptionContext:
         """All of it is free and the beneficiary does not fit: the place is not what it was."""
         if self._later is not None:
             books, ports = charges(claim.seats), self.held.ports.get(claim.workload, ())
-            self._later.give_back(claim.queue, books, claim.seats, ports)
+            self._later.remove_seats(claim.queue, books, claim.seats, ports)
         self.held.drop(claim.workload, self.trial)

@@ -69,7 +69,7 @@ def sites(
     """
     seats = roll.by_node
     seats = seats[chosen[roll.owners[seats]] & mask[roll.columns[seats]]]
-    room = trial.room(pods.takes, mask)
+    room = trial.pods_per_node(pods.takes, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
         return GainsByNode(room, _in_order(_one_by_one(trial, pods, roll, seats)))
@@ -78,7 +78,7 @@ def sites(
 
 def _at_once(trial: Trial, pods: PodSet, roll: CandidateArrays, seats: Columns) -> NodeGains:
     """Steps of all nodes together; only those where some unit gives nothing that lacks are gone through singly."""
-    request = trial.request(pods.takes)
+    request = trial.vector(pods.takes)
     rows = np.flatnonzero(request)
     if not len(rows) or not len(seats):
         return _gains([])
@@ -110,7 +110,7 @@ _Step = tuple[int, int, int, list[int]]
 
 
 def _one_by_one(trial: Trial, pods: PodSet, roll: CandidateArrays, seats: Columns) -> NodeGains:
-    request = trial.request(pods.takes)
+    request = trial.vector(pods.takes)
     rows = np.flatnonzero(request).tolist()
     asked = [int(request[row]) for row in rows]
     on_node: dict[int, list[_Going]] = {}

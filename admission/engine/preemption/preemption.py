@@ -8,7 +8,7 @@ evicted for a place that becomes free anyhow.
 from collections.abc import Iterable, Mapping
 
 from admission.engine import reasons
-from admission.engine.claims import Held
+from admission.engine.claims import HeldClaims
 from admission.engine.pending.classes import RefusedClass
 from admission.engine.placement import need as need_module
 from admission.engine.preemption.candidates import HeldAdmission
@@ -25,7 +25,7 @@ _FOR_LACK_OF_ROOM = (reasons.Code.QUEUE_LIMIT, reasons.Code.NO_FIT, reasons.Code
 def make_room(
     snapshot: Snapshot,
     refused: Iterable[RefusedClass],
-    held: Held,
+    held: HeldClaims,
     prospects: PreemptionProspects,
     parts: Mapping[AdmissionId, HeldAdmission],
 ) -> PreemptionResult:
@@ -39,7 +39,7 @@ def make_room(
         return room
     turn = PreemptionContext(snapshot, held, prospects, room, parts)
     for each in refused:
-        if each.need.complete or each.need.short or each.reason.code not in _FOR_LACK_OF_ROOM:
+        if each.need.complete or each.need.shortfall or each.reason.code not in _FOR_LACK_OF_ROOM:
             continue
         _serve(turn, each)
     room.no_later_than(held.until)
@@ -54,15 +54,15 @@ def _serve(turn: PreemptionContext, refused: RefusedClass) -> None:
         workload = candidate.workload
         claim = turn.held.keys.get(workload.key)
         if claim is not None:
-            if waits := turn.held.waits_for(claim):
+            if waits := turn.held.remaining_victims(claim):
                 turn.room.reasons[workload.key] = reasons.making_room(
-                    pods=sum(len(turn.held.leaving[number][1]) for number in waits),
+                    pods=sum(len(turn.held.draining[number][1]) for number in waits),
                     names=[turn.name_of(number) for number in waits],
                 )
                 continue
             turn.give_up(claim)
         if attempts is None:
-            ways = need_module.ways(workload, refused.need)
+            ways = need_module.need_choices(workload, refused.need)
             if not any(may_clear(workload, need, turn) for need in ways):
                 failure = plain_failure(turn, workload, ways[0]) if len(ways) == 1 else None
                 if failure is not None and turn.in_vain(failure):

@@ -36,7 +36,7 @@ class PreemptionProspects:
         """What the gang asks at the least."""
         known = self._asked.get(id(need))
         if known is None:
-            known = self._asked[id(need)] = (need, takes_of(workload, need.least))
+            known = self._asked[id(need)] = (need, takes_of(workload, need.minimum))
         return known[1]
 
     @property
@@ -108,7 +108,7 @@ class ParkedClasses:
     def wake(self, batch: WorkloadClass) -> None:
         """It has to be asked about again, if ever room could help it."""
         self.forget(batch)
-        if batch.never is None and not (batch.wants.need.complete or batch.wants.need.short):
+        if batch.blocked is None and not (batch.wants.need.complete or batch.wants.need.shortfall):
             self.awake[batch] = None
 
     def forget(self, batch: WorkloadClass) -> None:
@@ -137,7 +137,7 @@ class ParkedClasses:
         """Park whoever is awake and has no prospects."""
         tree = prospects.trial.tree
         for batch in [each for each in self.awake if each.waits]:
-            workload, need = batch.alike.head().workload, batch.wants.need
+            workload, need = batch.class_queue.head().workload, batch.wants.need
             due = starves_at(workload, need, tree)
             if due is not None and due <= now:
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from admission.engine.claims import per_node
+from admission.engine.claims import amounts_per_node
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at
@@ -42,13 +42,13 @@ class VictimEstimate:
         later = self.turn.later
         if later.usage.refusal(queue, asked) is not None:
             return False
-        return int(later.room(self.pods.takes, self.mask).sum()) >= self.count
+        return int(later.pods_per_node(self.pods.takes, self.mask).sum()) >= self.count
 
     def enough(self, chosen: CandidateMask) -> bool:
         """Whether enough pods would have room if all of these were gone."""
         later = self.turn.later
-        room = self.turn.roll.could_hold(chosen, later, later.request(self.pods.takes), self.mask)
-        return later.layout.most(room, self.pods.required_topology) >= self.count
+        room = self.turn.roll.could_hold(chosen, later, later.vector(self.pods.takes), self.mask)
+        return later.layout.most_pods(room, self.pods.required_topology) >= self.count
 
     def enough_by_shares(self, chosen: CandidateMask, rights: PreemptionRights, below: ReclaimDepth) -> bool:
         """Whether enough may be free, on nodes and below limits, when no queue loses more than it may."""
@@ -60,7 +60,7 @@ class VictimEstimate:
             if account.flavor != NO_FLAVOR or takes.get(account.resource) <= 0:
                 continue
             freed = self.turn.roll.most_freed(chosen, rights, below, account)
-            row = np.flatnonzero(later.request(Resources({account.resource: 1})))
+            row = np.flatnonzero(later.vector(Resources({account.resource: 1})))
             free = np.maximum(later.free[row], 0) * self.mask
             short = takes[account.resource] * self.count - int(free.sum())
             if short > 0 and short > int(freed.sum()):
@@ -77,19 +77,19 @@ class VictimEstimate:
     def needed(self, taken: Sequence[Victim]) -> Sequence[bool]:
         """For pods of one shape alone: with which of these back too few would have room."""
         later = self.turn.later
-        request = later.request(self.pods.takes)
+        request = later.vector(self.pods.takes)
         rows = np.flatnonzero(request)
         if self.pods.required_topology is not None or not len(rows):
             return [False] * len(taken)
         owners, columns, takes = [], [], []
         for place, each in enumerate(taken):
-            on, amounts = per_node([seat for part in each.parts for seat in part.seats], later)
+            on, amounts = amounts_per_node([seat for part in each.parts for seat in part.seats], later)
             owners += [place] * len(on)
             columns.append(on)
             takes.append(amounts)
         on = np.concatenate(columns)
         back = np.concatenate(takes, axis=1)[rows]
-        room = later.room(self.pods.takes, self.mask)
+        room = later.pods_per_node(self.pods.takes, self.mask)
         left = np.maximum(0, (later.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
         lost = np.zeros(len(taken), np.int64)
         np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
@@ -117,7 +117,7 @@ def may_clear(workload: Workload, need: MissingMembers, turn: PreemptionContext)
     """Whether a gang has waited so long that a place is cleared for it, if there is anybody who could go."""
     if not starved_now(workload, need, turn) or not turn.has_singles:
         return False
-    return turn.roll.has_single(smaller=asks_of(workload, need.least), priority=workload.priority)
+    return turn.roll.has_single(smaller=asks_of(workload, need.minimum), priority=workload.priority)
 
 
 def starved_now(workload: Workload, need: MissingMembers, turn: PreemptionContext) -> bool:
@@ -147,9 +147,9 @@ def plain_failure(turn: PreemptionContext, workload: Workload, need: MissingMemb
     Only pods of one shape without wishes, in a queue where age does not count, can be compared.
     """
     policy = turn.trial.tree.policy(workload.queue)
-    if len(need.least) != 1 or need.beside or policy.within_queue == "lower-or-newer-equal":
+    if len(need.minimum) != 1 or need.seated_nodes or policy.within_queue == "lower-or-newer-equal":
         return None
-    ((name, ordinals),) = need.least.items()
+    ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
     if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
         return None
@@ -159,29 +159,29 @@ def plain_failure(turn: PreemptionContext, workload: Workload, need: MissingMemb
 
 def attempts_for(turn: PreemptionContext, workload: Workload, lacks: MissingMembers) -> "list[VictimSearch]":
     """One for each flavor of the queue, in its order."""
-    need = replace(lacks, missing=lacks.least)
+    need = replace(lacks, missing=lacks.minimum)
     pods = max(
-        (pods for pods in workload.pod_sets if pods.name in need.least),
+        (pods for pods in workload.pod_sets if pods.name in need.minimum),
         key=lambda pods: (
             pods.required_topology is not None,
-            asks_of(workload, {pods.name: need.least[pods.name]}),
+            asks_of(workload, {pods.name: need.minimum[pods.name]}),
             pods.name,
         ),
     )
-    layout, count = turn.trial.layout, len(need.least[pods.name])
+    layout, count = turn.trial.layout, len(need.minimum[pods.name])
     attempts = []
     for flavor in turn.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
         mask = layout.allowed(pods.nodes)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
-        asked = flavor_charges({flavor: takes_of(workload, need.least)})
+        asked = flavor_charges({flavor: takes_of(workload, need.minimum)})
         attempt = VictimSearch(
             turn=turn,
             need=need,
             outlook=VictimEstimate(turn, pods, count, mask),
             asked=asked,
             contested=_contested(turn.later, workload, pods, count, mask, asked),
-            size=asks_of(workload, need.least),
+            size=asks_of(workload, need.minimum),
         )
         attempts.append(attempt)
     return attempts
@@ -195,8 +195,8 @@ def _contested(
     scarce = {
         resource
         for resource in pods.takes
-        if later.layout.most(
-            later.room(Resources({resource: pods.takes[resource]}), mask), pods.required_topology
+        if later.layout.most_pods(
+            later.pods_per_node(Resources({resource: pods.takes[resource]}), mask), pods.required_topology
         )
         < count
     }
@@ -244,7 +244,7 @@ class VictimSearch:
             # What it takes of that which is leaving is not offered to the next.
             return True
         later, roll, rights = self.turn.later, self.turn.roll, self.rights(workload)
-        single = self.outlook.count == 1 and len(self.need.least) == 1 and not self.need.beside
+        single = self.outlook.count == 1 and len(self.need.minimum) == 1 and not self.need.seated_nodes
         search = VictimSet(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
         if single and self._one_for_one(search):
             return True
@@ -269,14 +269,14 @@ class VictimSearch:
                 continue
             before = rights.below, chosen
             if single:
-                request = later.request(self.outlook.pods.takes)
+                request = later.vector(self.outlook.pods.takes)
                 self._line = iter(roll.singles(chosen, later, request, self.outlook.mask)), rights.below
                 if self._one_for_one(search):
                     return True
             if self.outlook.enough_by_shares(chosen, rights, rights.below) and self._choose(
                 search, chosen, larger=larger
             ):
-                search.spare(self.outlook.needed if len(self.need.least) == 1 else None)
+                search.spare(self.outlook.needed if len(self.need.minimum) == 1 else None)
                 if self._promise(workload, search.taken):
                     return True
             search.put_all_back()
@@ -289,7 +289,7 @@ class VictimSearch:
         """
         later, roll, workload = self.turn.later, self.turn.roll, search.rights.workload
         line, search.rights.below = self._line
-        request, tried = later.request(self.outlook.pods.takes), 0
+        request, tried = later.vector(self.outlook.pods.takes), 0
         for index in line:
             column = int(roll.columns[roll.single[index]])
             takes = roll.takes[:, roll.single[index]]
@@ -345,7 +345,7 @@ class VictimSearch:
             return None
         later.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
         later.keep()
-        (ordinal,) = self.need.least[pods.name]
+        (ordinal,) = self.need.minimum[pods.name]
         node = later.layout.names[column]
         return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
 
@@ -357,7 +357,7 @@ class VictimSearch:
         if isinstance(answer, Reason):
             return False
         books, ports = charges(answer.seats), ports_of(workload, answer.seats)
-        later.give_back(answer.queue, books, answer.seats, ports)
+        later.remove_seats(answer.queue, books, answer.seats, ports)
         return True
 
     def _for_quota(self, search: VictimSet, chosen: CandidateMask) -> bool:

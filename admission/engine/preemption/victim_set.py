@@ -62,7 +62,7 @@ class VictimSet:
             self._of_queue[unit.queue] -= each.initially
         every = (*(part for each in before for part in each.parts), *parts)
         for part in parts:
-            self.trial.give_back(unit.queue, part.books, part.seats, part.ports)
+            self.trial.remove_seats(unit.queue, part.books, part.seats, part.ports)
         self._enter(Victim(unit, rule, every, why, self.rights.initially), parts)
         return True
 
@@ -97,7 +97,7 @@ class VictimSet:
         self.taken.remove(taken)
         self._of_queue[taken.unit.queue] -= taken.initially
         for part in taken.parts:
-            self.trial.hold_again(taken.unit.queue, part.books, part.seats, part.ports)
+            self.trial.restore_seats(taken.unit.queue, part.books, part.seats, part.ports)
             self.gone.discard(part.admission.id)
         leaving = sum(len(part.seats) for part in taken.parts)
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
@@ -106,7 +106,7 @@ class VictimSet:
     def take_again(self, taken: Victim) -> None:
         """The contrary of ``put_back``."""
         for part in taken.parts:
-            self.trial.give_back(taken.unit.queue, part.books, part.seats, part.ports)
+            self.trial.remove_seats(taken.unit.queue, part.books, part.seats, part.ports)
         leaving = sum(len(part.seats) for part in taken.parts)
         for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
             self.herd.allowed[place] -= min(pods, leaving)

@@ -337,7 +337,7 @@ def memo_decides_nothing(snapshot: Snapshot) -> None:
 def refusals_leave_no_trace(snapshot: Snapshot) -> None:
     """Trying a workload and refusing it changes neither the free amounts nor the books."""
     desk = memos.EngineState()
-    desk.see(snapshot)
+    desk.update(snapshot)
     assert desk.usage is not None
     trial = Trial.open(snapshot.nodes, desk.usage.copy())
     for workload in snapshot.pending.values():

@@ -280,7 +280,7 @@ def waits_at_most_for_those_who_run_after_two_weeks(crowd: Crowd) -> None:
     for _ in range(3):
         life.turn()
     gang = life.comes(crowd.gang)
-    latest = gang.created + 2 * waiting_time.LONG + (max(RUN_TIMES) + 2) * crowd.turn
+    latest = gang.created + 2 * waiting_time.LONG_WAIT + (max(RUN_TIMES) + 2) * crowd.turn
     life.turn(gang)
     while life.snapshot.now < latest and not life.is_in(gang):
         life.turn()

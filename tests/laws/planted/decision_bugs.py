@@ -22,7 +22,7 @@ def _ignore_required(ask: Any) -> Any:
 
 
 def _only_the_head(self: Any, reason: Any) -> Any:
-    return classes.ClassAnswer(self.queue, reason, tuple(self.alike.rest()[:1]))
+    return classes.ClassAnswer(self.queue, reason, tuple(self.class_queue.rest()[:1]))
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:
@@ -48,9 +48,9 @@ def _take_nodes_for_free(
 def _take_quota_for_free(
     self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
 ) -> None:
-    taken = self.request(takes)[:, None] * counts
+    taken = self.vector(takes)[:, None] * counts
     self.free[:, columns] -= taken
-    self.changed(columns)
+    self.mark_dirty(columns)
     self.steps.append(trial.TrialStep(columns, taken, queue, {}))
 
 
@@ -72,7 +72,7 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
-_place, _together, _open = pod_set.place, gangs.all_or_none, trial.Trial.open
+_place, _together, _open = pod_set.assign_nodes, gangs.all_or_none, trial.Trial.open
 
 _need, _admit = need.missing_members, gangs.admit
 
@@ -91,11 +91,11 @@ MUTATIONS = (
     Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, decision.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, decision.gangs_whole_or_nothing),
     Bug("seats held are given again", need, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
-    Bug("the like of a refused head vanish", classes.WorkloadClass, "judge", _only_the_head,
+    Bug("the like of a refused head vanish", classes.WorkloadClass, "answer_with", _only_the_head,
         decision.in_the_plan_or_one_reason),
-    Bug("required topology is a wish", pod_set, "place", _ignore_required, decision.required_topology_kept),
+    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept),
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
-        lambda where, want, partitions: _with_parts(where, replace(want, held={}), partitions),
+        lambda where, want, partitions: _with_parts(where, replace(want, seated={}), partitions),
         decision.required_topology_kept),
     Bug("parts are anywhere", pod_set, "_seated",
         lambda where, want: _with_parts(where, want, ()), decision.parts_kept),
@@ -104,8 +104,9 @@ MUTATIONS = (
     Bug("the level around all is forgotten", gangs, "_within",
         lambda workload, lacks, groups, tried, around: gangs._all(workload, groups, tried, None),
         decision.sets_together),
-    Bug("ports are shared", pod_set.NodeScope, "room",
-        lambda self, pods: self.trial.room(pods.takes, self.usable(replace(pods, ports=()))), decision.ports_alone),
+    Bug("ports are shared", pod_set.NodeScope, "pods_per_node",
+        lambda self, pods: self.trial.pods_per_node(pods.takes, self.usable(replace(pods, ports=()))),
+        decision.ports_alone),
     Bug("selectors and taints are ignored", Layout, "allowed",
         lambda self, nodes: self.usable, decision.only_allowed_nodes),
     Bug("dead nodes take pods", Layout, "allowed",

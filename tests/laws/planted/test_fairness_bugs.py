@@ -14,7 +14,7 @@ from queues.quota.queue import ROOT
 from tests.laws import test_fairness_laws as laws
 from tests.laws.planted.bug import Bug, is_broken
 
-_room = trial.Trial._room
+_count_pods = trial.Trial._count_pods
 
 _first_hit = usage.Usage._first_hit
 
@@ -26,7 +26,7 @@ _guaranteed = tree.guaranteed
 def _emptiest_only(self: Any, free: Any, request: Any) -> Any:
     """As if a turn looked no farther than the node with most room."""
     left = free.sum(axis=0)
-    return np.where(left == left.max(initial=0), _room(self, free, request), 0)
+    return np.where(left == left.max(initial=0), _count_pods(self, free, request), 0)
 
 
 def _lent(self: Any, queue: Any, account: Any, units: int) -> Any:
@@ -64,7 +64,7 @@ BUGS = (
         laws.test_no_queue_of_a_crowded_pool_gains_by_work_that_it_does_not_need),
     Bug("who asks for most goes first", line.Line, "_key_of", _largest_first,
         laws.test_no_queue_gains_by_asking_for_more_than_it_needs),
-    Bug("only the emptiest node is looked at", trial.Trial, "_room", _emptiest_only,
+    Bug("only the emptiest node is looked at", trial.Trial, "_count_pods", _emptiest_only,
         laws.test_more_capacity_never_stops_everybody),
     Bug("limits are kept like guarantees", tree, "guaranteed", _limits_are_kept,
         laws.test_more_quota_never_hurts_everybody),

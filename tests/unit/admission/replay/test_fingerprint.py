@@ -3,12 +3,17 @@
 import re
 import subprocess
 import sys
+from functools import lru_cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from admission.replay import fingerprint as configuration
-from admission.replay.fingerprint import _engine, _modules, fingerprint
+from admission import engine
+from admission.replay.fingerprint import _engine, fingerprint
 from admission.simulate import rules
+from queues import order, quota
 
 
 def test_a_simulation_with_default_rules_prints_what_the_controller_prints() -> None:
@@ -20,27 +25,39 @@ def test_other_rules_have_another_hash() -> None:
     assert fingerprint(rules.NO_PREEMPTION) != fingerprint()
 
 
-def test_every_module_that_decides_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {module.__name__ for module in _modules()}
-
-    assert {
-        "admission.engine.decide",
-        "admission.engine.placement.domain_search",
-        "queues.order.line",
-    } <= names
-    before = _engine.__wrapped__()
-    without = [module for module in _modules() if module.__name__ != "queues.order.policies"]
-    monkeypatch.setattr(configuration, "_modules", lambda: without)
-    assert _engine.__wrapped__() != before
+#: Imported by the engine, without a say in a decision: texts of errors, and names that users write.
+_DECIDE_NOTHING = {"queues.errors", "queues.api", "queues.api.names"}
 
 
-def test_nothing_that_the_engine_imports_is_left_out() -> None:
-    """But for what has no say in a decision: texts of errors, and names that users write."""
+def test_a_changed_line_in_any_module_that_decides_changes_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, read, changed = _engine.__wrapped__(), lru_cache(SourceFileLoader.get_source), ""
+
+    def with_a_line_more(loader: SourceFileLoader, module: str) -> str | None:
+        text = read(loader, module)
+        return f"{text}\n# one more line" if module == changed else text
+
+    monkeypatch.setattr(SourceFileLoader, "get_source", with_a_line_more)
+    unnoticed = set()
+    for changed in sorted(_imported_by_the_engine() | _files_of(engine, quota, order)):
+        if _engine.__wrapped__() == before:
+            unnoticed.add(changed)
+    assert unnoticed == _DECIDE_NOTHING
+
+
+def _imported_by_the_engine() -> set[str]:
+    """Names of this product's modules that are loaded once the whole engine is imported, and nothing else."""
     alone = "import sys, pkgutil, admission.engine as e; [__import__(each.name) for each in "
     alone += "pkgutil.walk_packages(e.__path__, 'admission.engine.')]; print(*sys.modules)"
-    imported = subprocess.check_output([sys.executable, "-c", alone], text=True).split()
+    loaded = subprocess.check_output([sys.executable, "-c", alone], text=True).split()
+    return {name for name in loaded if name.startswith(("queues.", "admission."))}
 
-    covered = {module.__name__ for module in _modules()}
 
-    ours = {name for name in imported if name.startswith(("queues.", "admission."))}
-    assert ours - covered == {"queues.errors", "queues.api", "queues.api.names"}
+def _files_of(*packages: ModuleType) -> set[str]:
+    """Names of the modules in the folders of these packages, whether Python can find them or not."""
+    found = set()
+    for package in packages:
+        for folder in map(Path, package.__path__):
+            for file in folder.rglob("*.py"):
+                parts = (package.__name__, *file.relative_to(folder).with_suffix("").parts)
+                found.add(".".join(parts).removesuffix(".__init__"))
+    return found

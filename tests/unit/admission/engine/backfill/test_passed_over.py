@@ -136,7 +136,9 @@ def test_what_was_kept_of_quota_is_for_nobody_else_when_it_is_enough() -> None:
     assert admitted(turn(free, gang, mine, OTHER)) == {"gang", "other"}
 
 
-@pytest.mark.parametrize(("later", "passes"), [(waiting_time.LONG - 1, True), (waiting_time.LONG, False)])
+@pytest.mark.parametrize(
+    ("later", "passes"), [(waiting_time.LONG_WAIT - 1, True), (waiting_time.LONG_WAIT, False)]
+)
 def test_after_a_week_nobody_passes_any_more_where_places_should_have_been_cleared(
     later: int, passes: bool
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.placement.domain_search import DomainQuery, place
+from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
 
@@ -143,11 +143,11 @@ def racks(*sizes: int) -> NodeTable:
 def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[str, int] | None:
     chain = table.layout.chains[0]
     at = 0 if rest.get("required") else 1
-    found = place(DomainQuery(pods=pods, room=np.array(room), chain=chain, at=at, **rest))
+    found = assign_nodes(DomainQuery(pods=pods, room=np.array(room), chain=chain, level=at, **rest))
     if found is None:
         return None
     assert found.counts.sum() == pods
-    assert len(found.each()) == pods
+    assert len(found.node_per_pod()) == pods
     return dict(zip([table.layout.names[c] for c in found.columns], found.counts.tolist(), strict=True))
 
 
