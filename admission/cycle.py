@@ -15,7 +15,7 @@ from admission.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.turn_report import Decided, QueueAmounts, TurnReport
 from admission.volcano_jobs.state import JobTransition
 from admission.world.world import World
-from queues.admissions import Displacement
+from queues.admissions import LastPreemption
 from queues.plan import Plan
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -242,7 +242,7 @@ def _note_displacements(world: World, applied: Applied, now: int) -> None:
     for evict in applied.evicted:
         if (by := evict.facts.get("for")) is not None:
             key = world.admissions[evict.admission].workload
-            world.displacements[key] = Displacement(at=now, code=evict.code, by=by)
+            world.displacements[key] = LastPreemption(at=now, code=evict.code, by=by)
 
 
 async def recall(database: Database, world: World) -> None:

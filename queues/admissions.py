@@ -1,9 +1,4 @@
-"""Space that is promised to one workload while others leave it.
-
-That a workload which waits had a place and gave it up to somebody: told with whatever it waits for now.
-
-Pods without an owner that were taken back: what is kept of each until it has been made again.
-"""
+"""Possessions in the ledger: admissions with their seats, claims, and what is kept of evicted workloads and pods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -54,18 +49,18 @@ class Admission:
     queue: QueueName
     priority: int
     seats: tuple[Seat, ...]
-    #: Indices into ``seats`` that are given back already.
+    #: Indices into ``seats`` that are freed already.
     ended: frozenset[int] = frozenset()
     state: AdmissionState = AdmissionState.OPEN
-    #: Every seat has had a bound pod: from now on a lost seat is repaired, the gang is not taken back.
+    #: Every seat has had a bound pod: from now on a lost seat is repaired, and the gang is not rolled back.
     started: bool = False
-    #: Pods that ran before they were in the books (uid → index of the seat).
+    #: Adopted pods, which ran before they were in the ledger (uid → index of the seat).
     adopted: Mapping[str, int] | None = None
     #: Seconds since the epoch.
     opened_at: int
     #: Generation of the workload that was admitted.
     generation: str = ""
-    #: Who asked (``muster.dev/user``); "": unknown.
+    #: The user (``muster.dev/user``); "": unknown.
     user: str = ""
 
     def holding(self) -> tuple[Seat, ...]:
@@ -73,7 +68,7 @@ class Admission:
         return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
 
     def holds(self) -> Resources:
-        """What those seats take together."""
+        """The sum of what these seats take."""
         return total(seat.takes for seat in self.holding()) if self.seats else NOTHING
 
 
@@ -81,34 +76,34 @@ class Admission:
 class Claim:
     """Space promised to a beneficiary while victims drain (preemption, reclaim, clearing).
 
-    It holds amounts on nodes and in the books of the beneficiary's queue against everybody else; the
-    beneficiary itself is placed anew, with this space given back to it first.
+    It holds amounts on nodes and in the books of the beneficiary's queue against all other workloads. The beneficiary
+    itself is placed again, with this space freed for it first.
     """
 
     workload: WorkloadKey
     queue: QueueName
-    #: Generation of the workload it was promised to; another one drops it.
+    #: Generation of the beneficiary; a change of it drops the claim.
     generation: str
     seats: tuple[Seat, ...]
-    #: Admissions whose end makes the room.
+    #: Admissions that must end first.
     victims: tuple[AdmissionId, ...]
     #: Seconds since the epoch; dropped after this.
     until: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Displacement:
-    """The last eviction for somebody else of a workload that was not admitted since."""
+class LastPreemption:
+    """The last eviction of a workload for a beneficiary, if it was not admitted since."""
 
     #: Seconds since the epoch.
     at: int
     #: By which rule: Preempted, Reclaimed or Cleared.
     code: str
-    #: Who took the place, as ``kind/namespace/name``.
+    #: The beneficiary, as ``kind/namespace/name``.
     by: str
 
-    def told_with(self, message: str) -> str:
-        """Why it waits now, and why it does not run any more."""
+    def appended_to(self, message: str) -> str:
+        """The reason for which the workload waits now, with the eviction that ended its last run."""
         return f"{message}; evicted at {rfc3339(self.at)} ({self.code}) for {self.by}"
 
 
@@ -154,11 +149,11 @@ class PodOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreation:
-    """The intent to make a pod again, stored before the pod is deleted."""
+    """The intent to recreate a pod without an owner, stored before the pod is deleted."""
 
-    #: Of the pod that goes.
+    #: Of the pod that is deleted.
     pod_uid: str
-    #: Whose pod it is: its group, or itself.
+    #: The workload of the pod: its group, or the pod itself.
     workload: WorkloadKey
     namespace: str
     name: str

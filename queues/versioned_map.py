@@ -1,8 +1,9 @@
-"""Rows that change a little at a time: a frozen copy costs what changed, and two copies tell what differs.
+"""A mapping with cheap frozen versions: a version costs what changed, and two versions tell what differs.
 
-A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Copies share a base and
-differ in a small overlay. All copies of one register also share its log, so ``differing`` need not look at
-every row. Any other mappings are compared in full.
+A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Versions share a base
+and differ in a small overlay. All versions of one map also share its log of changed keys, so that ``differing`` need
+not
+compare every row. Other mappings are compared in full.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,19 +17,19 @@ V = TypeVar("V")
 #: An overlay is merged into a new base when it has this many rows and a 16th of the base's.
 _OVERLAY: Final = 512
 
-#: So many of the last changes are remembered.
+#: Number of latest changes that the log keeps at least.
 _LOG: Final = 16_384
 
 
 class _Gone:
-    """Stands for a row of the base that is not there any more."""
+    """Marks a row of the base that was removed."""
 
 
 _GONE: Final = _Gone()
 
 
 class _Log(Generic[K]):
-    """Keys in the order in which they changed; the oldest are forgotten."""
+    """Keys in the order in which they changed; the oldest are dropped."""
 
     __slots__ = ("first", "keys")
 
@@ -46,7 +47,7 @@ class _Log(Generic[K]):
         self.keys.append(key)
 
     def between(self, start: int, end: int) -> set[K] | None:
-        """Keys that changed; None: that is forgotten."""
+        """Keys that changed between two positions; None: the log does not reach back so far."""
         if start < self.first:
             return None
         return set(self.keys[start - self.first : end - self.first])
@@ -103,7 +104,10 @@ class MapVersion(Mapping[K, V]):
         return self._length
 
     def changed_since(self, before: "MapVersion[K, V]") -> set[K] | None:
-        """Keys that may differ from an earlier copy; None: they are of other registers, or that is forgotten."""
+        """Keys that may differ from an earlier version.
+
+        None: the version is of another map, or the log does not reach back so far.
+        """
         if before._log is not self._log:
             return None
         return self._log.between(min(before._end, self._end), max(before._end, self._end))
@@ -122,7 +126,7 @@ class VersionedMap(Generic[K, V]):
         self._frozen: MapVersion[K, V] | None = None
 
     def get(self, key: K) -> V | None:
-        """A row as it is now; None: there is none."""
+        """The row of a key; None: absent."""
         row = self._overlay.get(key)
         if row is None:
             return self._base.get(key)
@@ -132,7 +136,7 @@ class VersionedMap(Generic[K, V]):
         return self._length
 
     def put(self, key: K, row: V) -> None:
-        """Set a row. The very same row again is no change."""
+        """Set a row. The same object again is no change."""
         before = self.get(key)
         if before is row:
             return
@@ -161,7 +165,7 @@ class VersionedMap(Generic[K, V]):
         self._frozen = None
 
     def freeze(self) -> MapVersion[K, V]:
-        """The rows as they are now; the same object as long as nothing changes."""
+        """A version of the present rows; the same object as long as nothing changes."""
         if self._frozen is None:
             if len(self._overlay) >= max(_OVERLAY, len(self._base) // 16):
                 self._merge()
@@ -181,7 +185,7 @@ class VersionedMap(Generic[K, V]):
 
 
 def same_rows(before: Mapping[K, V], after: Mapping[K, V]) -> bool:
-    """Whether two mappings have the very same values under equal keys."""
+    """Whether two mappings hold the same objects under equal keys."""
     if before is after:
         return True
     if len(before) != len(after):
@@ -192,7 +196,7 @@ def same_rows(before: Mapping[K, V], after: Mapping[K, V]) -> bool:
 
 
 def differing(before: Mapping[K, V], after: Mapping[K, V]) -> list[K]:
-    """Keys whose values are not the very same in both, in no particular order."""
+    """Keys that do not hold the same object in both, in no particular order."""
     if before is after:
         return []
     keys: Iterable[K] | None = None

@@ -188,7 +188,7 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What waits in a queue or holds a part of it."""
+    """A workload: it waits in a queue, or holds a part of its quota."""
 
     key: WorkloadKey
     namespace: str
@@ -196,7 +196,7 @@ class Workload:
     queue: QueueName
     #: Value of the priority class.
     priority: int = 0
-    #: Sequence number given by intake: who came first.
+    #: Sequence number given by intake; smaller is earlier.
     arrival: int
     #: Seconds since the epoch, from the object; only ageing uses it.
     created: int = 0
@@ -209,7 +209,7 @@ class Workload:
     obstacle: tuple[str, str] | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
-    #: Who asked (``muster.dev/user``); "": unknown.
+    #: The user (``muster.dev/user``); "": unknown.
     user: str = ""
     #: Declared run time in seconds (``muster.dev/run-time``, activeDeadlineSeconds …); None: unknown.
     run_time: int | None = None
@@ -217,7 +217,7 @@ class Workload:
     checkpoint_interval: int | None = None
     #: Protected for so many seconds after it started (``muster.dev/min-run-time``).
     min_run_time: int = 0
-    #: May be chosen as a victim (``volcano.sh/preemptable``; bare pods that nobody makes again may not).
+    #: May be chosen as a victim (``volcano.sh/preemptable``; pods that no controller recreates may not).
     preemptable: bool = True
     #: Protected for so many seconds after it was admitted (``volcano.sh/cooldown-time``).
     cooldown: int = 0

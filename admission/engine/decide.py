@@ -62,7 +62,7 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         reasons=turn.reasons(room.reasons),
     )
     desk.dirty_workloads = moving
-    desk.dirty_queues = set(trial.usage.touched)
+    desk.dirty_queues = set(trial.usage.dirty_queues)
     untils = (waiting.until(), room.until, backfill.until, desk.until(), desk.parked.until())
     until = min((each for each in untils if each is not None), default=None)
     return plan, Memo(plan, until, desk.tree, desk.usage.copy(), desk, desk.turns)

@@ -94,7 +94,7 @@ class EngineState:
                 keys.add(now.workload)
         self._post(posted, snapshot)
         if self.decayed_usage is not None:
-            self.queue_keys.forget(self.decayed_usage.see(snapshot.past_use, snapshot.now))
+            self.queue_keys.forget(self.decayed_usage.update(snapshot.past_use, snapshot.now))
         assert self.pending is not None
         if before is not None and snapshot.now < before.now:
             keys.update(snapshot.pending)

@@ -89,8 +89,8 @@ class AdmissionRound:
         """Find out who could go in at all."""
         desk, books = self.state, self.state.usage
         assert books is not None
-        touched = self.dirty_queues = desk.dirty_queues | books.touched | self.trial.usage.touched
-        books.touched.clear()
+        touched = self.dirty_queues = desk.dirty_queues | books.dirty_queues | self.trial.usage.dirty_queues
+        books.dirty_queues.clear()
         desk.queue_keys.forget(touched)
         for batch in desk.tried_classes:
             if batch.class_queue.taken:
@@ -233,7 +233,7 @@ class AdmissionRound:
         yield from self.refused_beneficiaries
         # Not before these were served: who gives a claim up makes room for others.
         parked = self.state.parked
-        books = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.touched) - {ROOT})
+        books = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.dirty_queues) - {ROOT})
         parked.stir(books, prospects.free, self.now)
         parked.park(prospects, self.now)
         for batch in self._in_order(parked.awake):

@@ -19,7 +19,7 @@ def _reason(world: World, portrait: WorkloadState) -> Reason | None:
     displaced = world.displacements.get(portrait.key)
     if reason is None or displaced is None:
         return reason
-    return replace(reason, message=displaced.told_with(reason.message))
+    return replace(reason, message=displaced.appended_to(reason.message))
 
 
 def queue_statuses(world: World) -> Iterator[StatusWanted]:

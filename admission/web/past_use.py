@@ -42,7 +42,7 @@ def pasts(
     if decay is None:
         return {}
     if past is not None:
-        decay.see(past, now)
+        decay.update(past, now)
     told = {}
     for queue in held:
         half_life = decay.half_life(queue) if queue in ways.paths else None

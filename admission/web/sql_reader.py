@@ -13,7 +13,7 @@ from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, policies, rank
 from admission.web.reader import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from queues.admissions import Admission, Displacement, Seat
+from queues.admissions import Admission, LastPreemption, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
 from queues.resources import total
@@ -138,7 +138,7 @@ def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBod
     )
 
 
-def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -> bodies.ReasonBody | None:
+def _reason(stored: views.StoredReason | None, displaced: LastPreemption | None) -> bodies.ReasonBody | None:
     if stored is None:
         return None
     facts = facts_with_quantities(stored.facts)
@@ -147,7 +147,7 @@ def _reason(stored: views.StoredReason | None, displaced: Displacement | None) -
         facts = {**facts, "evicted": evicted}
     return bodies.ReasonBody(
         code=stored.code,
-        message=stored.message if displaced is None else displaced.told_with(stored.message),
+        message=stored.message if displaced is None else displaced.appended_to(stored.message),
         facts=facts,
         since=rfc3339(stored.since) if stored.since else None,
     )

@@ -19,7 +19,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 
-#: On every definition of ours: without it, one that exists already belongs to somebody else (Volcano).
+#: On every definition of Muster: an existing definition without it belongs to another product (Volcano).
 OWNER_LABEL = {"app.kubernetes.io/managed-by": "muster"}
 
 _INT32 = (-(2**31), 2**31 - 1)

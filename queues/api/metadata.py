@@ -6,7 +6,7 @@ from queues.api.model import Flag, Labels, Model, Text, Time
 
 
 class OwnerReference(Model):
-    """Who owns an object."""
+    """The owner of an object."""
 
     api_version: Text = ""
     kind: Text = ""

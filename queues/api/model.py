@@ -90,7 +90,7 @@ def _text(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-#: RFC 3339, kept as text: who needs the instant parses it.
+#: RFC 3339, kept as text: a reader that needs the instant parses it.
 Time = Annotated[Text, BeforeValidator(_text), Field(json_schema_extra={"format": "date-time"})]
 
 

@@ -28,7 +28,7 @@ QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 #: On pods, written by Volcano's job controller.
 VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
 
-#: Label on a Namespace whose pods are all gated.
+#: Label on a Namespace: all its pods are gated.
 GATED_NAMESPACE: Final = "muster.dev/gated"
 
 #: The PodGroup of a pod, in its namespace: the name the ecosystem uses, then Volcano's newer alias.
@@ -55,7 +55,7 @@ TOGETHER: Final = "muster.dev/together"
 #: ``"true"``: evenly over the fewest domains of the level.
 BALANCED: Final = "muster.dev/balanced"
 
-#: Label of a node whose devices may be given out in parts.
+#: Label of a node: its devices may be shared in parts.
 SHARES_DEVICES: Final = "muster.dev/shares-devices"
 
 #: How long the work runs, and how much of it is lost on eviction; Go durations (``2h``, ``30m``).
@@ -84,13 +84,13 @@ DEVICES: Final = "muster.dev/devices"
 #: Annotation of pods that Muster made again: uid of the pod that it took back.
 RECREATED_FROM: Final = "muster.dev/recreated-from"
 
-#: Annotation: who created the object.
+#: Annotation: the user who created the object.
 USER: Final = "muster.dev/user"
 
-#: Annotation of Queues: who changed them last.
+#: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
 
-#: Finalizer of pods whose outcome is not stored yet.
+#: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 
 #: Labels and annotations that only Muster's identity may write.

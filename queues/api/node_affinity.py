@@ -1,6 +1,6 @@
 """Node affinity that ties a pod to the nodes of its seats, as DaemonSet pods are tied to theirs.
 
-``matchFields metadata.name In [node]`` lets kube-scheduler look at those nodes only. A term may name one value
+``matchFields metadata.name In [node]`` lets kube-scheduler look at these nodes only. A term may name one value
 only, so several nodes are several ORed terms, crossed with the terms that the pod has of its own. On a gated
 pod the API server lets terms only grow, so the pod's own terms keep their places.
 """

@@ -1,16 +1,17 @@
-"""What queues and users had in the past, with weights that halve in a half-life: exact whole numbers only.
+"""Decayed use of queues and users: past use with weights that halve in a half-life, in exact whole numbers.
 
-The decayed average of what somebody had is ∫ had(s) dφ(s) ÷ φ(now), where φ doubles with every half-life: what
-was had a half-life ago weighs half. φ is 2^(t ÷ half-life) drawn as a chain of straight lines, 64 to a half-life
+The decayed average of a holder's use is ∫ used(s) dφ(s) ÷ φ(now), where φ doubles with every half-life: use of a
+half-life ago weighs half. φ is 2^(t ÷ half-life) drawn as a chain of straight lines, 64 to a half-life
 (``weight``), so φ(t + half-life) = 2 φ(t) to the last digit, and no value depends on when or how often it was asked.
 
-Nothing is sampled. Had somebody taken ``a`` at p₁ and given it back at p₂, the integral is a (φ(p₂) − φ(p₁)): all
-that has to be known of the past is one sum Σ ± a φ(p) over the postings of the ledger, and the average is what is
-held now − that sum ÷ φ(now). The sums are kept by block of one half-life, so that old ones fall out of sight.
+Nothing is sampled. An amount ``a`` taken at p₁ and freed at p₂ adds a (φ(p₂) − φ(p₁)) to the integral. So the past is
+one sum Σ ± a φ(p) over the postings of the ledger, and the average is what is held now − that sum ÷ φ(now). Sums are
+kept by block of one half-life, so that old blocks can be dropped.
 
-The past of one snapshot as decisions weigh it: summed up the queue tree, kept up from snapshot to snapshot.
-
-The average of a slot is the one at its end, so that it is the same in all of the slot, whenever it is asked.
+``UsageRecorder`` adds postings to these sums. ``DecayedUsage`` is the past of one snapshot, summed up the queue tree
+and
+brought up to date from snapshot to snapshot. The average of a slot is the one at its end, so that it is the same
+throughout the slot.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,10 +26,10 @@ from queues.quota.tree import QueueTree
 from queues.versioned_map import VersionedMap, differing
 from queues.workload import FlavorName, QueueName
 
-#: So many straight lines to a half-life; the average of the past stays the same for as long.
+#: Straight lines to a half-life; an average stays the same for one of them.
 SLOTS: Final = 64
 
-#: Postings of so many half-lives count, and of the current one.
+#: Half-lives of postings that count, besides the current one.
 HORIZON: Final = 16
 
 _BITS: Final = 32
@@ -53,10 +54,10 @@ _STARTS: Final = tuple(accumulate(_SLOPES[:-1], initial=sum(_SLOPES)))
 
 
 class UsageHolder(NamedTuple):
-    """Whose past it is, and by which half-life (seconds) it fades."""
+    """A queue, or one user in it, with a half-life (seconds) by which its past use decays."""
 
     queue: QueueName
-    #: "": nobody said who asked.
+    #: "": unknown.
     user: str
     half_life: int
 
@@ -67,12 +68,12 @@ Sums = Mapping[Account, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastUse:
-    """All that decisions know of the past: of queues with ``usageHalfLife``, and those below them."""
+    """Past use of queues with ``usageHalfLife`` and of the queues below them: all that decisions know of the past."""
 
     rows: Mapping[UsageHolder, Sums] = field(default_factory=dict)
 
     def lines(self) -> list[list[str | int]]:
-        """As rows of plain values, in order: queue, user, half-life, flavor, resource, block, sum in digits."""
+        """Rows of plain values, in order: queue, user, half-life, flavor, resource, block, sum in digits."""
         return [
             [*holder, *account, block, str(units)]
             for holder in sorted(self.rows)
@@ -82,7 +83,7 @@ class PastUse:
 
     @classmethod
     def from_lines(cls, lines: Iterable[Iterable[str | int]]) -> "PastUse":
-        """What ``lines`` wrote. Raises ValueError or TypeError."""
+        """The past use that ``lines`` wrote. Raises ValueError or TypeError."""
         rows: dict[UsageHolder, dict[Account, dict[int, int]]] = {}
         for queue, user, half_life, flavor, resource, block, units in lines:
             texts, numbers = (queue, user, flavor, resource, units), (half_life, block)
@@ -132,7 +133,7 @@ def oldest_block(now: int, half_life: int) -> int:
 
 
 def half_lives(queues: Mapping[QueueName, Queue]) -> dict[QueueName, frozenset[int]]:
-    """By which half-lives the past of each queue fades: its own, and those of queues above. Without: absent."""
+    """Half-lives of each queue: its own, and those of its ancestors. Absent: past use does not count."""
     if not any(queue.policy.usage_half_life for queue in queues.values()):
         return {}
     tree = QueueTree.build(queues, None)
@@ -145,10 +146,10 @@ def half_lives(queues: Mapping[QueueName, Queue]) -> dict[QueueName, frozenset[i
 
 
 class UsageRecorder:
-    """The past as it grows, posting by posting. Mutable."""
+    """Past use that grows posting by posting. Mutable."""
 
     def __init__(self) -> None:
-        #: By which half-lives what the queues post is remembered.
+        #: Half-lives by which the postings of each queue are recorded.
         self.half_lives: Mapping[QueueName, frozenset[int]] = {}
         self._rows: VersionedMap[UsageHolder, Sums] = VersionedMap()
         self._swept: dict[int, int] = {}
@@ -157,7 +158,7 @@ class UsageRecorder:
     def begin(
         self, half_lives: Mapping[QueueName, frozenset[int]], rows: Mapping[UsageHolder, Sums], now: int
     ) -> None:
-        """Forget everything, and remember this instead."""
+        """Start again from these rows."""
         self.half_lives = half_lives
         self._rows = VersionedMap(rows)
         every = frozenset[int]().union(*half_lives.values())
@@ -165,7 +166,7 @@ class UsageRecorder:
         self._past = PastUse(rows=self._rows.freeze()) if half_lives else NO_PAST
 
     def post(self, queue: QueueName, user: str, amounts: Mapping[Account, int], at: int) -> None:
-        """What was taken at a second, or (below 0) given back."""
+        """Record amounts taken at a second; negative amounts are freed."""
         for half_life in self.half_lives.get(queue, ()):
             holder = UsageHolder(queue, user, half_life)
             block, weighs = weight(at, half_life)
@@ -176,7 +177,7 @@ class UsageRecorder:
             self._put(holder, sums)
 
     def freeze(self, now: int) -> PastUse:
-        """The past as it is now; the same object as long as nothing changes."""
+        """The past use now; the same object as long as nothing changes."""
         for half_life, block in self._swept.items():
             if now // half_life > block:
                 self._swept[half_life] = now // half_life
@@ -216,47 +217,47 @@ def _with(blocks: Mapping[int, int], block: int, units: int) -> dict[int, int]:
 
 
 class HolderUsage(NamedTuple):
-    """Of one holder, as it will be when the slot ends: by account the average is held − sums ÷ scale."""
+    """Past use of one holder at the end of the slot: by account, the average is held − sums ÷ scale."""
 
     scale: int
     sums: Mapping[Account, int]
-    #: What it holds at the start of the turn.
+    #: Amounts held at the start of the turn.
     held: Mapping[Account, int]
 
     def twice(self, account: Account, held: int) -> int:
-        """Half of what is held now and half of the average, in units of 1 ÷ (2 × scale).
+        """Half of the amount held now and half of the average, in units of 1 ÷ (2 × scale).
 
-        That is what the average will be a half-life from now if what is held now stays.
+        This is the average a half-life from now if the amount stays the same.
         """
         return (held + self.held.get(account, 0)) * self.scale - self.sums.get(account, 0)
 
     def average(self, account: Account) -> int:
-        """The decayed average, rounded to the nearest unit: for people, decisions take ``twice``."""
+        """The decayed average, rounded to the nearest unit. For people; decisions use ``twice``."""
         doubled = 2 * (self.held.get(account, 0) * self.scale - self.sums.get(account, 0)) + self.scale
         return doubled // (2 * self.scale)
 
     def averages(self) -> dict[Account, int]:
-        """The average of all that was ever posted, in whole units; what has faded away is left out."""
-        told = {account: self.average(account) for account in dict.fromkeys((*self.held, *self.sums))}
-        return {account: units for account, units in told.items() if units}
+        """The averages of all accounts, in whole units; accounts that decayed to 0 are left out."""
+        every = {account: self.average(account) for account in dict.fromkeys((*self.held, *self.sums))}
+        return {account: units for account, units in every.items() if units}
 
 
-_Whose = QueueName | tuple[QueueName, str]
+_QueueOrUser = QueueName | tuple[QueueName, str]
 
 
 @dataclass(slots=True, eq=False)
 class DecayedUsage:
-    """The past of one snapshot, summed up the tree. Brought up to date from snapshot to snapshot."""
+    """Past use of one snapshot, summed up the tree, and brought up to date from snapshot to snapshot."""
 
     tree: QueueTree
-    #: What a queue with everything below it, or a user in a queue, holds at the start of the turn.
+    #: Amounts that a queue with its subtree, or a user in a queue, holds at the start of the turn.
     held: Callable[[QueueName], Mapping[Account, int]]
     held_by_user: Callable[[QueueName, str], Mapping[Account, int]]
     now: int = 0
     _rows: Mapping[UsageHolder, Sums] = field(default_factory=dict)
-    #: By queue, in its own half-life, with everything below.
+    #: By queue, in its own half-life, with its subtree.
     _sums: dict[QueueName, dict[Account, dict[int, int]]] = field(default_factory=dict)
-    _known: dict[_Whose, tuple[int, Mapping[Account, int]]] = field(default_factory=dict)
+    _known: dict[_QueueOrUser, tuple[int, Mapping[Account, int]]] = field(default_factory=dict)
     _queues: dict[int, list[QueueName]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -271,13 +272,13 @@ class DecayedUsage:
         held: Callable[[QueueName], Mapping[Account, int]],
         held_by_user: Callable[[QueueName, str], Mapping[Account, int]],
     ) -> "DecayedUsage | None":
-        """Of these queues; None: past use counts in none of them."""
+        """Past use for these queues; None: it counts in none of them."""
         if not any(queue.policy.usage_half_life for queue in tree.queues.values()):
             return None
         return cls(tree, held, held_by_user)
 
-    def see(self, past: PastUse, now: int) -> set[QueueName]:
-        """The next snapshot. Returns queues whose averages are other ones now."""
+    def update(self, past: PastUse, now: int) -> set[QueueName]:
+        """Bring the averages up to the next snapshot. Returns the queues with changed averages."""
         changed: set[QueueName] = set()
         for holder in differing(self._rows, past.rows):
             for queue in self.tree.paths.get(holder.queue, ()):
@@ -289,42 +290,42 @@ class DecayedUsage:
             if slot_of(now, half_life) != slot_of(self.now, half_life):
                 changed.update(queues)
         self.now = now
-        for whose in [each for each in self._known if _queue(each) in changed]:
-            del self._known[whose]
+        for known in [each for each in self._known if _queue_of(each) in changed]:
+            del self._known[known]
         return changed
 
     def half_life(self, queue: QueueName) -> int | None:
-        """In which a queue's past counts half; None: it does not count."""
+        """The half-life of a queue's past use, in seconds; None: it does not count."""
         return self.tree.policy(queue).usage_half_life or None
 
     def until(self) -> int | None:
-        """The next second at which some average is another one, though nothing is posted; None: there is none."""
+        """The next second at which an average changes without a posting; None: never."""
         if not self._sums:
             return None
         return min((slot_ends(self.now, half_life) for half_life in self._queues), default=None)
 
     def of_queue(self, queue: QueueName) -> HolderUsage | None:
-        """The past of a queue with everything below it; None: it does not count."""
+        """Past use of a queue with its subtree; None: it does not count."""
         half_life = self.half_life(queue)
         if half_life is None or queue == ROOT:
             return None
         known = self._known.get(queue)
         if known is None:
-            known = self._known[queue] = self._faded(half_life, self._sums.get(queue, {}))
+            known = self._known[queue] = self._decayed(half_life, self._sums.get(queue, {}))
         return HolderUsage(*known, self.held(queue))
 
     def of_user(self, queue: QueueName, user: str) -> HolderUsage | None:
-        """The past of one user in a queue; None: it does not count."""
+        """Past use of one user in a queue; None: it does not count."""
         half_life = self.half_life(queue)
         if half_life is None:
             return None
         known = self._known.get((queue, user))
         if known is None:
             sums = self._rows.get(UsageHolder(queue, user, half_life), {})
-            known = self._known[queue, user] = self._faded(half_life, sums)
+            known = self._known[queue, user] = self._decayed(half_life, sums)
         return HolderUsage(*known, self.held_by_user(queue, user))
 
-    def _faded(self, half_life: int, sums: Sums) -> tuple[int, Mapping[Account, int]]:
+    def _decayed(self, half_life: int, sums: Sums) -> tuple[int, Mapping[Account, int]]:
         oldest = oldest_block(self.now, half_life)
         block, slot = divmod(slot_of(self.now, half_life) + 1, SLOTS)
         return weigh_slot(half_life, slot, 1, 0) << block - oldest, {
@@ -347,5 +348,5 @@ class DecayedUsage:
             del self._sums[queue]
 
 
-def _queue(whose: _Whose) -> QueueName:
-    return whose[0] if isinstance(whose, tuple) else whose
+def _queue_of(holder: _QueueOrUser) -> QueueName:
+    return holder[0] if isinstance(holder, tuple) else holder

@@ -1,10 +1,7 @@
-"""The numbers that a queue states, by account, and whether they agree with each other and with its children's.
+"""The queue tree and its limits: guarantee ≤ deserved ≤ capability per (flavor, resource), at every level.
 
-The queue tree and its limits: guarantee ≤ deserved ≤ capability per (flavor, resource), at every level.
-
-The meaning of the three numbers is that of design §5; in Kueue's words guarantee = nominal − lending limit,
-deserved = nominal quota, capability = nominal + borrowing limit, an inner queue = a cohort whose numbers
-contain its children's.
+In Kueue's words: guarantee = nominal quota − lending limit, deserved = nominal quota, capability = nominal quota +
+borrowing limit, inner queue = cohort. The numbers of an inner queue contain those of its children.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +26,7 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 @dataclass(slots=True)
 class Numbers:
-    """A queue's own numbers by account, the sums over its flavors included."""
+    """The limits that a queue states itself, by account, with the sums over its flavors."""
 
     guarantee: dict[Account, int] = field(default_factory=dict)
     deserved: dict[Account, int] = field(default_factory=dict)
@@ -37,7 +34,7 @@ class Numbers:
 
 
 def numbers_of(queue: Queue) -> Numbers:
-    """What a queue states. Over all flavors it keeps at least what it keeps in them."""
+    """The limits that a queue states. Its guarantee over all flavors is at least the sum of its flavors' guarantees."""
     numbers = Numbers()
     over_all: dict[str, dict[str, int]] = {"guarantee": {}, "deserved": {}}
     for flavor, limits in ((NO_FLAVOR, queue.limits), *queue.flavors.items()):
@@ -57,7 +54,7 @@ def numbers_of(queue: Queue) -> Numbers:
 
 
 def misordered(queue: Queue, numbers: Numbers) -> list[MusterError]:
-    """Where guarantee ≤ deserved ≤ capability does not hold."""
+    """Errors of a queue, one for each account in which guarantee ≤ deserved ≤ capability does not hold."""
     wrong: list[MusterError] = []
     for account in sorted({*numbers.guarantee, *numbers.deserved, *numbers.capability}):
         known = [numbers.guarantee.get(account, 0)]
@@ -78,8 +75,8 @@ def misordered(queue: Queue, numbers: Numbers) -> list[MusterError]:
 def guaranteed(
     queue: Queue, numbers: Numbers, children: Mapping[Account, int]
 ) -> tuple[dict[Account, int], dict[Account, MusterError]]:
-    """What counts as guaranteed, and where the children are guaranteed more than the queue may have."""
-    if queue.name == ROOT:  # nobody stands above root to keep anything from
+    """The effective guarantee of a queue, and errors for accounts in which its children are guaranteed more than it."""
+    if queue.name == ROOT:  # root has no parent from which a guarantee could be kept
         return {}, {}
     guarantee = dict(numbers.guarantee)
     excess: dict[Account, MusterError] = {}
@@ -97,7 +94,7 @@ def guaranteed(
 def ceiling_of(
     own: Mapping[Account, int], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
 ) -> dict[Account, int]:
-    """What bounds root: its own capability, and what nodes can allocate (None: not known)."""
+    """The limits of root: its own capability, and what nodes can allocate (``capacity`` None: unknown)."""
     ceiling = dict(own)
     for flavor, amounts in ((NO_FLAVOR, capacity or NOTHING), *flavors.items()):
         for resource, units in amounts.items():
@@ -108,7 +105,7 @@ def ceiling_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueTree:
-    """All queues with their effective limits. One that cannot be used is in ``problems`` and stops nobody.
+    """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
 
     Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all
     flavors at least the sum of the flavors'; ``deserved`` is its weighted share of its parent's
@@ -120,13 +117,13 @@ class QueueTree:
     #: From the queue to ``root``, both included.
     paths: Mapping[QueueName, tuple[QueueName, ...]]
     children: Mapping[QueueName, tuple[QueueName, ...]]
-    #: Why a queue cannot be used, all that was found; the errors of its ancestors count for it too.
+    #: All errors of a queue, those of its ancestors included. Absent: the queue can be used.
     problems: Mapping[QueueName, tuple[MusterError, ...]]
     guarantees: Mapping[QueueName, Mapping[Account, int]]
     capabilities: Mapping[QueueName, Mapping[Account, int]]
-    #: Explicit ones only; ``deserved()`` knows all.
+    #: Explicit values only; ``deserved()`` gives all.
     own_deserved: Mapping[QueueName, Mapping[Account, int]]
-    #: What a queue's children count together upwards while nobody uses anything.
+    #: Sum of the guarantees of the children: what they count upwards while they are idle.
     idle: Mapping[QueueName, Mapping[Account, int]]
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
@@ -143,7 +140,7 @@ class QueueTree:
     ) -> "QueueTree":
         """The tree of these queues over nodes that can allocate ``capacity`` (None: unbounded), by flavor.
 
-        Never raises: what is wrong is told in ``problems``.
+        Never raises: errors are in ``problems``.
         """
         return _build(queues, capacity, flavors)
 
@@ -156,11 +153,11 @@ class QueueTree:
         return queue != ROOT and not self.children.get(queue)
 
     def guarantee(self, queue: QueueName, account: Account) -> int:
-        """What is kept free for the queue even while idle."""
+        """The amount kept free for the queue even while it is idle."""
         return self.guarantees[queue].get(account, 0)
 
     def capability(self, queue: QueueName, account: Account) -> int | None:
-        """What the queue never exceeds by its own limit; None: only its ancestors limit it."""
+        """The limit of the queue itself; None: only its ancestors limit it."""
         return self.capabilities[queue].get(account)
 
     def deserved(self, queue: QueueName, account: Account) -> int:
@@ -193,10 +190,10 @@ class QueueTree:
         return {QueueName(name): share for name, share in share_out(max(0, left), claims).items()}
 
     def _weights(self, parent: QueueName, sharing: Iterable[QueueName]) -> dict[QueueName, int | Fraction]:
-        """Weights for what these children do not state.
+        """Weights of children that do not state what they deserve of an account.
 
-        Those that state what they deserve of something else divide their weights among them in that proportion: who
-        deserves half of the GPUs would otherwise look greedy for using the processors that go with them.
+        Children that state what they deserve of another resource divide their weights in that proportion: a queue that
+        deserves half of the GPUs would otherwise seem to use too much of the processors that go with them.
         """
         weights: dict[QueueName, int | Fraction] = {child: self.queues[child].weight for child in sharing}
         parts = {child: part for child in weights if (part := self._part(parent, child))}
@@ -204,7 +201,7 @@ class QueueTree:
         return weights | {child: both * part / total for child, part in parts.items()}
 
     def _part(self, parent: QueueName, child: QueueName) -> Fraction:
-        """The largest part of its parent's that a queue says it deserves of anything."""
+        """The largest fraction of its parent's deserved amount that a queue states for any account."""
         stated = self.own_deserved[child].items()
         return max(
             (Fraction(units, max(units, self.deserved(parent, each), 1)) for each, units in stated),
@@ -228,7 +225,10 @@ class QueueTree:
         return next((each.name for each in self._upwards(queue) if each.closed), None)
 
     def reclaimable(self, queue: QueueName, other: QueueName) -> bool:
-        """Whether what a queue holds may go for another: all on its path up to where the two meet say so."""
+        """Whether a queue's admissions may be evicted for another queue.
+
+        Every queue on its path, up to the common ancestor of the two, must allow it.
+        """
         if queue not in self._kept:
             nearest = (each.name for each in self._upwards(queue) if not each.reclaimable)
             self._kept[queue] = next(nearest, None)
@@ -269,7 +269,7 @@ class QueueTree:
         return next((each.placement for each in self._upwards(queue) if each.placement is not None), "pack")
 
     def max_gang(self, queue: QueueName) -> tuple[QueueName, int] | None:
-        """The tightest limit of pods per gang on the path, and whose it is; None: no limit."""
+        """The tightest limit of pods per gang on the path, as (queue that sets it, pods); None: no limit."""
         limits = [(each.max_gang, each.name) for each in self._upwards(queue) if each.max_gang is not None]
         if not limits:
             return None
@@ -301,7 +301,7 @@ def _build(
         if queue.broken is not None:
             wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
         if wrong:
-            # What cannot be believed holds nothing back from others.
+            # A broken queue keeps nothing from other queues.
             found.setdefault(name, []).extend(wrong)
             own[name] = Numbers()
     guarantees: Books = {}

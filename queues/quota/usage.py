@@ -1,4 +1,4 @@
-"""What queues use, and what may still be added, at every level of the tree.
+"""Use of queues, and what may still be added, at every level of the tree.
 
 Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is taken already. Adding to a queue
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
@@ -18,13 +18,13 @@ from queues.workload import QueueName
 class LimitHit:
     """The first limit on the way up that a request does not respect."""
 
-    #: Whose limit it is: the queue itself or an ancestor.
+    #: The queue that has the limit: the workload's own queue or an ancestor.
     queue: QueueName
     account: Account
     limit: int
-    #: What its workloads use now.
+    #: Present use of its workloads.
     used: int
-    #: What idle guarantees below it keep from the one who asks.
+    #: Idle guarantees below the queue, which the request may not use.
     kept: int
     asked: int
 
@@ -39,28 +39,28 @@ class Usage:
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        #: What was used in the past; None: it does not count anywhere.
+        #: Decayed past use; None: past use counts in no queue.
         self.past: DecayedUsage | None = None
-        #: Queues whose books were written to, ancestors included. Whoever wants to know empties it.
-        self.touched: set[QueueName] = set()
+        #: Queues with changed books, ancestors included. The reader empties it.
+        self.dirty_queues: set[QueueName] = set()
         #: Used by the queue and everything below it.
         self._used: dict[QueueName, dict[Account, int]] = {name: {} for name in tree.paths}
         #: Own use plus max(counted, guarantee) of every child.
         self._counted: dict[QueueName, dict[Account, int]] = {
             name: dict(idle) for name, idle in tree.idle.items()
         }
-        #: Queues whose books no copy shares.
+        #: Queues with a book that no copy shares.
         self._own = set(tree.paths)
 
     def copy(self) -> "Usage":
-        """Books that change on their own. What neither changes is shared."""
-        twin = object.__new__(Usage)
-        twin.tree = self.tree
-        twin.past = self.past
-        twin.touched = set()
-        twin._used, twin._counted = dict(self._used), dict(self._counted)
-        twin._own, self._own = set(), set()
-        return twin
+        """A copy that changes on its own. Unchanged books stay shared."""
+        copied = object.__new__(Usage)
+        copied.tree = self.tree
+        copied.past = self.past
+        copied.dirty_queues = set()
+        copied._used, copied._counted = dict(self._used), dict(self._counted)
+        copied._own, self._own = set(), set()
+        return copied
 
     def used(self, queue: QueueName, account: Account) -> int:
         """What the workloads of a queue and of everything below it use."""
@@ -77,7 +77,7 @@ class Usage:
     def add(self, queue: QueueName, amounts: Mapping[Account, int], times: int = 1) -> None:
         """Post amounts to a queue and all above it; to root if there is no such queue. Checks nothing."""
         path = self.tree.paths.get(queue, (ROOT,))
-        self.touched.update(path)
+        self.dirty_queues.update(path)
         for name in path:
             if name not in self._own:
                 self._own.add(name)

@@ -1,4 +1,4 @@
-"""Sharing an amount out by weight, exactly: water-filling on integers."""
+"""Water-filling: an amount shared out by weight, on exact integers."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Claimant(NamedTuple):
-    """One who gets a share."""
+    """A queue that gets a share of an amount."""
 
     name: str
     weight: int | Fraction
@@ -18,8 +18,10 @@ class Claimant(NamedTuple):
 def share_out(amount: int, claimants: Iterable[Claimant]) -> dict[str, int]:
     """Shares in proportion to the weights, none below ``at_least`` or above ``at_most``.
 
-    They sum to ``amount`` unless the bounds forbid it; if the sum of ``at_least`` exceeds it, everybody gets
-    just that. Whole units that remain go to the largest fractions, ties by name: order does not matter.
+    They sum to ``amount`` unless the bounds forbid it; if the sum of ``at_least`` exceeds it, each claimant
+    gets its ``at_least``. Remaining whole units go to the largest fractions, ties by name: the result does not depend
+    on
+    the order of claimants.
     """
     active = sorted(claimants)
     shares: dict[str, Fraction] = {}

@@ -231,7 +231,7 @@ def test_heads_come_in_the_order_of_the_plain_form(
         if decay is not None:
             decay.held, decay.held_by_user = begun.book, users.copy().book
             usage.past = users.past = decay
-            keys.forget(decay.see(memories.freeze(NOW), NOW))
+            keys.forget(decay.update(memories.freeze(NOW), NOW))
             keys.forget(tree.paths)
         line = Line(usage, classes_of(tree, waiting), NOW, users=users, keys=keys)
         while (alike := line.head()) is not None:

@@ -105,7 +105,7 @@ class QueueExcess:
 
     def _beyond(self, asked: tuple[Account, ...]) -> Amounts:
         """(names, A) as the books are now."""
-        touched = self._usage.touched
+        touched = self._usage.dirty_queues
         if touched:
             names = [name for name in touched if name in self._index]
             rows = [self._index[name] for name in names]

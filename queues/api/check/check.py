@@ -186,5 +186,5 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def errors_only(findings: Iterable[Finding]) -> list[Finding]:
-    """Those for which the documents would be refused or could not run."""
+    """Findings for which the documents would be refused or could not run."""
     return [finding for finding in findings if finding.severity == "error"]

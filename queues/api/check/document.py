@@ -16,7 +16,7 @@ from queues.api.model import shown
 #: Values a document may expand to by aliases; a real one of 1 MiB has fewer than 200,000.
 MOST_VALUES = 1_000_000
 
-#: Nesting; the API server stops at 10,000, nobody needs 100.
+#: Nesting. The API server stops at 10,000; no real document needs 100.
 MOST_DEPTH = 200
 
 #: Where one document ends and the next begins.

@@ -17,7 +17,7 @@ from queues.errors import MusterError
 #: Bytes of memory for one pattern: about 40,000 steps, enough for a list of 3,000 names without a common beginning.
 LARGEST: Final = 1 << 20
 
-#: Bytes of memory for those that are looked for together.
+#: Bytes of memory for patterns that are searched together.
 TOGETHER: Final = 1 << 25
 
 #: Characters of what RE2 says of a pattern, which may quote all of it.

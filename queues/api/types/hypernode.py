@@ -17,7 +17,7 @@ class ExactMatch(OpenModel):
 
 
 class RegexMatch(OpenModel):
-    """Nodes in whose name the pattern is found."""
+    """Nodes with a name in which the pattern is found."""
 
     pattern: Text = ""
 

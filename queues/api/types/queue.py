@@ -60,7 +60,7 @@ class BorrowWhilePreempting(Model):
 
 
 class PreemptionPolicy(Model):
-    """Whom the workloads of a queue may evict."""
+    """Workloads that the workloads of a queue may evict."""
 
     within_queue: Literal["never", "lower-priority", "lower-or-newer-equal"] | None = None
     reclaim: Literal["never", "lower-priority", "any"] | None = None
@@ -98,7 +98,7 @@ class Admin(Model):
 
 
 class QueueAccess(Model):
-    """Who may use a queue, and how much of it at once. Absent: everybody, no limits."""
+    """Limits on the use of a queue. Absent: none. ``namespaceSelector`` and ``admins`` have no effect yet."""
 
     #: A LabelSelector over namespaces.
     namespace_selector: Whole | None = None

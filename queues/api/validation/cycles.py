@@ -1,4 +1,4 @@
-"""Who leads to whom, and back: strongly connected parts of a graph, without recursion.
+"""Cycles: strongly connected components of a directed graph, without recursion.
 
 Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 
 def components(arcs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """The parts in which everybody leads to everybody, names in order; a part comes after those it leads to.
+    """Strongly connected components, with their names in order; a component comes after the components it leads to.
 
     Arcs to names that are not keys lead nowhere.
     """

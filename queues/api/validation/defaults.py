@@ -1,6 +1,6 @@
 """What Volcano's mutating webhook fills in, as pure functions from document to document.
 
-They work on plain JSON-like data, so that what nobody models is kept, and leave alone whatever has the wrong
+They work on plain JSON-like data, so that unknown fields are kept, and leave alone whatever has the wrong
 type: saying so is validation's task.
 """
 
@@ -149,7 +149,7 @@ def _task(task: Any, index: int) -> Any:
 
 
 def _least(task: Mapping[str, Any]) -> int | None:
-    """A task's minAvailable: all its pods, or those of the partitions that must be there."""
+    """A task's default minAvailable: all its pods, or the pods of its minimum of partitions."""
     partitions = task.get("partitionPolicy")
     least, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
     if least and size:

@@ -1,4 +1,4 @@
-"""Rules for HyperNodes: those of Volcano's validation."""
+"""Rules for HyperNodes, as in Volcano's validation."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
 
 
 def member_violations(hypernode: HyperNode, index: int) -> Iterator[Violation]:
-    """What is wrong with one member, which then contains nobody."""
+    """Violations of one member, which then contains no node."""
     member, path = hypernode.spec.members[index], f"spec.members[{index}].selector"
     yield from _selector(member.selector, path)
     if member.type == "HyperNode":

@@ -26,7 +26,7 @@ _GENERATED = "xxxxx"
 def job_violations(
     job: VolcanoJob, queues: Mapping[str, Queue] | None = None, levels: Collection[str] | None = None
 ) -> list[Violation]:
-    """What is wrong with a Job whose defaults are filled in.
+    """Violations of a Job after its defaults are filled in.
 
     ``queues``: the queues that exist, ``levels``: the node label keys that are topology levels; None: not
     known, nothing is said about them.

@@ -1,4 +1,4 @@
-"""Labels and annotations of Muster's: those that only it writes, and those that it does not know."""
+"""Labels and annotations of Muster: names that only Muster may write, and names that it does not know."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -24,7 +24,7 @@ _OURS: Final = frozenset(
 
 
 def own_names(subject: Subject) -> Iterator[Finding]:
-    """Those that nobody else may write, and those that nobody knows: of the object, and of the pods made of it."""
+    """Findings for names that only Muster may write, and for unknown names, on an object and on its pod templates."""
     for place, field, key in _keys_of_metadata(subject.value):
         where = f"{place}metadata.{field}[{key}]"
         if key in names.OWN_NAMES:

@@ -9,7 +9,7 @@ from queues.quota.queue import Queue
 
 
 def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None = None) -> list[Violation]:
-    """What is wrong with a PodGroup whose defaults are filled in. ``queues``: None: not known."""
+    """Violations of a PodGroup after its defaults are filled in. ``queues`` None: unknown."""
     spec = group.spec
     found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
     found += quantity_violations(spec.min_resources, "spec.minResources")

@@ -27,7 +27,7 @@ HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 def queue_violations(
     queue: QueueDocument, queues: Mapping[str, DomainQueue] | None = None
 ) -> list[Violation]:
-    """What is wrong with a Queue. ``queues``: those that exist (this one's old self may be among them)."""
+    """Violations of a Queue. ``queues``: the existing queues (the old version of this one may be among them)."""
     found = list(_name(queue))
     spec = queue.spec
     plain = FlavorLimits(

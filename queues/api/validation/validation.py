@@ -43,7 +43,7 @@ class Known:
     queues: Mapping[str, DomainQueue] | None = None
     #: Node label keys that are levels of a Topology.
     levels: frozenset[str] | None = None
-    #: The queue that the object's namespace gives to those that name none.
+    #: The default queue of the object's namespace.
     namespace_queue: str | None = None
 
 
@@ -118,7 +118,7 @@ def _read(model: type[_Kind], document: Mapping[str, Any]) -> _Kind:
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
-    """Paths of fields that nobody models: kept, but perhaps misspelt. Parts kept whole are not read."""
+    """Paths of unknown fields: kept, but perhaps misspelt. Parts that are kept whole are not read."""
     model = kind_of(document)
     if model is None or model in (BatchJob, Pod):
         return ()

@@ -3,7 +3,7 @@
 from sqlalchemy import ColumnElement, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Displacement
+from queues.admissions import LastPreemption
 from queues.sql.tables import backoffs, decisions, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -21,7 +21,7 @@ _OF_IT = and_(
 
 async def displacements(
     tx: AsyncConnection, which: ColumnElement[bool] | None = None
-) -> dict[WorkloadKey, Displacement]:
+) -> dict[WorkloadKey, LastPreemption]:
     """Workloads (``which`` of them) that gave their place up to somebody and were not admitted since.
 
     One whose eviction is older than the log of decisions is absent.
@@ -47,7 +47,7 @@ async def displacements(
     if which is not None:
         asked = asked.where(which)
     return {
-        WorkloadKey(WorkloadKind(row.kind), row.uid): Displacement(
+        WorkloadKey(WorkloadKind(row.kind), row.uid): LastPreemption(
             at=int(row.decided_at.timestamp()), code=row.code, by=row.by
         )
         for row in await tx.execute(asked)

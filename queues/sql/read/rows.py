@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.admissions import Admission, Displacement
+from queues.admissions import Admission, LastPreemption
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
@@ -86,7 +86,7 @@ class PendingLine:
     #: It has seats, and further members wait.
     joins: bool = False
     #: It had a place and gave it up to somebody; None: not since it was admitted last.
-    displaced: Displacement | None = None
+    displaced: LastPreemption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

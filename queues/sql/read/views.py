@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, Displacement
+from queues.admissions import Admission, AdmissionState, LastPreemption
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.resources import is_device
@@ -184,7 +184,7 @@ def _workload_lines() -> Select[Any]:
     ).select_from(workloads.outerjoin(reasons, _SAME_REASON).outerjoin(backoffs, _SAME_BACKOFF))
 
 
-def _line(row: Row[Any], gone: Mapping[WorkloadKey, Displacement]) -> PendingLine:
+def _line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingLine:
     return PendingLine(
         key=key_of(row.kind, row.uid),
         namespace=row.namespace,
@@ -227,7 +227,7 @@ async def explain(
 
 
 async def _explanation(
-    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, Displacement]
+    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]
 ) -> ExplanationRows:
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)

@@ -1,7 +1,7 @@
 """Who gave a place up to somebody is told so as long as it waits for another, by any replica."""
 
 from admission.web.sql_reader import SqlReader
-from queues.admissions import Displacement
+from queues.admissions import LastPreemption
 from queues.quota.queue import ROOT
 from queues.sql import ledger
 from queues.sql.database import Database
@@ -48,7 +48,7 @@ async def staged(muster: Database) -> Stage:
     return await Stage.set(muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["train", "calm"])
 
 
-async def known(muster: Database) -> dict[WorkloadKey, Displacement]:
+async def known(muster: Database) -> dict[WorkloadKey, LastPreemption]:
     """What a new leader starts from."""
     async with muster.snapshot() as tx:
         return dict((await world.load_world(tx)).displacements)
@@ -61,7 +61,7 @@ async def test_who_took_the_place_is_told_until_it_has_another(muster: Database)
     await evicted(stage, "train", first, code="Reclaimed", beneficiary=key("other"))
 
     assert await known(muster) == {
-        key("train"): Displacement(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
+        key("train"): LastPreemption(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
     }
     await admitted(stage, "train")
     assert await known(muster) == {}

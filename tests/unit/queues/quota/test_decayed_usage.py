@@ -80,7 +80,7 @@ def faded(spells: Iterable[Spell], now: int = NOW) -> Fraction:
     usage = Usage(tree)
     usage.past = DecayedUsage.over(tree, usage.book, lambda queue, user: {})
     assert usage.past is not None
-    usage.past.see(remembered(posted(spells)).freeze(now), now)
+    usage.past.update(remembered(posted(spells)).freeze(now), now)
     told = share(usage, A)
     return Fraction(told.used * 10, told.due)
 
@@ -134,7 +134,7 @@ def test_who_holds_the_same_for_ever_counts_just_that() -> None:
     usage.add(A, {GPUS: 4000})
     usage.past = DecayedUsage.over(tree, usage.book, lambda queue, user: {})
     assert usage.past is not None
-    usage.past.see(NO_PAST, NOW)
+    usage.past.update(NO_PAST, NOW)
 
     told = share(usage, A)
 
