@@ -47,7 +47,7 @@ def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
 # ── planted bugs ────────────────────────────────────────────────────────────────────────────────────────────
 
 _see, _faded, _half_life, _key = (
-    DecayedUsage.see,
+    DecayedUsage.update,
     DecayedUsage._faded,
     DecayedUsage.half_life,
     line.among_users,
@@ -81,7 +81,7 @@ BUGS = (
         self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
                                                  for account, blocks in after.items()}),
         past_use.a_half_life_ago_counts_half),
-    Bug("old places are kept", DecayedUsage, "see", _unnoticed, past_use.memo_and_order_of_the_past_decide_nothing),
+    Bug("old places are kept", DecayedUsage, "update", _unnoticed, past_use.memo_and_order_of_the_past_decide_nothing),
     Bug("past use counts everywhere", DecayedUsage, "half_life", lambda self, queue: 3600,
         past_use.without_a_half_life_the_past_does_not_count),
 )  # fmt: skip
