@@ -48,7 +48,7 @@ def test_memo_and_order_of_the_past_decide_nothing(world: World) -> None:
 
 _see, _faded, _half_life, _key = (
     DecayedUsage.update,
-    DecayedUsage._faded,
+    DecayedUsage._decayed,
     DecayedUsage.half_life,
     line.among_users,
 )
@@ -76,7 +76,7 @@ BUGS = (
     past_use.the_user_who_used_less_comes_first),
     Bug("users come before priority", line, "among_users", _users_before_priority,
         past_use.the_user_who_used_less_comes_first),
-    Bug("past use never fades", DecayedUsage, "_faded", _never_fades, past_use.a_half_life_ago_counts_half),
+    Bug("past use never fades", DecayedUsage, "_decayed", _never_fades, past_use.a_half_life_ago_counts_half),
     Bug("the past is weighed by the block", DecayedUsage, "_move", lambda self, queue, before, after:
         self._sums.setdefault(queue, {}).update({account: {max(blocks): sum(blocks.values())}
                                                  for account, blocks in after.items()}),
