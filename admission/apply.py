@@ -165,8 +165,8 @@ def _decisions(
     lines = []
     for index, admit in enumerate(plan.admits):
         if verdict is not None and index in verdict.accepted:
-            rule = "elastic" if admit.elastic else "gang"
-            lines.append(_line("admit", admit, rule, admission=verdict.accepted[index]))
+            code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
+            lines.append(_line("admit", admit, code, admission=verdict.accepted[index]))
         elif verdict is not None:
             rejection = verdict.rejected[index]
             lines.append(_line("reject", admit, rejection.code, message=rejection.message))
@@ -184,7 +184,7 @@ def _decisions(
 def _line(
     kind: str,
     of: Admit | Admission,
-    code: str,
+    code: ledger.DecisionCode,
     *,
     admission: AdmissionId | None = None,
     message: str = "",
@@ -202,7 +202,7 @@ def _line(
     )
 
 
-def _leaving(kind: str, admission: Admission, code: str, message: str) -> ledger.Decision:
+def _leaving(kind: str, admission: Admission, code: ledger.DecisionCode, message: str) -> ledger.Decision:
     return _line(kind, admission, code, admission=admission.id, message=message)
 
 

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from queues.quota.accounts import Account
+from queues.reason_codes import ReasonCode
 from queues.resources import PODS, in_bytes, scale
 from queues.workload import QueueName
 
@@ -64,7 +65,7 @@ class TurnReading(Protocol):
         ...
 
     @property
-    def pending(self) -> Mapping[tuple[QueueName, str], int]:
+    def pending(self) -> Mapping[tuple[QueueName, ReasonCode], int]:
         """Waiting workloads by (queue, reason code)."""
         ...
 

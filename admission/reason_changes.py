@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers
 from queues.plan import Plan, Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
 _NOBODY: Mapping[WorkloadKey, Reason] = {}
@@ -103,9 +104,9 @@ def _compare(
 
 def counts(
     reasons: Mapping[WorkloadKey, Reason], pending: Mapping[WorkloadKey, Workload]
-) -> Mapping[tuple[QueueName, str], int]:
+) -> Mapping[tuple[QueueName, ReasonCode], int]:
     """Waiting workloads by queue and code."""
-    found: Counter[tuple[QueueName, str]] = Counter()
+    found: Counter[tuple[QueueName, ReasonCode]] = Counter()
     if isinstance(reasons, ClassAnswers) and not reasons.overlap:
         for verdict in reasons.classes.values():
             found[verdict.queue, verdict.reason.code] += len(verdict.members)

@@ -11,6 +11,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
+from queues.reason_codes import ReasonCode
 from queues.workload import QueueName
 
 
@@ -29,7 +30,7 @@ class TurnReport:
     freed: int = 0
     evicted: int = 0
     dropped: int = 0
-    pending: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
+    pending: Mapping[tuple[QueueName, ReasonCode], int] = field(default_factory=dict)
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources, total
 from queues.wording import rfc3339
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
@@ -98,7 +99,7 @@ class LastPreemption:
     #: Seconds since the epoch.
     at: int
     #: By which rule: Preempted, Reclaimed or Cleared.
-    code: str
+    code: ReasonCode
     #: The beneficiary, as ``kind/namespace/name``.
     by: str
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from queues.admissions import Admission, Claim, Seat
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why a workload waits: a code of the closed vocabulary (docs/reference/reasons.md) with its numbers."""
+    """Why a workload waits: a code with its sentence and numbers."""
 
-    #: For instance QueueLimit, NoFit, TopologyNoFit, QueuePaused, UnknownQueue, NotEnoughPods, Behind.
-    code: str
+    code: ReasonCode
     #: Sentence with the numbers filled in; the same text everywhere.
     message: str
     #: The numbers themselves, JSON-able: asked, free, limit, used, by (queue), resource, level, domain.
@@ -72,7 +72,7 @@ class Evict:
     """Take an admission back whole: its pods are removed, then the seats are freed."""
 
     admission: AdmissionId
-    code: str
+    code: ReasonCode
     message: str
     #: The workload may be tried again from this time on (seconds since the epoch).
     not_before: int = 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
 
 QueueName = NewType("QueueName", str)
@@ -206,7 +207,7 @@ class Workload:
     #: Changes whenever what is asked changes; a plan made for another generation is stale.
     generation: str = ""
     #: Why it cannot be considered at all (``None``: it can), as (reason code, message).
-    obstacle: tuple[str, str] | None = None
+    obstacle: tuple[ReasonCode, str] | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
     #: The user (``muster.dev/user``); "": unknown.

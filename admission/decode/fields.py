@@ -13,8 +13,6 @@ from queues.workload import NodeFilter, Requirement
 
 T = TypeVar("T")
 
-INVALID_SPEC: Final = "InvalidSpec"
-
 _LONGEST_NUMBER: Final = 18
 
 _VALIDATION: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, explained, number, one
+from admission.decode.fields import explained, number, one
 from admission.decode.topology_requests import placed, placing_of
 from admission.objects import WireMetadata, WirePodTemplate
 from queues.api import names
@@ -14,6 +14,7 @@ from queues.api.reading.pod_places import node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
 from queues.workload import AdmissionId, PodSet
 
@@ -23,7 +24,7 @@ _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 _CACHED_TEMPLATE: Final = 8192
 
 #: Code and message of what is wrong with a document.
-Obstacle = tuple[str, str] | None
+Obstacle = tuple[ReasonCode, str] | None
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -46,17 +47,21 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
         template = _TEMPLATE.decode(raw)
         spec = template.spec
         if spec is None or not spec.containers:
-            return empty, "", (INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one")
+            return (
+                empty,
+                "",
+                (ReasonCode.INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one"),
+            )
         takes = requests_of(spec)
         nodes = node_filter_of(spec)
         annotations = template.metadata.annotations if template.metadata else None
         placing = placing_of(spec, annotations)
     except msgspec.DecodeError as error:
-        return empty, "", (INVALID_SPEC, f"{where}.{explained(error)}")
+        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{explained(error)}")
     except InvalidQuantity as error:
-        return empty, "", (INVALID_SPEC, f"{where}.spec: {error}")
+        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.spec: {error}")
     except InvalidDocument as error:
-        return empty, "", (INVALID_SPEC, f"{where}.{error}")
+        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{error}")
     required, preferred = topology_of(annotations)
     pods = PodSet(
         name=name,
@@ -72,14 +77,14 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
 def _impossible(takes: Resources, where: str) -> Obstacle:
     for resource, units in takes.items():
         if beyond := beyond_nodes(resource, units):
-            return INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}"
+            return ReasonCode.INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}"
         if units < 0:
             message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
-            return INVALID_SPEC, message
+            return ReasonCode.INVALID_SPEC, message
         # Devices are given whole; only cpu is divisible beyond its unit.
         if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
             message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
-            return INVALID_SPEC, message
+            return ReasonCode.INVALID_SPEC, message
     return None
 
 

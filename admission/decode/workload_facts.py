@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, explained, seconds
+from admission.decode.fields import explained, seconds
 from admission.facts import WorkloadFact
 from admission.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
+from queues.reason_codes import ReasonCode
 from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.
@@ -29,7 +30,9 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
         return fact
     message = f"{where}: found {pods} pods, expected at most {MOST_PODS}"
     none = tuple(replace(each, count=0, minimum=0, done=frozenset()) for each in fact.pod_sets)
-    return replace(fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or (INVALID_SPEC, message))
+    return replace(
+        fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or (ReasonCode.INVALID_SPEC, message)
+    )
 
 
 def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:
@@ -45,7 +48,7 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) 
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
-        obstacle=(INVALID_SPEC, explained(error)),
+        obstacle=(ReasonCode.INVALID_SPEC, explained(error)),
     )
 
 

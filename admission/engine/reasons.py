@@ -1,74 +1,26 @@
-"""Why a workload waits: the closed vocabulary, and the one sentence for each code.
+"""Why a workload waits: the one sentence for each code that the engine gives.
 
 Every builder puts its numbers into ``facts`` (JSON-able, amounts in units of ``queues.resources``) and the
-same numbers, as people write them, into ``message``. Codes are stable; messages may improve.
+same numbers, as people write them, into ``message``. Messages may improve.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 
 from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.usage import LimitHit
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.wording import counted, listed
 from queues.workload import AdmissionId, FlavorName, QueueName
 
 
-class Code(StrEnum):
-    """Codes that the engine itself gives. Obstacles of workloads bring codes of their own."""
-
-    #: A limit on the way from the queue to root would be exceeded.
-    QUEUE_LIMIT = "QueueLimit"
-    #: Not enough room on the nodes that the pods may use.
-    NO_FIT = "NoFit"
-    #: Enough room perhaps, but not in one domain of the required topology level.
-    TOPOLOGY_NO_FIT = "TopologyNoFit"
-    #: The topology level that is asked for is in no Topology.
-    UNKNOWN_LEVEL = "UnknownLevel"
-    #: No node has such a resource.
-    UNKNOWN_RESOURCE = "UnknownResource"
-    #: The queue or one above it is paused.
-    QUEUE_PAUSED = "QueuePaused"
-    #: The queue or one above it is closed.
-    QUEUE_CLOSED = "QueueClosed"
-    #: There is no queue of that name.
-    UNKNOWN_QUEUE = "UnknownQueue"
-    #: The queue tree is wrong at the queue or above it.
-    QUEUE_BROKEN = "QueueBroken"
-    #: Workloads wait in queues without children only.
-    QUEUE_NOT_LEAF = "QueueNotLeaf"
-    #: Fewer pods exist or may be wanted than have to start together.
-    NOT_ENOUGH_PODS = "NotEnoughPods"
-    #: Not tried again before a given time.
-    BACKOFF = "Backoff"
-    #: Its earlier pods are still being removed.
-    DRAINING = "Draining"
-    #: The order of its queue is strict and an earlier workload waits.
-    BEHIND = "Behind"
-    #: It would take the place that is kept for the longest-starved gang.
-    RESERVED = "Reserved"
-    #: More pods than the queue allows in one gang.
-    GANG_TOO_LARGE = "GangTooLarge"
-    #: More workloads wait in the queue than it allows; the earlier ones are considered.
-    PENDING_LIMIT = "PendingLimit"
-    #: It lost members that its domain has no room for, and is taken back to start whole somewhere else.
-    TAKEN_BACK = "TakenBack"
-    #: Others are taken back so that it can come in; it waits until their pods are gone.
-    MAKING_ROOM = "MakingRoom"
-    #: Every pod that needs a seat has one.
-    NOTHING_MISSING = "NothingMissing"
-
-
 def queue_limit(hit: LimitHit) -> Reason:
     """A limit on the queue's path."""
-    show = hit.account.show
-    kept = f" and {show(hit.kept)} kept for guarantees" if hit.kept else ""
     return Reason(
-        code=Code.QUEUE_LIMIT,
-        message=f"queue {hit.queue} may use {show(hit.limit)} {hit.account}: {show(hit.used)} used{kept}, "
-        f"{show(hit.asked)} asked, {show(hit.short)} too many",
+        code=ReasonCode.QUEUE_LIMIT,
+        message=hit.message,
         facts={
             "queue": hit.queue,
             "flavor": hit.account.flavor,
@@ -89,7 +41,7 @@ def no_fit(*, pods: int, takes: Resources, fit: int, nodes: int, excluded: Mappi
     """
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
     return Reason(
-        code=Code.NO_FIT,
+        code=ReasonCode.NO_FIT,
         message=f"{fit} of {counted(pods, 'pod')} of {_shape(takes)} fit on {nodes} nodes"
         + (f" ({left_out})" if left_out else ""),
         facts={"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)},
@@ -110,7 +62,7 @@ def topology_no_fit(
         text = f"{counted(pods, 'pod')} of {_shape(takes)} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
     return Reason(
-        code=Code.TOPOLOGY_NO_FIT,
+        code=ReasonCode.TOPOLOGY_NO_FIT,
         message=text,
         facts={
             "level": level,
@@ -132,7 +84,7 @@ def parts_no_fit(
     """
     together = f", all in one {inside}" if inside else ""
     return Reason(
-        code=Code.TOPOLOGY_NO_FIT,
+        code=ReasonCode.TOPOLOGY_NO_FIT,
         message=f"{parts} parts of {counted(size, 'pod')} of {_shape(takes)} have to be in one {level} each{together}; "
         f"{fit} of them fit",
         facts={
@@ -151,7 +103,7 @@ def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int)
     who = " and ".join(f"{counted(count, 'pod')} of {name}" for name, count in sets.items())
     where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
     return Reason(
-        code=Code.TOPOLOGY_NO_FIT,
+        code=ReasonCode.TOPOLOGY_NO_FIT,
         message=f"{who} have to be {where}",
         facts={"level": level, "sets": dict(sets), "domains": domains},
     )
@@ -181,7 +133,7 @@ def scattered(level: str, domains: Sequence[str]) -> Reason:
     """The pods that have seats already are in several domains of the level that is required, or in none."""
     where = ", ".join(domains) or "none"
     return Reason(
-        code=Code.TOPOLOGY_NO_FIT,
+        code=ReasonCode.TOPOLOGY_NO_FIT,
         message=f"the pods that run are not in one {level} but in {where}, so no further one can join them",
         facts={"level": level, "domains": list(domains)},
     )
@@ -190,7 +142,7 @@ def scattered(level: str, domains: Sequence[str]) -> Reason:
 def unknown_level(level: str, known: Sequence[str]) -> Reason:
     """A topology level that nothing describes."""
     return Reason(
-        code=Code.UNKNOWN_LEVEL,
+        code=ReasonCode.UNKNOWN_LEVEL,
         message=f"no Topology has a level {level}; expected one of {', '.join(known)}",
         facts={"level": level, "known": list(known)},
     )
@@ -200,7 +152,7 @@ def unknown_resource(resource: str, known: Iterable[str]) -> Reason:
     """A resource that no node offers, usable or not."""
     names = sorted(known)
     return Reason(
-        code=Code.UNKNOWN_RESOURCE,
+        code=ReasonCode.UNKNOWN_RESOURCE,
         message=f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}",
         facts={"resource": resource, "known": names},
     )
@@ -210,7 +162,7 @@ def queue_paused(queue: QueueName, by: QueueName) -> Reason:
     """Admissions are stopped here or above."""
     at = "" if by == queue else f" (at {by})"
     return Reason(
-        code=Code.QUEUE_PAUSED, message=f"queue {queue} is paused{at}", facts={"queue": queue, "by": by}
+        code=ReasonCode.QUEUE_PAUSED, message=f"queue {queue} is paused{at}", facts={"queue": queue, "by": by}
     )
 
 
@@ -218,14 +170,14 @@ def queue_closed(queue: QueueName, by: QueueName) -> Reason:
     """Nothing new is admitted here or above."""
     at = "" if by == queue else f" (at {by})"
     return Reason(
-        code=Code.QUEUE_CLOSED, message=f"queue {queue} is closed{at}", facts={"queue": queue, "by": by}
+        code=ReasonCode.QUEUE_CLOSED, message=f"queue {queue} is closed{at}", facts={"queue": queue, "by": by}
     )
 
 
 def unknown_queue(queue: QueueName) -> Reason:
     """No such queue."""
     return Reason(
-        code=Code.UNKNOWN_QUEUE,
+        code=ReasonCode.UNKNOWN_QUEUE,
         message=f"queue {queue} does not exist; create it or name another one",
         facts={"queue": queue},
     )
@@ -234,7 +186,7 @@ def unknown_queue(queue: QueueName) -> Reason:
 def queue_broken(queue: QueueName, problems: Sequence[MusterError]) -> Reason:
     """The tree is wrong at this queue or above."""
     return Reason(
-        code=Code.QUEUE_BROKEN,
+        code=ReasonCode.QUEUE_BROKEN,
         message=f"queue {queue} cannot be used: " + " ".join(str(problem) for problem in problems),
         facts={"queue": queue, "problems": [str(problem) for problem in problems]},
     )
@@ -244,7 +196,7 @@ def queue_not_leaf(queue: QueueName, children: Sequence[QueueName]) -> Reason:
     """Only queues without children hold workloads."""
     instead = f"; name one below it, such as {children[0]}" if children else ""
     return Reason(
-        code=Code.QUEUE_NOT_LEAF,
+        code=ReasonCode.QUEUE_NOT_LEAF,
         message=f"queue {queue} has queues below it and takes no workloads itself{instead}"
         if children
         else f"queue {queue} takes no workloads itself; name a queue below it",
@@ -252,19 +204,20 @@ def queue_not_leaf(queue: QueueName, children: Sequence[QueueName]) -> Reason:
     )
 
 
-def not_enough_pods(*, wanted: int, minimum: int) -> Reason:
-    """The gang can never be complete as it is."""
+def not_enough_pods(*, exist: int, minimum: int, task: str | None = None) -> Reason:
+    """Fewer pods exist, or are wanted, than must start together: of the gang, or of one task of it."""
+    of_task = f" of task {task}" if task is not None else ""
     return Reason(
-        code=Code.NOT_ENOUGH_PODS,
-        message=f"{wanted} of {counted(minimum, 'pod')} exist",
-        facts={"wanted": wanted, "minimum": minimum},
+        code=ReasonCode.NOT_ENOUGH_PODS,
+        message=f"{exist} of {minimum} pods{of_task} exist",
+        facts={"wanted": exist, "minimum": minimum},
     )
 
 
 def backoff(until: int) -> Reason:
     """Not before a time. No seconds left are named, so that the reason does not change every second."""
     return Reason(
-        code=Code.BACKOFF,
+        code=ReasonCode.BACKOFF,
         message="not tried again yet after it was taken back",
         facts={"until": until},
     )
@@ -273,7 +226,7 @@ def backoff(until: int) -> Reason:
 def draining(admission: AdmissionId) -> Reason:
     """The pods of an earlier admission are not gone yet."""
     return Reason(
-        code=Code.DRAINING,
+        code=ReasonCode.DRAINING,
         message=f"waits until the pods of admission {admission} are gone",
         facts={"admission": admission},
     )
@@ -282,7 +235,7 @@ def draining(admission: AdmissionId) -> Reason:
 def behind(queue: QueueName, head: str) -> Reason:
     """A strict queue is held up by its head."""
     return Reason(
-        code=Code.BEHIND,
+        code=ReasonCode.BEHIND,
         message=f"queue {queue} is strictly first in, first out, and {head} waits at its head",
         facts={"queue": queue, "head": head},
     )
@@ -294,7 +247,7 @@ def would_delay(head: str, at: int | None) -> Reason:
     ``at``: when he should be able to start; None: nobody knows.
     """
     return Reason(
-        code=Code.RESERVED,
+        code=ReasonCode.RESERVED,
         message=f"fits, but would still be there when {head}, which has waited longest, can start in its place",
         facts={"for": head} if at is None else {"for": head, "at": at},
     )
@@ -303,7 +256,7 @@ def would_delay(head: str, at: int | None) -> Reason:
 def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
     """access.maxGang."""
     return Reason(
-        code=Code.GANG_TOO_LARGE,
+        code=ReasonCode.GANG_TOO_LARGE,
         message=f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang",
         facts={"queue": queue, "limit": limit, "asked": pods},
     )
@@ -312,7 +265,7 @@ def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
 def pending_limit(*, queue: QueueName, limit: int) -> Reason:
     """access.maxPending."""
     return Reason(
-        code=Code.PENDING_LIMIT,
+        code=ReasonCode.PENDING_LIMIT,
         message=f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier",
         facts={"queue": queue, "limit": limit},
     )
@@ -322,7 +275,7 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     """Victims are leaving for it."""
     first = sorted(set(names))
     return Reason(
-        code=Code.MAKING_ROOM,
+        code=ReasonCode.MAKING_ROOM,
         message=f"waits until {counted(pods, 'pod')} of {listed(first)} {'is' if pods == 1 else 'are'} gone",
         facts={"pods": pods, "victims": first},
     )
@@ -331,7 +284,7 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
 def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
     """access.maxPendingPerUser."""
     return Reason(
-        code=Code.PENDING_LIMIT,
+        code=ReasonCode.PENDING_LIMIT,
         message=f"queue {queue} considers {limit} waiting workloads of one user at a time, and {user} has as many "
         f"that came earlier",
         facts={"queue": queue, "limit": limit, "user": user},
@@ -340,7 +293,7 @@ def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
 
 def nothing_missing() -> Reason:
     """It has all the seats it can use."""
-    return Reason(code=Code.NOTHING_MISSING, message="every pod that needs a seat has one")
+    return Reason(code=ReasonCode.NOTHING_MISSING, message="every pod that needs a seat has one")
 
 
 def _shape(takes: Resources) -> str:

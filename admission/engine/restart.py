@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from admission.engine import reasons
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.placement.gangs import all_or_none
 from admission.engine.placement.need import MissingMembers, missing_members
@@ -11,6 +10,7 @@ from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Evict, Reason
 from queues.quota.accounts import charges
+from queues.reason_codes import ReasonCode
 from queues.workload import Workload
 
 
@@ -33,7 +33,7 @@ def taken_back(
                 message = (
                     "it lost members, and there is no room for others where it runs; it starts again whole"
                 )
-                code = reasons.Code.TAKEN_BACK
+                code = ReasonCode.TAKEN_BACK
                 return tuple(Evict(admission=each.id, code=code, message=message) for each in own)
     return ()
 

@@ -36,10 +36,11 @@ from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
+from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Refusals that hold for the class only, whatever the nodes have.
-_OF_THE_CLASS = (reasons.Code.QUEUE_LIMIT, reasons.Code.RESERVED)
+_OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED)
 
 
 @dataclass(slots=True, eq=False)

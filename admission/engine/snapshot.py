@@ -8,6 +8,7 @@ from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, Claim, Seat
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
@@ -57,7 +58,7 @@ class Snapshot:
     started: tuple[AdmissionId, ...] = ()
     #: Admissions to take back whole, with the reason (code, message): refused by the stock scheduler, owner gone, …
     #: (code, message, not_before): the workload is not tried again before that second.
-    evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
+    evictable: Mapping[AdmissionId, tuple[ReasonCode, str, int]] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
     #: Workloads that hold admissions, as far as they still exist: what is known about possible victims.
     holders: Mapping[WorkloadKey, Workload] = field(default_factory=dict)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.placement.need import MissingMembers
-from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
@@ -21,6 +20,7 @@ from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload
 
@@ -139,9 +139,9 @@ def fewest_endings(
     world: Snapshot, workload: Workload, lacks: MissingMembers, tree: QueueTree, refused: Reason
 ) -> frozenset[AdmissionId]:
     """Admissions whose end might help against this refusal; none: no end would."""
-    if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
+    if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
         return _below_limit(world, tree, refused.facts)
-    if refused.code in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT, Code.QUEUE_LIMIT):
+    if refused.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT):
         return _room(world, workload, lacks)
     return frozenset()
 

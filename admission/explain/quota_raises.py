@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.placement import need
-from admission.engine.reasons import Code
 from admission.explain.what_if import WhatIf, WhatIfOutcome, is_scarce, with_limit
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT, Queue
+from queues.reason_codes import ReasonCode
 from queues.workload import QueueName
 
 #: So many limits are raised at most, one after the other; and so often less is tried.
@@ -87,7 +87,7 @@ def capability_raised(trying: WhatIf, refused: Reason) -> Raised | None:
         if (
             raised.outcome
             or reason is None
-            or reason.code != Code.QUEUE_LIMIT
+            or reason.code != ReasonCode.QUEUE_LIMIT
             or reason.facts["queue"] == ROOT
         ):
             break

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest, holding, remaining
 from admission.explain.quota_raises import Raised, capability_raised, deserved_raised
@@ -17,6 +16,7 @@ from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
+from queues.reason_codes import ReasonCode
 from queues.wording import counted, duration, listed
 from queues.workload import AdmissionId, Workload
 
@@ -98,12 +98,12 @@ def _more_than_one(trying: WhatIf, refused: Reason, raised: Raised | None) -> It
 def _nodes(trying: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     """Nothing on the nodes that there are would do."""
     workload, table = trying.workload, trying.world.nodes
-    if refused.code == Code.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
+    if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
         more = account.amount(refused.facts["over"])
         yield Suggestion(kind=SuggestionKind.NODES, message=f"nodes with {more} more, at the least", facts={})
         return
-    if refused.code not in (Code.NO_FIT, Code.TOPOLOGY_NO_FIT):
+    if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
         return
     for pods in workload.pod_sets:
         mask = table.layout.allowed(pods.nodes)
@@ -123,30 +123,30 @@ def _by_hand(world: Snapshot, workload: Workload, reason: Reason) -> Suggestion 
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
     match reason.code:
-        case Code.BACKOFF:
+        case ReasonCode.BACKOFF:
             seconds = max(0, workload.not_before - world.now)
             return Suggestion(
                 kind=SuggestionKind.TIME,
                 message=f"in {duration(seconds)} it is tried again",
                 facts={"seconds": seconds},
             )
-        case Code.DRAINING:
+        case ReasonCode.DRAINING:
             return Suggestion(
                 kind=SuggestionKind.TIME, message=f"when the pods of admission {facts['admission']} are gone"
             )
-        case Code.QUEUE_PAUSED:
+        case ReasonCode.QUEUE_PAUSED:
             told = f"queue {queue} resumed (muster resume {queue})"
-        case Code.QUEUE_CLOSED:
+        case ReasonCode.QUEUE_CLOSED:
             told = f"queue {queue} opened again"
-        case Code.UNKNOWN_QUEUE:
+        case ReasonCode.UNKNOWN_QUEUE:
             told = f"a queue named {queue}"
-        case Code.QUEUE_BROKEN | Code.QUEUE_NOT_LEAF:
+        case ReasonCode.QUEUE_BROKEN | ReasonCode.QUEUE_NOT_LEAF:
             told = f"another queue, or {queue} corrected: {reason.message}"
-        case Code.GANG_TOO_LARGE:
+        case ReasonCode.GANG_TOO_LARGE:
             told = f"access.maxGang {facts['asked']} instead of {facts['limit']} in queue {queue}"
-        case Code.PENDING_LIMIT:
+        case ReasonCode.PENDING_LIMIT:
             told = f"fewer of those who came earlier, or access.maxPending above {facts['limit']} in {queue}"
-        case Code.NOT_ENOUGH_PODS:
+        case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             told = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
             return Suggestion(kind=SuggestionKind.WORKLOAD, message=told, facts={"pods": missing})

@@ -1,15 +1,12 @@
 """What HyperNodes say that cannot be used, told on them whenever it changes. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from admission.facts import HyperNodeFact
 from admission.reconcile.status import EventNote
 from admission.world.hypernodes import problems_of
 from queues.api.kinds import hypernode
-
-#: Reason of the events.
-REASON: Final = "InvalidMembers"
+from queues.reason_codes import ReasonCode
 
 
 class HyperNodeEvents:
@@ -33,7 +30,7 @@ class HyperNodeEvents:
         return [
             EventNote(
                 ref=hypernode(fact.name, fact.uid),
-                reason=REASON,
+                reason=ReasonCode.INVALID_MEMBERS,
                 message=problems[fact.name],
                 action="Read",
                 warning=True,

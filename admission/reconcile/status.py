@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
+from admission.engine.reasons import not_enough_pods
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from queues.api.kinds import ObjectRef, volcano_job
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
 from queues.wording import go_duration, rfc3339
 
@@ -31,9 +33,10 @@ UNSCHEDULABLE: Final = "Unschedulable"
 READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
 
 #: Codes that Volcano has a word of its own for.
-VOLCANOS_WORDS: Final = {"NotEnoughPods": "NotEnoughTasks"}
+VOLCANOS_WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
 
-UNSUPPORTED_FIELD: Final = "UnsupportedField"
+#: Type of the condition, and its reason.
+UNSUPPORTED_FIELD: Final = ReasonCode.UNSUPPORTED_FIELD.value
 
 Document = dict[str, Any]
 
@@ -148,7 +151,9 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     if workload.unsupported:
         message = _not_acted_on(workload.unsupported)
         conditions.append(
-            StatusCondition(type=UNSUPPORTED_FIELD, status="True", reason=UNSUPPORTED_FIELD, message=message)
+            StatusCondition(
+                type=UNSUPPORTED_FIELD, status="True", reason=ReasonCode.UNSUPPORTED_FIELD, message=message
+            )
         )
     return StatusWanted(
         ref=workload.ref,
@@ -173,7 +178,7 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
     present = workload.pending + workload.running + workload.ended
     if present >= workload.minimum:
         return None
-    return Reason(code="NotEnoughPods", message=f"{present} of {workload.minimum} pods exist")
+    return not_enough_pods(exist=present, minimum=workload.minimum)
 
 
 def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
@@ -217,7 +222,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
             {
                 "status": UNSUPPORTED_FIELD,
                 "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
-                "reason": UNSUPPORTED_FIELD,
+                "reason": ReasonCode.UNSUPPORTED_FIELD.value,
                 "message": _not_acted_on(job.unsupported),
             }
         )
@@ -271,7 +276,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
     if queue.closed:
         state = "Closing" if queue.running + queue.inqueue + queue.pending + queue.unknown else "Closed"
     usable = (
-        StatusCondition(type="Usable", status="False", reason="QueueBroken", message=queue.broken)
+        StatusCondition(type="Usable", status="False", reason=ReasonCode.QUEUE_BROKEN, message=queue.broken)
         if queue.broken is not None
         else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
     )

@@ -23,6 +23,7 @@ _DECIDING: Final = (
     "queues.order",
     "queues.plan",
     "queues.quota",
+    "queues.reason_codes",
     "queues.resources",
     "queues.versioned_map",
     "queues.wording",

@@ -11,6 +11,7 @@ from typing import Final
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import Action, JobState, Phase
 from admission.volcano_jobs.view import Counts, JobView
+from queues.reason_codes import ReasonCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,8 @@ class JobStep:
     """The phase to enter, and why."""
 
     phase: Phase
-    reason: str = ""
+    #: None: the phase says it all.
+    reason: ReasonCode | None = None
     message: str = ""
 
 
@@ -39,7 +41,7 @@ def enough_succeeded(_state: JobState, view: JobView, counts: Counts) -> JobStep
         return None
     return JobStep(
         phase=Phase.COMPLETED,
-        reason="MinSuccess",
+        reason=ReasonCode.MIN_SUCCESS,
         message=f"{counts.succeeded} pods succeeded, {wanted} were needed",
     )
 
@@ -55,14 +57,14 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
             if done < task.minimum:
                 return JobStep(
                     phase=Phase.FAILED,
-                    reason="TaskFailed",
+                    reason=ReasonCode.TASK_FAILED,
                     message=f"{done} of the {task.minimum} pods that task {task.name} needs succeeded",
                 )
     needed = max(spec.minimum, spec.min_success or 0)
     enough = counts.succeeded >= needed
     return JobStep(
         phase=Phase.COMPLETED if enough else Phase.FAILED,
-        reason="AllEnded",
+        reason=ReasonCode.ALL_ENDED,
         message=f"{counts.succeeded} of {spec.replicas} pods succeeded, {needed} were needed",
     )
 
@@ -75,7 +77,7 @@ def too_few_left(_state: JobState, view: JobView, counts: Counts) -> JobStep | N
         return None
     return JobStep(
         phase=Phase.PENDING,
-        reason="PodsMissing",
+        reason=ReasonCode.PODS_MISSING,
         message=f"{counts.running + counts.ended} of {spec.minimum} needed pods run",
     )
 
@@ -84,7 +86,9 @@ def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> JobStep 
     """Restarting → Failed: it was restarted often enough."""
     if state.retry_count < view.spec.max_retry:
         return None
-    return JobStep(phase=Phase.FAILED, reason="MaxRetry", message=f"restarted {state.retry_count} times")
+    return JobStep(
+        phase=Phase.FAILED, reason=ReasonCode.MAX_RETRY, message=f"restarted {state.retry_count} times"
+    )
 
 
 def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
@@ -152,7 +156,7 @@ def advance(state: JobState, view: JobView, now: int) -> JobState:
     return state
 
 
-def act(state: JobState, action: Action, now: int, *, reason: str = "", message: str = "") -> JobState:
+def act(state: JobState, action: Action, now: int, message: str = "") -> JobState:
     """The state after a policy or Command asked for an action; the same state if it means nothing there."""
     into = ACTIONS.get((state.phase, action))
     if into is None:
@@ -161,7 +165,7 @@ def act(state: JobState, action: Action, now: int, *, reason: str = "", message:
     # Whoever is aborted has lost its pods already: only the count goes on.
     version = state.version + (state.phase in (Phase.PENDING, Phase.RUNNING))
     return replace(
-        state.entered(into, now, reason or action.value, message),
+        state.entered(into, now, action, message),
         version=version,
         retry_count=state.retry_count + restarts,
     )

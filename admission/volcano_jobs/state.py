@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 #: How many phases a Job's status tells of.
@@ -47,6 +48,13 @@ class Action(StrEnum):
     RESUME = "ResumeJob"
 
 
+#: Why a Job entered its phase: what was seen, or what was asked.
+Cause = ReasonCode | Action
+
+
+_ACTIONS: Final = frozenset(Action)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """What is remembered of a Job between turns."""
@@ -56,7 +64,8 @@ class JobState:
     #: Grows whenever all pods are removed; pods of an older version are stale.
     version: int = 0
     retry_count: int = 0
-    reason: str = ""
+    #: Why it is in this phase; None: the phase says it all.
+    reason: Cause | None = None
     message: str = ""
     #: Seconds since the epoch.
     last_transition: int = 0
@@ -75,7 +84,7 @@ class JobState:
         """Whether missing pods are to be made."""
         return self.phase not in STOPPED and self.phase is not Phase.RESTARTING
 
-    def entered(self, phase: Phase, now: int, reason: str = "", message: str = "") -> Self:
+    def entered(self, phase: Phase, now: int, reason: Cause | None = None, message: str = "") -> Self:
         """The state after a change of phase."""
         return replace(
             self,
@@ -95,7 +104,7 @@ class JobState:
             "phase": self.phase.value,
             "version": self.version,
             "retryCount": self.retry_count,
-            "reason": self.reason,
+            "reason": self.reason or "",
             "message": self.message,
             "lastTransition": self.last_transition,
             "startedAt": self.started_at,
@@ -111,13 +120,19 @@ class JobState:
             phase=Phase(row["phase"]),
             version=row["version"],
             retry_count=row["retryCount"],
-            reason=row["reason"],
+            reason=_cause(row["reason"]),
             message=row["message"],
             last_transition=row["lastTransition"],
             started_at=row["startedAt"],
             finished_at=row["finishedAt"],
             history=tuple((Phase(phase), at) for phase, at in row["history"]),
         )
+
+
+def _cause(text: str) -> Cause | None:
+    if not text:
+        return None
+    return Action(text) if text in _ACTIONS else ReasonCode.of_row(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName
 
 
@@ -58,11 +59,11 @@ def evictable_of(
     places: Sequence[SeatMap],
     now: int,
     patience: Timeouts,
-) -> dict[AdmissionId, tuple[str, str, int]]:
+) -> dict[AdmissionId, tuple[ReasonCode, str, int]]:
     """Gangs that cannot fully start go back whole."""
     rollbacks = sight.setbacks.rollbacks
     not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
-    found: dict[AdmissionId, tuple[str, str, int]] = {}
+    found: dict[AdmissionId, tuple[ReasonCode, str, int]] = {}
     for place in places:
         admission = place.admission
         directed = sight.fact is not None and sight.fact.directed == admission.id
@@ -78,13 +79,13 @@ def evictable_of(
         refusals = [pod for pod in unplaced(place) if is_refused(pod, sight, now, patience)]
         if refusals and refusals[0].refused:
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
-            found[admission.id] = ("Refused", message, not_before)
+            found[admission.id] = (ReasonCode.REFUSED, message, not_before)
         elif lost:
             found[admission.id] = _lost(lost[0], lost[0] in sight.taken_nodes, now)
     return found
 
 
-def _lost(node: NodeName, taken: bool, now: int) -> tuple[str, str, int]:
+def _lost(node: NodeName, taken: bool, now: int) -> tuple[ReasonCode, str, int]:
     if taken:
-        return ("SeatTaken", f"pods of others have taken the room of a seat on node {node}", now)
-    return ("NodeLost", f"node {node} of a seat cannot take pods any more", now)
+        return (ReasonCode.SEAT_TAKEN, f"pods of others have taken the room of a seat on node {node}", now)
+    return (ReasonCode.NODE_LOST, f"node {node} of a seat cannot take pods any more", now)

@@ -17,6 +17,7 @@ from admission.workloads.rollback import displaced_of, evictable_of, is_refused,
 from admission.workloads.seats import SeatMap, is_live, occupancies_of
 from admission.workloads.workload import is_hollow, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey
 
 
@@ -37,7 +38,7 @@ class WorkloadState:
     occupancies: tuple[SeatMap, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
-    evictable: Mapping[AdmissionId, tuple[str, str, int]] = field(default_factory=dict)
+    evictable: Mapping[AdmissionId, tuple[ReasonCode, str, int]] = field(default_factory=dict)
     #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
     misplaced: tuple[PodFact, ...] = ()
     #: Live pods of admissions that are closed: to be removed.
@@ -137,7 +138,10 @@ def underivable_state(sight: WorkloadInputs, error: Exception) -> WorkloadState 
         arrival=sight.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=("Defect", f"Muster cannot handle this object ({type(error).__name__}); its log tells more"),
+        obstacle=(
+            ReasonCode.DEFECT,
+            f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
+        ),
     )
     return WorkloadState(
         key=sight.key,

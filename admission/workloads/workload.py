@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
+from admission.engine.reasons import not_enough_pods
 from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
+from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, Workload
 
 
@@ -27,7 +29,7 @@ def workload_of(
         return _workload_of_pod(sight, pod_sets, arrival)
     draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
     obstacle = fact.obstacle or (
-        ("Evicting", "its pods of an earlier admission are still ending") if draining else None
+        (ReasonCode.EVICTING, "its pods of an earlier admission are still ending") if draining else None
     )
     if support_of(sight.key).is_group and not sight.admissions and obstacle is None:
         obstacle = _too_few_pods(sight, fact, pod_sets)
@@ -87,7 +89,7 @@ def _minimum(sight: WorkloadInputs, fact: WorkloadFact) -> int:
 
 def _too_few_pods(
     sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]
-) -> tuple[str, str] | None:
+) -> tuple[ReasonCode, str] | None:
     exist, needed = wanted(pod_sets), _minimum(sight, fact)
     if not exist and any(not is_live(pod) for pod in sight.pods):
         return None  # it is done
@@ -96,11 +98,13 @@ def _too_few_pods(
         beside = f"; {held} more wait for scheduling gates of others" if held else ""
         if sight.recreations:
             beside += f"; {len(sight.recreations)} were taken back and are being made again"
-        return ("NotEnoughPods", f"{exist} of {max(needed, 1)} pods exist{beside}")
+        reason = not_enough_pods(exist=exist, minimum=max(needed, 1))
+        return reason.code, reason.message + beside
     for task, least in sorted(fact.task_minimums.items()):
         of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
         if of_task < least:
-            return ("NotEnoughPods", f"{of_task} of {least} pods of task {task} exist")
+            reason = not_enough_pods(exist=of_task, minimum=least, task=task)
+            return reason.code, reason.message
     return None
 
 
@@ -111,16 +115,22 @@ def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriva
     again = next(iter(sight.recreations), None)
     obstacle = None
     if again is not None:
-        obstacle = ("BeingRecreated", "the pod was taken back and is being made again")
+        obstacle = (ReasonCode.BEING_RECREATED, "the pod was taken back and is being made again")
     elif pod is not None and pod.group is not None:
-        obstacle = ("PodGroupMissing", f"PodGroup {pod.group} does not exist in namespace {pod.namespace}")
+        obstacle = (
+            ReasonCode.POD_GROUP_MISSING,
+            f"PodGroup {pod.group} does not exist in namespace {pod.namespace}",
+        )
     elif pod is not None and pod.held_by_others:
         obstacle = (
-            "OtherGates",
+            ReasonCode.OTHER_GATES,
             "the pod carries scheduling gates of others; it waits until they are removed",
         )
     elif pod is not None and not pod.gated and last is None:
-        obstacle = ("NotGated", "the pod was not gated when it was created; it enters the books once it runs")
+        obstacle = (
+            ReasonCode.NOT_GATED,
+            "the pod was not gated when it was created; it enters the books once it runs",
+        )
     named = pod or last or again
     return Workload(
         key=sight.key,

@@ -7,6 +7,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission
+from queues.reason_codes import ReasonCode
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, Workload, WorkloadKey
 
@@ -21,7 +22,7 @@ class SnapshotRows:
         self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
         self.ended: dict[AdmissionId, frozenset[int]] = {}
-        self.evictable: dict[AdmissionId, tuple[str, str, int]] = {}
+        self.evictable: dict[AdmissionId, tuple[ReasonCode, str, int]] = {}
         self.started: dict[AdmissionId, None] = {}
         self.unbooked: dict[WorkloadKey, Unbooked] = {}
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from queues.admissions import Seat
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
+from queues.quota.usage import LimitHit
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
 from queues.workload import FlavorName, NodeName, QueueName
 
@@ -67,8 +69,7 @@ class Move(NamedTuple):
 class Rejection:
     """Why the ledger refused a gang: the first limit that it would break."""
 
-    #: QueueLimit | NodeFull | UnknownQueue | BrokenQueue | AlreadySeated | InvalidSeat
-    code: str
+    code: ReasonCode
     message: str
     queue: QueueName | None = None
     node: NodeName | None = None
@@ -131,11 +132,13 @@ class Books:
         """Move balances if every limit allows it, else nothing at all."""
         if posting.queue not in self.counts_in:
             return Rejection(
-                code="UnknownQueue", message=f"queue {posting.queue} does not exist", queue=posting.queue
+                code=ReasonCode.UNKNOWN_QUEUE,
+                message=f"queue {posting.queue} does not exist",
+                queue=posting.queue,
             )
         if posting.queue in self.broken:
             return Rejection(
-                code="BrokenQueue",
+                code=ReasonCode.QUEUE_BROKEN,
                 message=f"queue {posting.queue} has no path to {ROOT}",
                 queue=posting.queue,
             )
@@ -189,13 +192,17 @@ class Books:
 def _queue_limit(account: QueueAccount, balance: QueueBalance, move: Move) -> Rejection:
     queue, flavor, resource = account
     ceiling = balance.ceiling or 0
-    of = f" of flavor {flavor}" if flavor else ""
+    hit = LimitHit(
+        queue=queue,
+        account=Account(flavor, resource),
+        limit=ceiling,
+        used=balance.used,
+        kept=balance.counted - balance.used + move.counted - move.used,
+        asked=move.used,
+    )
     return Rejection(
-        code="QueueLimit",
-        message=(
-            f"queue {queue} may use {show(resource, ceiling)} {resource}{of}, "
-            f"counts {show(resource, balance.counted)}, and would count {show(resource, move.counted)} more"
-        ),
+        code=ReasonCode.QUEUE_LIMIT,
+        message=hit.message,
         queue=queue,
         flavor=flavor,
         resource=resource,
@@ -208,7 +215,7 @@ def _queue_limit(account: QueueAccount, balance: QueueBalance, move: Move) -> Re
 def _node_full(account: NodeAccount, balance: NodeBalance, units: int) -> Rejection:
     node, resource = account
     return Rejection(
-        code="NodeFull",
+        code=ReasonCode.NODE_FULL,
         message=(
             f"node {node} has {show(resource, balance.limit)} {resource} for admissions, "
             f"{show(resource, balance.used)} of it taken; asked for {show(resource, units)} more"

@@ -33,6 +33,16 @@ class LimitHit:
         """By how much the request exceeds the limit."""
         return self.used + self.kept + self.asked - self.limit
 
+    @property
+    def message(self) -> str:
+        """The sentence of every ``QueueLimit``."""
+        show = self.account.show
+        kept = f" and {show(self.kept)} kept for guarantees" if self.kept else ""
+        return (
+            f"queue {self.queue} may use {show(self.limit)} {self.account}: {show(self.used)} used{kept}, "
+            f"{show(self.asked)} asked, {show(self.short)} too many"
+        )
+
 
 class Usage:
     """Books of one tree: mutable, one entry per queue and account that is used."""

@@ -2,19 +2,14 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from admission.engine.nodes.demand import Shape
-from admission.engine.preemption.rules import EvictionRule
-from admission.engine.reasons import Code
-from admission.kube.writers.recreate import RECREATION_REFUSED
-from admission.kube.writers.release import RELEASE_REFUSED
-from admission.kube.writers.volcano_jobs import NAME_TAKEN, OBJECT_REFUSED, POD_REFUSED
 from queues.api import names
+from queues.reason_codes import ReasonCode
 from tests.docs.console_sessions import Exchange, exchanges
 
 ROOT = Path(__file__).parents[2]
@@ -23,25 +18,16 @@ DOCS = ROOT / "docs"
 
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "tests/README.md"])
 
-#: Modules that give reasons as (code, message, …).
-GIVERS = sorted(
-    [
-        *(ROOT / "admission").glob("*.py"),
-        *(
-            path
-            for folder in ("workloads", "world", "reconcile", "explain", "replay", "kube")
-            for path in (ROOT / "admission" / folder).rglob("*.py")
-            if "objects" not in path.parts
-        ),
-    ]
+PRODUCT = sorted(
+    path for folder in ("admission", "queues", "deploy") for path in (ROOT / folder).rglob("*.py")
 )
 
-#: What begins a pair in these modules and is no reason: conditions, verbs, phases, truth values.
-NO_REASONS = {
-    *("Complete", "Failed", "Succeeded", "Expired"),
-    *("KILL", "WATCH", "Foreground", "Label", "Annotation"),
-    *("True", "False", "None"),
-}
+#: Modules in which such a word is something else: the events of Volcano's lifecycle policies.
+OTHER_WORDS = {("queues/api/validation/lifecycle_rules.py", "TaskFailed")}
+
+#: Modules whose codes are text: as read from rows, whatever version wrote them, and as sent over HTTP and
+#: received there.
+CODES_AS_TEXT = {"queues/sql/read/rows.py", "admission/web/bodies.py", "deploy/demo/scene.py"}
 
 
 def first_column(page: str) -> list[str]:
@@ -81,26 +67,35 @@ def test_every_page_of_the_documentation_can_be_reached_from_its_index(page: Pat
     assert page in reached
 
 
-def codes_given() -> Iterator[str]:
-    """Codes of the engine, and constants that begin the tuples of reasons elsewhere."""
-    yield from Code
-    for module in GIVERS:
+def test_every_reason_code_is_documented_and_no_other() -> None:
+    assert sorted(first_column("reference/reasons.md")) == sorted(ReasonCode)
+
+
+def test_reason_codes_are_written_in_one_module() -> None:
+    found = set()
+    for module in PRODUCT:
+        name = str(module.relative_to(ROOT))
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Tuple) and len(node.elts) in (2, 3):
-                first, second = node.elts[:2]
-                told = isinstance(second, ast.JoinedStr | ast.Name | ast.Constant)
-                if (
-                    told
-                    and isinstance(first, ast.Constant)
-                    and re.fullmatch(r"[A-Z][a-zA-Z]+", str(first.value))
-                ):
-                    yield str(first.value)
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and node.value in set(ReasonCode)
+            ):
+                found.add((name, node.value))
+    found -= {("queues/reason_codes.py", code.value) for code in ReasonCode}
+    assert found == OTHER_WORDS
 
 
-def test_the_reasons_that_are_listed_are_those_that_are_given() -> None:
-    refused = {POD_REFUSED, OBJECT_REFUSED, NAME_TAKEN, RELEASE_REFUSED, RECREATION_REFUSED}
-    given = {*codes_given(), *EvictionRule, "InvalidSpec", *refused} - NO_REASONS
-    assert sorted(first_column("reference/reasons.md")) == sorted(given)
+def test_whatever_is_called_code_is_a_reason_code() -> None:
+    text = {
+        str(module.relative_to(ROOT))
+        for module in PRODUCT
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.arg | ast.AnnAssign)
+        and (node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)) == "code"
+        and "str" in ast.unparse(node.annotation or ast.Constant("str"))
+    }
+    assert text == CODES_AS_TEXT
 
 
 def test_the_names_that_are_listed_are_those_that_the_code_has() -> None:

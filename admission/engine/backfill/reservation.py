@@ -33,6 +33,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.policies import LineEntry
 from queues.plan import Admit, Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload
 
 #: So many classes are asked, longest waiting first, for one that lacks room and nothing else.
@@ -165,7 +166,7 @@ class _Search:
         in_vain = passed_over and has_less_than_its_share(candidate, self._trial)
         place = (self._told or in_vain) and not self._no_place_left
         quota = (self._told or starved or passed_over) and self._may_keep_quota(workload.queue)
-        if quota and refused is not None and refused.code == reasons.Code.QUEUE_LIMIT:
+        if quota and refused is not None and refused.code == ReasonCode.QUEUE_LIMIT:
             self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
             return
         # Of quota alone something is kept for those only who may go in now, or who lack nothing but room for long.
@@ -178,10 +179,10 @@ class _Search:
         if isinstance(answer, Admit):
             self._asked += place
             self._fits(candidate, later, answer, place=place)
-        elif answer.code == reasons.Code.QUEUE_LIMIT:
+        elif answer.code == ReasonCode.QUEUE_LIMIT:
             if quota:
                 self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
-        elif answer.code in (reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT):
+        elif answer.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
             self._asked += place
             found = self._lacks_room(candidate, need, in_vain=in_vain) if place else None
             if found is None and quota and passed_over:

@@ -107,7 +107,7 @@ def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
 def _gang_refused(workload: Workload, need: MissingMembers, tree: QueueTree) -> Reason | None:
     if need.shortfall:
         minimum = max(workload.minimum, sum(pods.minimum for pods in workload.pod_sets))
-        return reasons.not_enough_pods(wanted=minimum - need.shortfall, minimum=minimum)
+        return reasons.not_enough_pods(exist=minimum - need.shortfall, minimum=minimum)
     if not need.missing:
         return reasons.nothing_missing()
     limit = tree.max_gang(workload.queue)

@@ -31,6 +31,7 @@ from queues.order.policies import LineEntry, Rank, by_user, rank
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 
@@ -243,7 +244,7 @@ class PendingWorkloads:
         key = workload.key
         entry = self._prepared(workload, seats, before)
         reason = obstacle(workload, snapshot.now)
-        if reason is not None and reason.code == reasons.Code.BACKOFF:
+        if reason is not None and reason.code == ReasonCode.BACKOFF:
             heappush(self._backoffs, (workload.not_before, key))
         if reason is None and (leaving := seats.leaving_admission(key)) is not None:
             reason = reasons.draining(leaving)

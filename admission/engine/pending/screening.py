@@ -22,6 +22,7 @@ from admission.engine.trial import Trial
 from queues.plan import Admit, Reason
 from queues.quota.accounts import charges, flavor_charges
 from queues.quota.queue import ROOT
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
 
@@ -182,7 +183,7 @@ def _ask_queue(batch: WorkloadClass, trial: Trial) -> None:
 
 
 def _is_limit(reason: Reason | None) -> bool:
-    return reason is not None and reason.code == reasons.Code.QUEUE_LIMIT
+    return reason is not None and reason.code == ReasonCode.QUEUE_LIMIT
 
 
 def _unless_equal(before: Reason | None, after: Reason | None) -> Reason | None:

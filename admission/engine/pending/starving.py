@@ -13,8 +13,8 @@ from admission.engine.pending.waiting_time import (
     starves_at,
     waits_since,
 )
-from admission.engine.reasons import Code
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload
 
 
@@ -64,7 +64,7 @@ class StarvingClasses:
     def update(self, batch: WorkloadClass) -> None:
         """Its queue lets one of them in at last, or none any more."""
         refused = batch.screened_out()
-        if refused is None or refused.code != Code.QUEUE_LIMIT or not is_gang(batch.wants.need):
+        if refused is None or refused.code != ReasonCode.QUEUE_LIMIT or not is_gang(batch.wants.need):
             self._at_limit.pop(batch, None)
         elif batch not in self._at_limit and batch.class_queue.candidates:
             self._at_limit[batch] = None

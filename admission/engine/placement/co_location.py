@@ -25,6 +25,7 @@ from admission.engine.placement.domains import (
 from admission.engine.placement.pod_set import NodeScope, PodSetRequest, seats_for
 from queues.admissions import Seat
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, PodSet
 
 #: Companion pods that are placed one by one; more of them are placed at once.
@@ -61,7 +62,7 @@ def in_one_domain(
         answer = found
     if not required and answer is not None:
         return answer
-    if answer is not None and answer.code in (reasons.Code.QUEUE_LIMIT, reasons.Code.UNKNOWN_LEVEL):
+    if answer is not None and answer.code in (ReasonCode.QUEUE_LIMIT, ReasonCode.UNKNOWN_LEVEL):
         return answer
     return _refusal(where, wants, key)
 

@@ -20,6 +20,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account, flavor_charges, pod_charges
 from queues.quota.queue import ROOT
 from queues.quota.usage import LimitHit
+from queues.reason_codes import ReasonCode
 from queues.resources import total
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
@@ -54,7 +55,7 @@ def seat(
     if borrowed is not None:
         return _in_flavor(trial, queue, wants, inside, borrowed)
     # What comes last on the way in says most: a quota that has room is of no use without nodes.
-    placed = [each for each in refusals if each.code != reasons.Code.QUEUE_LIMIT]
+    placed = [each for each in refusals if each.code != ReasonCode.QUEUE_LIMIT]
     return _elsewhere(trial, wants, inside, offered, len(refusals), (placed or refusals)[0])
 
 
@@ -133,7 +134,7 @@ def _elsewhere(
     reason: Reason,
 ) -> Reason:
     """Says so if a flavor that was not tried has room for a pod set, or only the flavors together have."""
-    if len(flavors) < 2 or len(wants) > 1 or reason.code != reasons.Code.NO_FIT:
+    if len(flavors) < 2 or len(wants) > 1 or reason.code != ReasonCode.NO_FIT:
         return reason
     want = wants[0]
     room = _where(trial, QueueName(""), inside, None).pods_per_node(want.pods)

@@ -19,6 +19,7 @@ from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, PodSet, Workload
 
 #: So many groups that found no place are moved to the front, each once.
@@ -139,7 +140,7 @@ def _within(
         if not isinstance(found, Reason):
             return found
         answer = found
-    if answer is not None and (not around.within_required or answer.code == reasons.Code.QUEUE_LIMIT):
+    if answer is not None and (not around.within_required or answer.code == ReasonCode.QUEUE_LIMIT):
         return answer
     found_level = trial.layout.chain(key)
     assert found_level is not None

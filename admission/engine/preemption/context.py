@@ -132,7 +132,11 @@ class PreemptionContext:
             message, facts = each.why
             self.room.evicts.append(
                 Evict(
-                    admission=number, code=each.rule, message=message, beneficiary=workload.key, facts=facts
+                    admission=number,
+                    code=each.rule.code,
+                    message=message,
+                    beneficiary=workload.key,
+                    facts=facts,
                 )
             )
         self.gone.update(number for number, _ in parts)

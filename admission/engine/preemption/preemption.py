@@ -16,10 +16,11 @@ from admission.engine.preemption.context import FailedRequest, PreemptionContext
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.preemption.search import VictimSearch, attempts_for, may_clear, plain_failure
 from admission.engine.snapshot import Snapshot
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId
 
 #: Refusals that room may help against.
-_FOR_LACK_OF_ROOM = (reasons.Code.QUEUE_LIMIT, reasons.Code.NO_FIT, reasons.Code.TOPOLOGY_NO_FIT)
+_FOR_LACK_OF_ROOM = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
 
 
 def make_room(

@@ -18,6 +18,7 @@ from admission.engine.preemption.candidates import Candidate
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
+from queues.reason_codes import ReasonCode
 from queues.workload import NO_FLAVOR, QueueName, Workload
 
 
@@ -68,14 +69,19 @@ def _lendable(usage: Usage, queue: QueueName, resource: str) -> int:
 
 
 class EvictionRule(StrEnum):
-    """By which rule somebody is taken back: the code of the eviction."""
+    """The rules by which a victim may be evicted."""
 
     #: A more urgent workload of the same queue.
-    PREEMPTED = "Preempted"
+    PREEMPTED = ReasonCode.PREEMPTED.value
     #: What the queue of the beneficiary deserves was lent out.
-    RECLAIMED = "Reclaimed"
+    RECLAIMED = ReasonCode.RECLAIMED.value
     #: A place was cleared for a gang that waited too long.
-    CLEARED = "Cleared"
+    CLEARED = ReasonCode.CLEARED.value
+
+    @property
+    def code(self) -> ReasonCode:
+        """The code of evictions by this rule."""
+        return ReasonCode(self.value)
 
 
 class ReclaimDepth(StrEnum):

@@ -34,6 +34,7 @@ from queues.admissions import Recreation
 from queues.api import names
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Fenced, NotFound
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -52,9 +53,6 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 #: What the API server says to whoever creates something in a namespace that is being deleted.
 _TERMINATING: Final = "because it is being terminated"
-
-#: Code of the reason that is shown on a workload whose pod the API server refuses to have again.
-RECREATION_REFUSED: Final = "RecreationRefused"
 
 
 class RecreationWriter:
@@ -264,7 +262,7 @@ class RecreationWriter:
         self._later(key, uid, pause_after(failures), failures)
         if isinstance(error, ApiRefused):
             reason = str(error.facts.get("reason", error))
-            self.problems[key] = Reason(code=RECREATION_REFUSED, message=reason)
+            self.problems[key] = Reason(code=ReasonCode.RECREATION_REFUSED, message=reason)
             self._refused[key] = uid
 
     def _solved(self, key: WorkloadKey, uid: str) -> None:

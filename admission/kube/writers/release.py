@@ -17,6 +17,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -25,9 +26,6 @@ _log = logging.getLogger(__name__)
 ECHO_SECONDS: Final = 30.0
 
 _MANY_ECHOES: Final = 20_000
-
-#: Code of the reason that is shown on a workload whose release the API server refuses.
-RELEASE_REFUSED: Final = "ReleaseRefused"
 
 
 class ReleaseWriter:
@@ -156,7 +154,9 @@ class ReleaseWriter:
             self._promised.get(key, {}).pop(order.uid, None)
             if key not in self.problems:
                 reason = str(error.facts.get("reason", error))
-                self.problems[key] = Reason(code=RELEASE_REFUSED, message=f"{order.name}: {reason}")
+                self.problems[key] = Reason(
+                    code=ReasonCode.RELEASE_REFUSED, message=f"{order.name}: {reason}"
+                )
                 self._again(key)
 
     def _forget(self, key: WorkloadKey) -> None:

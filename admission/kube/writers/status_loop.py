@@ -34,6 +34,7 @@ from queues.admissions import AdmissionState
 from queues.api.kinds import ObjectRef, pod_group
 from queues.errors import InvalidDocument
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.wording import counted
 from queues.workload import WorkloadKey
 
@@ -146,7 +147,7 @@ class StatusLoop:
             return
         if view is None:
             message = self._careers.problems.get(key, "its document cannot be read")
-            state = {"phase": "Pending", "reason": "InvalidSpec", "message": message}
+            state = {"phase": "Pending", "reason": ReasonCode.INVALID_SPEC, "message": message}
             yield StatusWanted(ref=ref, fields={"state": state}, seen=fact.phase)
             return
         state_ = world.jobs.get(key.uid) or JobState(uid=key.uid)

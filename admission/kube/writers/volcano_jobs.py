@@ -23,19 +23,11 @@ from queues.api import names
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
-
-#: Codes of reasons that are shown on the Job.
-POD_REFUSED: Final = "PodRefused"
-
-OBJECT_REFUSED: Final = "ObjectRefused"
-
-NAME_TAKEN: Final = "NameTaken"
-
-INVALID_SPEC: Final = "InvalidSpec"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,13 +72,13 @@ class JobPods:
             report.companions += await self._companions.ensure(work.spec, work.companions)
             molds = _molds(work, creates)
         except NameTaken as error:
-            _blame(report, NAME_TAKEN, str(error))
+            _blame(report, ReasonCode.NAME_TAKEN, str(error))
             return
         except InvalidDocument as error:
-            _blame(report, INVALID_SPEC, str(error))
+            _blame(report, ReasonCode.INVALID_SPEC, str(error))
             return
         except ApiError as error:
-            self._failed(report, error, OBJECT_REFUSED)
+            self._failed(report, error, ReasonCode.OBJECT_REFUSED)
             return
         hopeless: set[str] = set()
 
@@ -136,7 +128,9 @@ class JobPods:
             return False
         if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references):
             _blame(
-                report, NAME_TAKEN, f"pod {name} exists and is not this Job's; delete it or rename the Job"
+                report,
+                ReasonCode.NAME_TAKEN,
+                f"pod {name} exists and is not this Job's; delete it or rename the Job",
             )
             return False
         if meta.annotations.get(names.ADMISSION_ID) == str(wanted.admission):
@@ -176,7 +170,7 @@ class JobPods:
 
     # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, report: JobReport, error: ApiError, code: str = POD_REFUSED) -> None:
+    def _failed(self, report: JobReport, error: ApiError, code: ReasonCode = ReasonCode.POD_REFUSED) -> None:
         """A refusal is for the user to see; anything else passes."""
         report.unfinished = True
         if isinstance(error, ApiRefused | NotFound):
@@ -219,7 +213,7 @@ def _molds(work: JobWork, creates: Iterable[PodWanted]) -> dict[tuple[str, Admis
     }
 
 
-def _blame(report: JobReport, code: str, message: str) -> None:
+def _blame(report: JobReport, code: ReasonCode, message: str) -> None:
     """The first problem is shown: the others are mostly the same."""
     report.unfinished = True
     if report.problem is None:

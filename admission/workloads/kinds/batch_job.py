@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, is_true, number, one, seconds, without_pin
+from admission.decode.fields import is_true, number, one, seconds, without_pin
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, directed_by, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
@@ -28,6 +28,7 @@ from admission.workloads.pod_sets import numbered
 from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
+from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
 
 
@@ -139,7 +140,7 @@ def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle]:
     least = number(text)
     if least is None or not 0 < least <= parallelism:
         where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
-        return parallelism, (INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
+        return parallelism, (ReasonCode.INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
     return least, None
 
 

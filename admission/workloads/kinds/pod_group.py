@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, explained, seconds
+from admission.decode.fields import explained, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle
 from admission.decode.topology_requests import WireNetworkTopology, subgroups_of, tier_of
@@ -24,6 +24,7 @@ from admission.workloads.pod_shapes import shape_name, task_of
 from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
+from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 
@@ -67,12 +68,12 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     task_minimums = spec.min_task_member or {}
     obstacle: Obstacle = None
     if minimum < 0:
-        obstacle = (INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+        obstacle = (ReasonCode.INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
     subgroups: tuple[SubGroup, ...] = ()
     try:
         subgroups = subgroups_of(spec.sub_group_policy)
     except msgspec.DecodeError as error:
-        obstacle = (INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
+        obstacle = (ReasonCode.INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
         key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
         namespace=meta.namespace,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import INVALID_SPEC, seconds
+from admission.decode.fields import seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, pod_set_of
 from admission.decode.topology_requests import WireNetworkTopology, partitions_of_tasks, tier_of
@@ -20,6 +20,7 @@ from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
 from queues.errors import InvalidDocument
+from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
@@ -79,7 +80,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         spec = read_job(fact.document)
         parts = partitions_of_tasks(fact.document)
     except InvalidDocument as error:
-        return replace(fact, obstacle=(INVALID_SPEC, str(error)))
+        return replace(fact, obstacle=(ReasonCode.INVALID_SPEC, str(error)))
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
@@ -115,15 +116,15 @@ def _task_minimums(spec: JobSpec) -> list[int]:
 def _contradiction(spec: JobSpec) -> Obstacle:
     """What Volcano's webhook would have refused about counts and names, if it has not."""
     if not spec.tasks:
-        return INVALID_SPEC, "spec.tasks: found none, expected at least one"
+        return ReasonCode.INVALID_SPEC, "spec.tasks: found none, expected at least one"
     seen: set[str] = set()
     for position, task in enumerate(spec.tasks):
         if message := _task_contradiction(task, seen):
-            return INVALID_SPEC, f"spec.tasks[{position}]{message}"
+            return ReasonCode.INVALID_SPEC, f"spec.tasks[{position}]{message}"
         seen.add(task.name)
     if not 0 <= spec.minimum <= spec.replicas:
         message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
-        return INVALID_SPEC, f"spec.minAvailable: {message}"
+        return ReasonCode.INVALID_SPEC, f"spec.minAvailable: {message}"
     return None
 
 

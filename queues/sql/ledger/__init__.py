@@ -18,6 +18,7 @@ from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.ledger.types import (
     Decision,
+    DecisionCode,
     Freed,
     JobRow,
     LedgerOutcome,
@@ -30,6 +31,7 @@ from queues.workload import AdmissionId
 __all__ = [
     "NOBODY",
     "Decision",
+    "DecisionCode",
     "Freed",
     "JobRow",
     "LedgerOutcome",

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import Seat
 from queues.plan import Admit, Adopt, Evict, Free
 from queues.quota.posting import Posting, Rejection
+from queues.reason_codes import ReasonCode
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
 from queues.sql.ledger.types import (
@@ -80,14 +81,20 @@ async def admit(
 def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Rejection | None:
     places = [(seat.pod_set, seat.ordinal) for seat in row.seats]
     if held is None:
-        return Rejection(code="Departed", message=f"{row.workload} is not there any more")
+        return Rejection(code=ReasonCode.DEPARTED, message=f"{row.workload} is not there any more")
     if not places or len(set(places)) != len(places):
-        return Rejection(code="InvalidSeat", message=f"{row.workload} asks for no seat, or for one twice")
+        return Rejection(
+            code=ReasonCode.INVALID_SEAT, message=f"{row.workload} asks for no seat, or for one twice"
+        )
     if any(units < 0 for takes in {seat.takes for seat in row.seats} for units in takes.values()):
-        return Rejection(code="InvalidSeat", message=f"a seat of {row.workload} takes less than nothing")
+        return Rejection(
+            code=ReasonCode.INVALID_SEAT, message=f"a seat of {row.workload} takes less than nothing"
+        )
     if twice := set(places) & set(held):
         pod_set, ordinal = min(twice)
-        return Rejection(code="AlreadySeated", message=f"{row.workload} has seat {pod_set}/{ordinal} already")
+        return Rejection(
+            code=ReasonCode.ALREADY_SEATED, message=f"{row.workload} has seat {pod_set}/{ordinal} already"
+        )
     return None
 
 

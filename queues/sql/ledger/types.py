@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from queues.quota.posting import Rejection
+from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -37,6 +38,9 @@ class Freed:
     closed: frozenset[AdmissionId]
 
 
+DecisionCode = ReasonCode | Literal["gang", "elastic", "running", "ended"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One line of the decision log: who for whom, by which rule, on which numbers."""
@@ -47,7 +51,8 @@ class Decision:
     namespace: str
     name: str
     queue: QueueName
-    code: str = ""
+    #: Of a reason; else by which rule seats were given, or that they ended.
+    code: DecisionCode
     message: str = ""
     admission: AdmissionId | None = None
     beneficiary: WorkloadKey | None = None

@@ -4,6 +4,7 @@ from sqlalchemy import ColumnElement, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import LastPreemption
+from queues.reason_codes import ReasonCode
 from queues.sql.tables import backoffs, decisions, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -48,7 +49,7 @@ async def displacements(
         asked = asked.where(which)
     return {
         WorkloadKey(WorkloadKind(row.kind), row.uid): LastPreemption(
-            at=int(row.decided_at.timestamp()), code=row.code, by=row.by
+            at=int(row.decided_at.timestamp()), code=ReasonCode.of_row(row.code), by=row.by
         )
         for row in await tx.execute(asked)
     }

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import Eviction, StoredReason
@@ -211,7 +212,10 @@ async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
         select(reasons.c.kind, reasons.c.uid, reasons.c.code, reasons.c.message, reasons.c.facts)
     )
     return {
-        key_of(row.kind, row.uid): Reason(code=row.code, message=row.message, facts=row.facts) for row in rows
+        key_of(row.kind, row.uid): Reason(
+            code=ReasonCode.of_row(row.code), message=row.message, facts=row.facts
+        )
+        for row in rows
     }
 
 

@@ -17,10 +17,10 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending import waiting_time
-from admission.engine.reasons import Code
 from admission.engine.snapshot import Snapshot
 from queues.plan import Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.worlds.plan_effects import apply, drained
@@ -243,7 +243,7 @@ def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:
     lacked_quota = False
     while gang.key not in life.snapshot.claims and not life.is_in(gang):
         is_due = life.snapshot.now >= gang.created + (CLEARING.clear_after or 0)
-        lacks_quota = crowd.queues == (OWN,) and life.reasons[gang.key].code == Code.QUEUE_LIMIT
+        lacks_quota = crowd.queues == (OWN,) and life.reasons[gang.key].code == ReasonCode.QUEUE_LIMIT
         is_told = life.was_quiet or (lacks_quota and lacked_quota)
         assert not (is_due and is_told), f"nobody goes for it at {life.snapshot.now}"
         lacked_quota = lacks_quota

@@ -177,10 +177,10 @@ async def test_a_queue_that_is_unknown_broken_or_removed_takes_nothing(muster: D
     )
     assert [verdict.rejected[index].code for index in range(5)] == [
         "UnknownQueue",
-        "BrokenQueue",
-        "BrokenQueue",
+        "QueueBroken",
+        "QueueBroken",
         "UnknownQueue",
-        "BrokenQueue",
+        "QueueBroken",
     ]
 
 

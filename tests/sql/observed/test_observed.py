@@ -140,7 +140,7 @@ async def test_a_removed_queue_counts_where_it_did_until_it_holds_nothing(muster
     (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
     await stage.queues(removed=["a", "x"])
     assert await stage.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
-    assert (await stage.admit(gang("j2", "a", "n1"))).rejected[0].code == "BrokenQueue"
+    assert (await stage.admit(gang("j2", "a", "n1"))).rejected[0].code == "QueueBroken"
     await stage.queues(queue("x"), queue("a", "x"))
     assert (await stage.admit(gang("j2", "a", "n1"))).rejected == {}
     await stage.free(id_, 0, 1)
@@ -154,7 +154,7 @@ async def test_children_guaranteed_more_than_their_parent_has_keep_nothing(muste
         ["j1", "j2"],
     )
     verdict = await stage.admit(gang("j1", "a", "n1"), gang("j2", "c", "n1 n1"))
-    assert verdict.rejected[0].code == "BrokenQueue"
+    assert verdict.rejected[0].code == "QueueBroken"
     assert set(verdict.accepted) == {1}
 
 

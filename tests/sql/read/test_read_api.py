@@ -54,7 +54,7 @@ async def staged(muster: Database) -> Stage:
         facts = {"queue": "a", "resource": GPU, "limit": 8000, "used": 6000, "asked": 4000, "over": 2000}
         why = Why("QueueLimit", "queue a may use 8 nvidia.com/gpu", facts)
         admitted = ledger.Decision(
-            kind="admit", workload=key("runs"), namespace="ns", name="runs", queue=QueueName("a")
+            kind="admit", workload=key("runs"), namespace="ns", name="runs", queue=QueueName("a"), code="gang"
         )
         await ledger.record_decisions(tx, entry, [admitted])
         await ledger.record_reasons(tx, entry, {key("small"): why, key("big"): why})

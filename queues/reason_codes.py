@@ -1,0 +1,137 @@
+"""The closed vocabulary of reasons: every code that users, the ledger and metrics see, defined here once.
+
+A code is stable, the sentence beside it may improve. docs/reference/reasons.md says of each code what to do.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class ReasonCode(StrEnum):
+    """Why a workload waits, was evicted, makes no progress or ended; what is wrong with a queue or HyperNode."""
+
+    # ── why a workload waits
+
+    #: A limit on the way from the queue to root would be exceeded.
+    QUEUE_LIMIT = "QueueLimit"
+    #: The nodes that the pods may use have too little room.
+    NO_FIT = "NoFit"
+    #: No domain of the required topology level holds the pods, though the nodes together may.
+    TOPOLOGY_NO_FIT = "TopologyNoFit"
+    #: The requested topology level is in no Topology.
+    UNKNOWN_LEVEL = "UnknownLevel"
+    #: No node offers the requested resource.
+    UNKNOWN_RESOURCE = "UnknownResource"
+    #: The queue or one above it is paused.
+    QUEUE_PAUSED = "QueuePaused"
+    #: The queue or one above it is closed.
+    QUEUE_CLOSED = "QueueClosed"
+    #: No queue has that name.
+    UNKNOWN_QUEUE = "UnknownQueue"
+    #: The queue tree is wrong at the queue or above it.
+    QUEUE_BROKEN = "QueueBroken"
+    #: The queue has queues below it, and only leaf queues hold workloads.
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    #: Fewer pods exist, or are wanted, than must start together.
+    NOT_ENOUGH_PODS = "NotEnoughPods"
+    #: The workload was evicted a short time ago and is not tried again before a given time.
+    BACKOFF = "Backoff"
+    #: The pods of an earlier admission are not gone yet.
+    DRAINING = "Draining"
+    #: As Draining, before the workload is considered again.
+    EVICTING = "Evicting"
+    #: The pod has no owner; it was evicted and is being created again.
+    BEING_RECREATED = "BeingRecreated"
+    #: The queue is strictly first in, first out, and an earlier workload waits.
+    BEHIND = "Behind"
+    #: The workload fits, but would delay the gang that has waited longest.
+    RESERVED = "Reserved"
+    #: The gang has more pods than the queue allows in one.
+    GANG_TOO_LARGE = "GangTooLarge"
+    #: As many workloads as the queue considers at a time came earlier.
+    PENDING_LIMIT = "PendingLimit"
+    #: Victims were evicted for the workload; it is admitted when their pods are gone.
+    MAKING_ROOM = "MakingRoom"
+    #: Every pod that needs a seat has one.
+    NOTHING_MISSING = "NothingMissing"
+    #: The object is invalid.
+    INVALID_SPEC = "InvalidSpec"
+    #: The workload names a priority class that does not exist.
+    UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
+    #: The pod names a PodGroup that does not exist.
+    POD_GROUP_MISSING = "PodGroupMissing"
+    #: The pod has scheduling gates of other controllers.
+    OTHER_GATES = "OtherGates"
+    #: The pod was not gated when it was created.
+    NOT_GATED = "NotGated"
+    #: Muster failed on this object.
+    DEFECT = "Defect"
+
+    # ── why the ledger refused what a turn had planned
+
+    #: A node of a seat has less room than the turn had seen.
+    NODE_FULL = "NodeFull"
+    #: The workload is gone from the ledger.
+    DEPARTED = "Departed"
+    #: The plan gave a workload no seat, one seat twice, or a seat of a negative amount.
+    INVALID_SEAT = "InvalidSeat"
+    #: A pod of the workload has that seat already.
+    ALREADY_SEATED = "AlreadySeated"
+
+    # ── why an admission was evicted
+
+    #: The stock scheduler refused a pod for longer than the grace time.
+    REFUSED = "Refused"
+    #: A node of a seat cannot take pods any more.
+    NODE_LOST = "NodeLost"
+    #: Pods without a queue have taken the room of a seat.
+    SEAT_TAKEN = "SeatTaken"
+    #: The gang lost members that its domain has no room for, and starts again whole somewhere else.
+    TAKEN_BACK = "TakenBack"
+    #: A workload of higher priority in the same queue needs the resources.
+    PREEMPTED = "Preempted"
+    #: The queue that owns the quota needs it back.
+    RECLAIMED = "Reclaimed"
+    #: Space was cleared for a gang that waited too long.
+    CLEARED = "Cleared"
+
+    # ── why an admitted workload makes no progress
+
+    #: The API server refuses a pod of a Volcano Job.
+    POD_REFUSED = "PodRefused"
+    #: The API server refuses an object that the pods of a Volcano Job need.
+    OBJECT_REFUSED = "ObjectRefused"
+    #: A pod or object of that name exists and does not belong to the Volcano Job.
+    NAME_TAKEN = "NameTaken"
+    #: The API server refuses to delete or to create again an evicted pod without an owner.
+    RECREATION_REFUSED = "RecreationRefused"
+    #: The API server refuses the write that releases a pod or starts a Job.
+    RELEASE_REFUSED = "ReleaseRefused"
+
+    # ── why a Volcano Job entered its phase
+
+    #: As many pods succeeded as ``minSuccess`` asks for.
+    MIN_SUCCESS = "MinSuccess"
+    #: Every pod has ended.
+    ALL_ENDED = "AllEnded"
+    #: Every pod has ended, and fewer pods of a task succeeded than it needs.
+    TASK_FAILED = "TaskFailed"
+    #: So many pods were lost that the rest is no gang any more.
+    PODS_MISSING = "PodsMissing"
+    #: The Job was restarted as often as ``maxRetry`` allows.
+    MAX_RETRY = "MaxRetry"
+
+    # ── what objects say beside that
+
+    #: The object has fields that Muster accepts and does not act on.
+    UNSUPPORTED_FIELD = "UnsupportedField"
+    #: Members of a HyperNode cannot be used.
+    INVALID_MEMBERS = "InvalidMembers"
+
+    @classmethod
+    def of_row(cls, text: str) -> Self:
+        """The code in a stored row. A code that only another version of Muster knows is read as ``Defect``."""
+        try:
+            return cls(text)
+        except ValueError:
+            return cls.DEFECT
