@@ -38,10 +38,10 @@ def parent(script: str, folder: Path) -> "subprocess.Popen[str]":
         import sys, threading, time
         from pathlib import Path
         from deploy.local.processes import StateDirectory, die_with_parent
-        from queues.sql.embedded.supervised import Guarded, Program
+        from queues.sql.embedded.supervised import SupervisedProcess, Program
         folder = Path({str(folder)!r})
         def start(lock=None, argv={SLEEPS!r}):
-            child = Guarded.start(Program(argv=argv, log=folder / "log", cwd=folder, lock=lock, grace=60))
+            child = SupervisedProcess.start(Program(argv=argv, log=folder / "log", cwd=folder, lock=lock, grace=60))
             print(child.pid, flush=True)
             return child
     """
