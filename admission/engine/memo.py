@@ -13,7 +13,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
-from admission.engine.preemption.candidates import HeldAdmission, Shapes
+from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import ParkedClasses
 from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
@@ -59,7 +59,7 @@ class EngineState:
     dirty_queues: set[QueueName] = field(default_factory=set)
     #: What each admission holds, as it would be if it went.
     held_admissions: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
-    shapes: Shapes = field(default_factory=Shapes)
+    shapes: ChargesByShape = field(default_factory=ChargesByShape)
     #: Scores of node states; it follows the free amounts that it is shown.
     fragmentation: FragmentationGauge | None = None
     #: So many holders of admissions say something that a reservation goes by.
@@ -145,8 +145,8 @@ class EngineState:
             else:
                 part = self.held_admissions.get(number)
                 if part is None or part.admission is not admission:
-                    part = self.held_admissions[number] = self.shapes.part(admission)
-                queue, amounts = admission.queue, part.books
+                    part = self.held_admissions[number] = self.shapes.hold(admission)
+                queue, amounts = admission.queue, part.charges
                 counts = queue in tree.paths and by_user(tree, queue)
                 user = self._user_of(admission, snapshot) if counts else None
                 _sum_up(sums.setdefault(queue, {}), amounts, 1)

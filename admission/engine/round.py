@@ -235,7 +235,7 @@ class AdmissionRound:
         # Not before these were served: who gives a claim up makes room for others.
         parked = self.state.parked
         books = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.dirty_queues) - {ROOT})
-        parked.stir(books, prospects.free, self.now)
+        parked.wake_grown(books, prospects.free, self.now)
         parked.park(prospects, self.now)
         for batch in self._in_order(parked.awake):
             yield batch.as_refused()

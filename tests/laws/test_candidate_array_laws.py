@@ -21,23 +21,17 @@ def left_out(snapshot: Snapshot) -> Told:
     wrong: Told = []
 
     def checked(
-        self: CandidateArrays,
-        rights: PreemptionRights,
-        *,
-        below: ReclaimDepth,
-        larger: bool,
-        at_once: bool = False,
+        self: CandidateArrays, rights: PreemptionRights, *, larger_gangs: bool, after_own_victims: bool = True
     ) -> CandidateMask:
-        chosen = _allowed(self, rights, below=below, larger=larger, at_once=at_once)
-        before, rights.below = rights.below, below
-        for place, unit in enumerate(self.units):
-            too_large = unit.pods > 1 and unit.size > rights.size and unit.queue != rights.workload.queue
-            helps = any(unit.amount(account) for account in rights.asked)
-            if chosen[place] or self.gone[place] or not helps or (too_large and not larger):
+        chosen = _allowed(self, rights, larger_gangs=larger_gangs, after_own_victims=after_own_victims)
+        for index, candidate in enumerate(self.candidates):
+            other_queue = candidate.queue != rights.workload.queue
+            too_large = candidate.pods > 1 and candidate.size > rights.size and other_queue
+            helps = any(candidate.charged(account) for account in rights.asked)
+            if chosen[index] or self.evicted[index] or not helps or (too_large and not larger_gangs):
                 continue
-            if rights.rule(unit) is not None:
-                wrong.append((unit.workload.name, rights.workload.name))
-        rights.below = before
+            if rights.rule(candidate) is not None:
+                wrong.append((candidate.workload.name, rights.workload.name))
         return chosen
 
     with pytest.MonkeyPatch.context() as patch:
@@ -58,14 +52,14 @@ def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
 
 
 def _only_what_is_lent(self: CandidateArrays, rights: PreemptionRights, **how: Any) -> CandidateMask:
-    lent, _ = self.excess.may_lose(rights.workload.queue, tuple(rights.asked), ReclaimDepth.NEVER)
-    return lent[self.queue_of]
+    losable = self.excess.losable(rights.workload.queue, tuple(rights.asked), ReclaimDepth.NEVER)
+    return losable.queues[self._queue_of]
 
 
 BUGS = (
-    Bug("places are cleared of what is lent only", CandidateArrays, "_cleared", _only_what_is_lent, nobody_is_left_out),
-    Bug("nobody of the own queue goes", CandidateArrays, "_own", lambda *given: False, nobody_is_left_out),
-    Bug("nothing is owned", CandidateArrays, "_on_side",
+    Bug("only lent quota is cleared", CandidateArrays, "_clearable", _only_what_is_lent, nobody_is_left_out),
+    Bug("the own queue has no candidates", CandidateArrays, "_of_own_queue", lambda *given: False, nobody_is_left_out),
+    Bug("nothing is owned", CandidateArrays, "_by_side",
         lambda self, rights, queues, holds, always: queues & False, nobody_is_left_out),
 )  # fmt: skip
 

@@ -96,7 +96,7 @@ def test_no_ping_pong_of_a_gang_above_its_share_and_an_owner(monkeypatch: pytest
     holders = [_waits(1, other, gpus=3), _waits(2, other, gpus=1)]
     snapshot = _on_one_node([one, other], holders, _waits(100, one, gpus=2, pods=2))
     preemption.no_ping_pong(snapshot)
-    monkeypatch.setattr(PreemptionRights, "keeps", lambda self, mine: True)
+    monkeypatch.setattr(PreemptionRights, "survives_reclaim", lambda self, side: True)
     with pytest.raises(AssertionError, match="in turns"):
         preemption.no_ping_pong(snapshot)
 

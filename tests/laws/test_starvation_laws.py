@@ -46,7 +46,7 @@ BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed
 
 
 BUGS = (
-    Bug("nobody ever starves", search, "starved_now", lambda *given: False, BY_CLEARING),
+    Bug("nobody ever starves", search, "starves_now", lambda *given: False, BY_CLEARING),
     Bug("nothing is reserved", expected_ends, "place", _nothing, BY_RUN_TIMES),
     Bug("everybody passes", reserved_space.ReservedSpace, "is_delayed_by", lambda *given: False, BY_RUN_TIMES),
     Bug("a place that is free is not kept", reservation._Search, "_fits", _nothing, BY_RUN_TIMES),

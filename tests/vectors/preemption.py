@@ -95,30 +95,41 @@ def chosen(case: Case) -> list[str]:
     for admission in snapshot.admissions.values():
         if admission.state is AdmissionState.OPEN:
             usage.add(admission.queue, charges(admission.seats))
-    later = Trial.open(NodeTable.empty(), usage)
+    trial = Trial.open(NodeTable.empty(), usage)
     running = victim_candidates(
         snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()}
     )
-    found: list[tuple[tuple[int, int], list[str]]] = []
-    for below in (ReclaimDepth.NEVER, ReclaimDepth.ANY):
-        for by_share in _ways(case):
+    found: list[tuple[Any, list[str]]] = []
+    for depth in (ReclaimDepth.NEVER, ReclaimDepth.ANY):
+        for share_rule in _ways(case):
             rights = PreemptionRights(
                 workload=incoming,
                 usage=usage,
                 asked=contested,
                 size=size_of([(Resources(case["incoming"]["requests"]), 1)]),
-                below=below,
-                by_share=by_share,
+                depth=depth,
+                share_rule=share_rule,
             )
-            search = VictimSet(later, running, rights, lambda: usage.refusal(incoming.queue, asked) is None)
-            units = sorted(
-                (unit for of in running.of_queue.values() for unit in of), key=lambda unit: unit.order
+            victims = FewestVictims(
+                trial, running, rights, lambda: usage.refusal(incoming.queue, asked) is None
             )
-            if search.in_best_order(units, lambda each: (len(each.taken), each.cost()[0])):
-                names = [each.unit.workload.name for each in search.taken]
-                found.append(((len(names), search.cost()[0]), names))
-            search.put_all_back()
-    return min(found, default=((0, 0), []))[1]
+            candidates = sorted(
+                (each for of_queue in running.of_queue.values() for each in of_queue),
+                key=lambda each: each.sort_key,
+            )
+            if victims.take_cheapest(candidates):
+                names = [each.candidate.workload.name for each in victims.victims]
+                found.append((victims.cost(), names))
+            victims.put_all_back()
+    return min(found, default=(None, []))[1]
+
+
+class FewestVictims(VictimSet):
+    """Kueue's choice: as few victims as possible, then the least work lost."""
+
+    def cost(self) -> Any:
+        cost = super().cost()
+        return cost.victims, cost.lost_work
 
 
 def _part(admission: Admission) -> HeldAdmission:

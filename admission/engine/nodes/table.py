@@ -72,12 +72,17 @@ class Layout:
                     return chain, index
         return None
 
+    def level(self, key: str) -> TopologyLevel | None:
+        """The level of a label key, in the first topology that has it; None: no topology has it."""
+        found = self.chain(key)
+        return None if found is None else found[0][found[1]]
+
     def most_pods(self, pods: Amounts, level: str | None) -> int:
         """Of (N,) pods per node: all, or those of the best domain of a level; none if there is no such level."""
         if level is None:
             return int(pods.sum())
-        found = self.chain(level)
-        return 0 if found is None else int(found[0][found[1]].sums(pods).max(initial=0))
+        found = self.level(level)
+        return 0 if found is None else int(found.sums(pods).max(initial=0))
 
     def allowed(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes that a pod with this filter may use and that take pods at all."""

@@ -22,6 +22,11 @@ def starves_by(workload: Workload, need: MissingMembers, tree: QueueTree, now: i
     return due is not None and due <= now
 
 
+def soonest(*seconds: int | None) -> int | None:
+    """The earliest of these seconds; None stands for never."""
+    return min((each for each in seconds if each is not None), default=None)
+
+
 #: Declared run times count as the next of these (seconds), so that workloads of one shape stay few classes.
 _RUN_TIMES = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 345600, 604800)
 

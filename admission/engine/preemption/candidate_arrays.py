@@ -1,12 +1,11 @@
-"""What queues have beyond their shares, as arrays: whom reclaim may take anything from, for all queues at a time.
+"""Candidates as arrays: which may be evicted at all, and whether that could ever be enough, for all at a time.
 
-Possible victims as arrays: who may go at all, and whether that could ever be enough, for all at a time.
-
-What is said here is said too generously rather than too strictly: ``PreemptionRights.rule`` has the last word on a
-unit.
+The plain form is ``PreemptionRights.rule``, asked for one candidate after another. The arrays leave out no candidate
+that it allows; they may include some that it does not, so it is asked again before a candidate becomes a victim.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +19,43 @@ from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import AdmissionId, HostPort, QueueName
 
-#: More than anybody has.
+#: More than any queue or candidate has.
 _NO_LIMIT = 1 << 62
 
-#: What anybody can be beyond or below a share: guarantees that no node could ever keep add up without end.
-_FURTHEST = 1 << 61
+#: Bound of what a queue can be above or below its share: guarantees that no node could keep add up without end.
+_LARGEST_EXCESS = 1 << 61
+
+
+class LosableAmounts(NamedTuple):
+    """What queues may lose to one beneficiary."""
+
+    #: (Q,) queues that may lose anything.
+    queues: Mask
+    #: (Q, A) units of each account that is asked which one victim may hold at most.
+    most: Amounts
 
 
 class QueueExcess:
-    """The books of some queues and of all above them, beside their shares, as the books go on.
+    """What some queues, and all above them, count beyond what they deserve; it follows the books.
 
-    (Q,) is one entry per queue given, in that order.
+    (Q,) has one entry for each queue given, in that order; (A,) one for each account asked.
     """
 
     def __init__(self, queues: Sequence[QueueName], usage: Usage) -> None:
-        """``usage``: whose ``touched`` is emptied here, so nobody else may ask for it."""
+        """``usage``: its ``dirty_queues`` are read and emptied here, so nothing else may read it."""
         tree = usage.tree
         self._usage = usage
         paths = [tree.paths[queue][::-1] for queue in queues]
-        self._index = {name: row for row, name in enumerate(dict.fromkeys(_names(paths)))}
-        #: (Q, L) whose share counts at each level, root first; -1: the queue is above.
+        self._row_of = {
+            name: row for row, name in enumerate(dict.fromkeys(n for path in paths for n in path))
+        }
+        #: (Q, L) row of the queue at each level of the path, root first; -1: the path is shorter.
         self._levels = np.full((len(paths), max(map(len, paths), default=0)), -1, np.intp)
-        for row, path in enumerate(paths):
-            self._levels[row, : len(path)] = [self._index[name] for name in path]
+        for index, path in enumerate(paths):
+            self._levels[index, : len(path)] = [self._row_of[name] for name in path]
         self._depth = np.array([len(path) - 1 for path in paths], np.intp)
-        #: (Q,) the deepest level from which nothing is reclaimed; 0: there is none.
-        self._kept = np.array(
+        #: (Q,) the deepest level with ``reclaimable: false``; 0: there is none.
+        self._not_reclaimable = np.array(
             [
                 max(
                     (depth for depth, name in enumerate(path) if not tree.queues[name].reclaimable), default=0
@@ -54,241 +64,254 @@ class QueueExcess:
             ],
             np.intp,
         )
-        self._met: dict[QueueName, NDArray[np.intp]] = {}
-        self._of: dict[tuple[Account, ...], Amounts] = {}
+        self._ancestor_levels: dict[QueueName, NDArray[np.intp]] = {}
+        self._excess_of: dict[tuple[Account, ...], Amounts] = {}
 
-    def meets(self, own: QueueName) -> NDArray[np.intp]:
-        """(Q,) at which level the path of each queue leaves that of this one."""
-        known = self._met.get(own)
+    def ancestor_level(self, own: QueueName) -> NDArray[np.intp]:
+        """(Q,) level of the lowest common ancestor of each queue and this one."""
+        known = self._ancestor_levels.get(own)
         if known is None:
-            path = [self._index.get(name, -2) for name in self._usage.tree.paths[own][::-1]]
+            path = [self._row_of.get(name, -2) for name in self._usage.tree.paths[own][::-1]]
             levels = self._levels.shape[1]
             mine = np.array((path + [-2] * levels)[:levels], np.intp)
             same = np.logical_and.accumulate(self._levels == mine, axis=1)
-            known = self._met[own] = same.sum(axis=1) - 1
+            known = self._ancestor_levels[own] = same.sum(axis=1) - 1
         return known
 
-    def may_lose(
-        self, own: QueueName, asked: tuple[Account, ...], below: ReclaimDepth
-    ) -> tuple[Mask, Amounts]:
-        """(Q,) which queues may lose something to this one, and (Q, A) how much of each account one unit may hold.
+    def losable(self, own: QueueName, asked: tuple[Account, ...], depth: ReclaimDepth) -> LosableAmounts:
+        """What each queue may lose to this one, as ``PreemptionRights`` has it.
 
-        As ``PreemptionRights`` has it: every queue below the common ancestor is above its share of something that is
-        asked.
+        Every queue below the common ancestor must be above what it deserves of some account that is asked.
         """
-        excess, met = self._beyond(asked), self.meets(own)
+        excess, ancestor = self._excess(asked), self.ancestor_level(own)
         above: Mask = np.asarray((excess > 0).any(axis=1))
-        most = np.where(excess > 0, beyond(excess, below), _NO_LIMIT)
-        may = self.reclaimable(own)
-        limits = np.full((len(met), len(asked)), _NO_LIMIT, np.int64)
+        most_of_row = np.where(excess > 0, most_reclaimable(excess, depth), _NO_LIMIT)
+        queues = self.reclaimable(own)
+        most = np.full((len(ancestor), len(asked)), _NO_LIMIT, np.int64)
         for level in range(1, self._levels.shape[1]):
-            here = self._levels[:, level]
-            counts = (level > met) & (here >= 0)
-            may &= ~counts | above[here]
-            np.minimum(limits, most[here], out=limits, where=counts[:, None])
-        return may, limits
+            rows = self._levels[:, level]
+            counts = (level > ancestor) & (rows >= 0)
+            queues &= ~counts | above[rows]
+            np.minimum(most, most_of_row[rows], out=most, where=counts[:, None])
+        return LosableAmounts(queues, most)
 
     def reclaimable(self, own: QueueName) -> Mask:
-        """(Q,) which queues share an ancestor with this one below which all are ``reclaimable``."""
-        met = self.meets(own)
+        """(Q,) queues that are all ``reclaimable`` below their common ancestor with this one."""
+        ancestor = self.ancestor_level(own)
         return np.asarray(
-            (met < self._depth) & (met < len(self._usage.tree.paths[own]) - 1) & (self._kept <= met)
+            (ancestor < self._depth)
+            & (ancestor < len(self._usage.tree.paths[own]) - 1)
+            & (self._not_reclaimable <= ancestor)
         )
 
     def of_each(self, asked: tuple[Account, ...]) -> Amounts:
-        """(Q, A) what each queue itself has beyond its share; negative: it is below."""
-        return self._beyond(asked)[self._levels[np.arange(len(self._depth)), self._depth]]
+        """(Q, A) what each queue itself counts beyond what it deserves; negative: it is below."""
+        return self._excess(asked)[self._levels[np.arange(len(self._depth)), self._depth]]
 
-    def under(self, name: QueueName) -> Mask:
+    def in_subtree(self, name: QueueName) -> Mask:
         """(Q,) which of the queues are this one or below it."""
-        return np.asarray((self._levels == self._index.get(name, -2)).any(axis=1))
+        return np.asarray((self._levels == self._row_of.get(name, -2)).any(axis=1))
 
-    def _beyond(self, asked: tuple[Account, ...]) -> Amounts:
-        """(names, A) as the books are now."""
-        touched = self._usage.dirty_queues
-        if touched:
-            names = [name for name in touched if name in self._index]
-            rows = [self._index[name] for name in names]
-            for accounts, known in self._of.items():
+    def _excess(self, asked: tuple[Account, ...]) -> Amounts:
+        """(rows, A) by the books as they are now."""
+        dirty = self._usage.dirty_queues
+        if dirty:
+            names = [name for name in dirty if name in self._row_of]
+            rows = [self._row_of[name] for name in names]
+            for accounts, known in self._excess_of.items():
                 known[rows] = self._read(names, accounts)
-            touched.clear()
-        if asked not in self._of:
-            self._of[asked] = self._read(list(self._index), asked)
-        return self._of[asked]
+            dirty.clear()
+        if asked not in self._excess_of:
+            self._excess_of[asked] = self._read(list(self._row_of), asked)
+        return self._excess_of[asked]
 
     def _read(self, names: Sequence[QueueName], asked: tuple[Account, ...]) -> Amounts:
         usage, tree = self._usage, self._usage.tree
         amounts = [
-            max(-_FURTHEST, min(usage.counted(name, each) - tree.deserved(name, each), _FURTHEST))
+            max(-_LARGEST_EXCESS, min(usage.counted(name, each) - tree.deserved(name, each), _LARGEST_EXCESS))
             for name in names
             for each in asked
         ]
         return np.array(amounts, np.int64).reshape(len(names), len(asked))
 
 
-def beyond(excess: Amounts, below: ReclaimDepth) -> Amounts:
-    """How much of an excess one unit may hold, or all may that go one after another."""
-    if below is ReclaimDepth.ANY:
+def most_reclaimable(excess: Amounts, depth: ReclaimDepth) -> Amounts:
+    """What one victim may hold where a queue has that excess, or all victims that are taken one after another."""
+    if depth is ReclaimDepth.ANY:
         return np.full_like(excess, _NO_LIMIT)
-    return excess if below is ReclaimDepth.NEVER else 2 * excess
-
-
-def _names(paths: Iterable[Sequence[QueueName]]) -> Iterable[QueueName]:
-    return (name for path in paths for name in path)
+    return excess if depth is ReclaimDepth.NEVER else 2 * excess
 
 
 CandidateMask = NDArray[np.bool_]
 
 
 class CandidateArrays:
-    """All units of a turn, those of one queue next to one another."""
+    """All candidates of a turn, those of a queue side by side, and their seats.
 
-    def __init__(self, herd: VictimCandidates, trial: Trial) -> None:
-        self.herd = herd
-        self.units: list[Candidate] = []
-        #: Those of a queue lie together; ``excess`` tells of these queues, in this order.
-        self.of_queue: dict[QueueName, slice] = {}
-        for queue, units in sorted(herd.of_queue.items()):
-            self.of_queue[queue] = slice(len(self.units), len(self.units) + len(units))
-            self.units += units
-        self.excess = QueueExcess(list(self.of_queue), trial.usage)
-        #: (U,) place of its queue in ``of_queue``; (Q,) where each queue begins.
-        sizes = [here.stop - here.start for here in self.of_queue.values()]
-        self.queue_of = np.repeat(np.arange(len(sizes)), sizes)
-        self._begins = np.array([here.start for here in self.of_queue.values()], np.intp)
-        every = self.units
-        self.priority = np.array([unit.order[2] for unit in every], np.int64)
-        self.arrival = np.array([unit.workload.arrival for unit in every], np.int64)
-        self.size = np.array([unit.size for unit in every], np.int64)
-        self.members = np.array([unit.pods for unit in every], np.int64)
-        #: (U,) place in the order in which units are chosen.
-        self.rank = np.empty(len(every), np.int64)
-        self.rank[sorted(range(len(every)), key=lambda index: every[index].order)] = np.arange(len(every))
-        #: (U,) what one pod of it costs.
-        self.price = np.array([unit.cost // unit.pods for unit in every], np.int64)
-        alone = np.flatnonzero(self.members == 1)
-        alone = alone[np.argsort(self.size[alone], kind="stable")]
-        #: Sizes of single pods, ascending, and the lowest priority among those up to there.
-        self._sizes, self._lowest = self.size[alone], np.minimum.accumulate(self.priority[alone])
-        #: By identity: where a unit lies.
-        self.place = {id(unit): index for index, unit in enumerate(every)}
-        #: (U,) taken back in this turn.
-        self.gone = np.zeros(len(every), np.bool_)
+    (C,) has one entry for each candidate, (S,) one for each seat on a known node, (Q,) one for each queue.
+    """
+
+    def __init__(self, found: VictimCandidates, trial: Trial) -> None:
+        """``trial``: the world in which victims are chosen."""
+        self.candidates: list[Candidate] = []
+        self._slices: dict[QueueName, slice] = {}
+        for queue, of_queue in sorted(found.of_queue.items()):
+            self._slices[queue] = slice(len(self.candidates), len(self.candidates) + len(of_queue))
+            self.candidates += of_queue
+        every = self.candidates
+        self.excess = QueueExcess(list(self._slices), trial.usage)
+        sizes = [len(of_queue) for _, of_queue in sorted(found.of_queue.items())]
+        #: (C,) index of the queue of each candidate; (Q,) index of the first candidate of each queue.
+        self._queue_of = np.repeat(np.arange(len(sizes)), sizes)
+        self._first_of_queue = np.array([each.start for each in self._slices.values()], np.intp)
+        self.priority = np.array([each.priority for each in every], np.int64)
+        self._arrival = np.array([each.workload.arrival for each in every], np.int64)
+        self._size = np.array([each.size for each in every], np.int64)
+        self._pods = np.array([each.pods for each in every], np.int64)
+        #: (C,) position in the order in which candidates are chosen.
+        self._rank = np.empty(len(every), np.int64)
+        self._rank[sorted(range(len(every)), key=lambda index: every[index].sort_key)] = np.arange(len(every))
+        #: (C,) cost of a candidate ÷ its pods.
+        self.cost_per_pod = np.array([each.cost // each.pods for each in every], np.int64)
+        single = np.flatnonzero(self._pods == 1)
+        single = single[np.argsort(self._size[single], kind="stable")]
+        #: Sizes of single pods, ascending, and the lowest priority among those up to each.
+        self._single_sizes = self._size[single]
+        self._lowest_priority = np.minimum.accumulate(self.priority[single])
+        #: By identity.
+        self.index_of = {id(each): index for index, each in enumerate(every)}
+        #: (C,) evicted in this turn already.
+        self.evicted = np.zeros(len(every), np.bool_)
         self._of_admission: dict[AdmissionId, list[int]] = {}
-        self._amounts: dict[tuple[Account, ...], Amounts] = {}
-        self._seats(trial)
+        self._charged: dict[tuple[Account, ...], Amounts] = {}
+        self._add_seats(trial)
 
-    def _seats(self, trial: Trial) -> None:
+    def _add_seats(self, trial: Trial) -> None:
         shapes: dict[Resources, int] = {}
-        columns: list[int] = []
+        nodes: list[int] = []
         owners: list[int] = []
         of_shape: list[int] = []
         #: Host ports of the pod in a seat.
-        self.ports: dict[int, tuple[HostPort, ...]] = {}
+        self.seat_ports: dict[int, tuple[HostPort, ...]] = {}
         position = trial.layout.position
-        single = []
-        for index, unit in enumerate(self.units):
-            for part in unit.parts:
-                self._of_admission.setdefault(part.admission.id, []).append(index)
-                ports = dict(part.ports)
-                for seat in part.seats:
+        only_seat = []
+        for index, candidate in enumerate(self.candidates):
+            for held in candidate.admissions:
+                self._of_admission.setdefault(held.admission.id, []).append(index)
+                ports = dict(held.ports)
+                for seat in held.seats:
                     column = position.get(seat.node)
                     if column is not None:
                         if taken := ports.pop(seat.node, ()):
-                            self.ports[len(columns)] = taken
-                        columns.append(column)
+                            self.seat_ports[len(nodes)] = taken
+                        nodes.append(column)
                         owners.append(index)
                         of_shape.append(shapes.setdefault(seat.takes, len(shapes)))
-            single.append(len(columns) - 1 if unit.pods == 1 and owners and owners[-1] == index else -1)
-        self.columns = np.array(columns, np.intp)
-        self.owners = np.array(owners, np.intp)
+            is_single = candidate.pods == 1 and owners and owners[-1] == index
+            only_seat.append(len(nodes) - 1 if is_single else -1)
+        #: (S,) column of the node, and index of the candidate.
+        self.seat_columns = np.array(nodes, np.intp)
+        self.seat_owners = np.array(owners, np.intp)
         rows = [trial.vector(takes) for takes in shapes] or [np.zeros(len(trial.free), np.int64)]
         #: (R, S) what each seat takes.
-        self.takes = np.stack(rows, axis=1)[:, np.array(of_shape, np.intp)]
-        #: (S,) seats by node, on each in the order in which their units are chosen.
-        self.by_node = np.lexsort((np.arange(len(owners)), self.rank[self.owners], self.columns))
-        #: (U,) the only seat of a unit of one pod; -1: it has more, or its node is not there.
-        self.single = np.array(single, np.intp)
+        self.seat_takes = np.stack(rows, axis=1)[:, np.array(of_shape, np.intp)]
+        #: (S,) seats by node, on each node in the order in which their candidates are chosen.
+        self.seats_by_node = np.lexsort(
+            (np.arange(len(owners)), self._rank[self.seat_owners], self.seat_columns)
+        )
+        #: (C,) the seat of a candidate of one pod; -1: it has more pods, or its node is unknown.
+        self.only_seat = np.array(only_seat, np.intp)
 
-    def left(self, admissions: Sequence[AdmissionId]) -> None:
-        """These are taken back."""
+    def mark_evicted(self, admissions: Sequence[AdmissionId]) -> None:
+        """Leave out from now on the candidates that these admissions belong to."""
         for number in admissions:
             for index in self._of_admission.get(number, ()):
-                self.gone[index] = True
+                self.evicted[index] = True
 
-    def has_single(self, *, smaller: int, priority: int) -> bool:
-        """Whether there is a single pod of a smaller size and of no higher priority."""
-        many = int(np.searchsorted(self._sizes, smaller))
-        return many > 0 and bool(self._lowest[many - 1] <= priority)
+    def has_single_pod(self, *, smaller_than: int, priority: int) -> bool:
+        """True if there is a single pod of a smaller size and of no higher priority."""
+        many = int(np.searchsorted(self._single_sizes, smaller_than))
+        return many > 0 and bool(self._lowest_priority[many - 1] <= priority)
 
     def allowed(
-        self, rights: PreemptionRights, *, below: ReclaimDepth, larger: bool, at_once: bool = False
+        self, rights: PreemptionRights, *, larger_gangs: bool, after_own_victims: bool = True
     ) -> CandidateMask:
-        """(U,) who may go by queue, priority, size and what its queue has beyond its share, as the books are now.
+        """(C,) candidates that may be evicted by queue, priority, size and excess of their queue, as the books are now.
 
-        ``larger``: other queues' gangs that are larger than what is asked, too. ``at_once``: not those who may go
-        only when somebody of the own queue is gone.
+        ``larger_gangs``: also gangs of other queues that are larger than the beneficiary. ``after_own_victims``:
+        also candidates of other queues that may be evicted only when victims of the own queue are gone.
         """
-        chosen = np.zeros(len(self.units), np.bool_)
+        chosen = np.zeros(len(self.candidates), np.bool_)
         workload, tree = rights.workload, rights.usage.tree
         policy = tree.policy(workload.queue)
-        single = (self.priority <= workload.priority) & (self.size < rights.size) & (self.members == 1)
-        own = self._own(rights, policy.within_queue or "never", single, chosen)
+        single = (self.priority <= workload.priority) & (self._size < rights.size) & (self._pods == 1)
+        own = self._of_own_queue(rights, policy.within_queue or "never", single, chosen)
+        own_victims = own and after_own_victims
         if policy.reclaim != "never":
-            chosen |= self._reclaimed(rights, below, larger=larger, entitled=own and not at_once)
+            chosen |= self._reclaimable(rights, larger_gangs=larger_gangs, own_victims=own_victims)
         if rights.starved:
-            chosen |= single & self._cleared(rights, kept=own and not at_once)
-        chosen &= ~self.gone
+            chosen |= single & self._clearable(rights, own_victims=own_victims)
+        chosen &= ~self.evicted
         return chosen
 
-    def _own(
+    def _of_own_queue(
         self, rights: PreemptionRights, within: str, single: CandidateMask, chosen: CandidateMask
     ) -> bool:
-        here = self.of_queue.get(rights.workload.queue)
+        """Enter the candidates of the own queue in ``chosen``. True if there are any."""
+        here = self._slices.get(rights.workload.queue)
         if here is None:
             return False
-        mine, may = rights.workload.priority, single[here] & rights.starved
+        priority, may = rights.workload.priority, single[here] & rights.starved
         if within != "never":
-            may |= self.priority[here] < mine
+            may |= self.priority[here] < priority
         if within == "lower-or-newer-equal":
-            may |= (self.priority[here] == mine) & (self.arrival[here] > rights.workload.arrival)
+            may |= (self.priority[here] == priority) & (self._arrival[here] > rights.workload.arrival)
         chosen[here] = may
         return bool(may.any())
 
-    def _reclaimed(
-        self, rights: PreemptionRights, below: ReclaimDepth, *, larger: bool, entitled: bool
+    def _reclaimable(
+        self, rights: PreemptionRights, *, larger_gangs: bool, own_victims: bool
     ) -> CandidateMask:
-        """(U,) who may go to give back what was lent. ``entitled``: it may own what it asks when others are gone."""
+        """(C,) candidates that may be evicted to give back lent quota.
+
+        ``own_victims``: victims of the own queue may bring it within what it deserves.
+        """
         workload, asked = rights.workload, tuple(rights.asked)
         policy = rights.usage.tree.policy(workload.queue)
-        queues, limits = self.excess.may_lose(workload.queue, asked, below)
+        losable = self.excess.losable(workload.queue, asked, rights.depth)
         lower, most = self.priority < workload.priority, policy.borrow_max_priority
-        amounts = self.amounts(asked)
-        always = entitled or rights.by_share is not None
-        owned = queues & self._on_side(rights, queues, rights.entitled, always=always)
-        may: CandidateMask = owned[self.queue_of]
+        charged = self.charged(asked)
+        always = own_victims or rights.share_rule is not None
+        owned = losable.queues & self._by_side(rights, losable.queues, rights.within_deserved, always=always)
+        may: CandidateMask = owned[self._queue_of]
         if most is not None:
-            may |= queues[self.queue_of] & lower & (self.priority <= most)
-        may &= amounts.any(axis=1) & (amounts <= limits[self.queue_of]).all(axis=1)
-        if not larger:
-            may &= (self.members == 1) | (self.size <= rights.size)
+            may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
+        may &= charged.any(axis=1) & (charged <= losable.most[self._queue_of]).all(axis=1)
+        if not larger_gangs:
+            may &= (self._pods == 1) | (self._size <= rights.size)
         if policy.reclaim == "lower-priority":
             may &= lower
         return may
 
-    def _cleared(self, rights: PreemptionRights, *, kept: bool) -> CandidateMask:
-        """(U,) in whose queue a place may be cleared. ``kept``: nobody could reclaim it, see
-        ``PreemptionRights.keeps``."""
+    def _clearable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
+        """(C,) candidates in whose queue a place may be cleared.
+
+        ``own_victims``: with victims of the own queue no other queue could reclaim the place
+        (``PreemptionRights.survives_reclaim``).
+        """
         queue, asked = rights.workload.queue, tuple(rights.asked)
-        lent, limits = self.excess.may_lose(queue, asked, ReclaimDepth.NEVER)
-        amounts = self.amounts(asked)
-        may: CandidateMask = lent[self.queue_of] & (amounts <= limits[self.queue_of]).all(axis=1)
+        losable = self.excess.losable(queue, asked, ReclaimDepth.NEVER)
+        may: CandidateMask = losable.queues[self._queue_of] & (
+            self.charged(asked) <= losable.most[self._queue_of]
+        ).all(axis=1)
         others = self.excess.reclaimable(queue)
-        may |= (others & self._on_side(rights, others, rights.keeps, always=kept))[self.queue_of]
-        may[self.of_queue.get(queue, slice(0))] = True
+        may |= (others & self._by_side(rights, others, rights.survives_reclaim, always=own_victims))[
+            self._queue_of
+        ]
+        may[self._slices.get(queue, slice(0))] = True
         return may
 
-    def _on_side(
+    def _by_side(
         self,
         rights: PreemptionRights,
         queues: CandidateMask,
@@ -296,108 +319,107 @@ class CandidateArrays:
         *,
         always: bool,
     ) -> CandidateMask:
-        """(Q,) whether it holds for this side of the common ancestor with each of these queues."""
-        met = self.excess.meets(rights.workload.queue)
+        """(Q,) whether something holds for the beneficiary's side of the common ancestor with each of these queues."""
+        ancestor = self.excess.ancestor_level(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
         answer = np.zeros(len(path), np.bool_)
-        for depth in np.unique(met[queues]).tolist():
-            answer[depth] = always or holds(path[: len(path) - 1 - depth])
-        return answer[met]
+        for level in np.unique(ancestor[queues]).tolist():
+            answer[level] = always or holds(path[: len(path) - 1 - level])
+        return answer[ancestor]
 
-    def amounts(self, accounts: tuple[Account, ...]) -> Amounts:
-        """(U, A) what each unit holds of these."""
-        known = self._amounts.get(accounts)
+    def charged(self, accounts: tuple[Account, ...]) -> Amounts:
+        """(C, A) units of these accounts that each candidate is charged."""
+        known = self._charged.get(accounts)
         if known is None:
-            of_books: dict[int, list[int]] = {}
+            row_of: dict[int, list[int]] = {}
             rows = []
-            for unit in self.units:
+            for candidate in self.candidates:
                 row = None
-                for part in unit.parts:
-                    one = of_books.get(id(part.books))
+                for held in candidate.admissions:
+                    one = row_of.get(id(held.charges))
                     if one is None:
-                        one = of_books[id(part.books)] = [part.books.get(each, 0) for each in accounts]
+                        one = row_of[id(held.charges)] = [held.charges.get(each, 0) for each in accounts]
                     row = one if row is None else [a + b for a, b in zip(row, one, strict=True)]
                 rows.append(row or [0] * len(accounts))
-            known = self._amounts[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
+            known = self._charged[accounts] = np.array(rows, np.int64).reshape(len(rows), len(accounts))
         return known
 
-    def most_freed(
-        self, chosen: CandidateMask, rights: PreemptionRights, below: ReclaimDepth, account: Account
-    ) -> Amounts:
-        """(Q,) so much of an account that is asked these units could free at most by preemption and reclaim.
+    def most_freed(self, chosen: CandidateMask, rights: PreemptionRights, account: Account) -> Amounts:
+        """(Q,) units of an account that is asked which these candidates could free at most by preemption and reclaim.
 
-        However many of a queue may go, its share ends it: the last one finds it above still. And nobody of others
-        goes if nothing asked would be owned even if all these were gone.
+        However many victims a queue has, the last one must find it above what it deserves. And other queues lose
+        nothing if the beneficiary could not own what it asks even then.
         """
         asked, own = tuple(rights.asked), rights.workload.queue
-        place = asked.index(account)
-        units = chosen * self.amounts(asked)[:, place]
-        every_one = np.add.reduceat(units, self._begins) if len(units) else np.zeros(0, np.int64)
-        met, path = self.excess.meets(own), rights.usage.tree.paths[own]
+        column = asked.index(account)
+        units = chosen * self.charged(asked)[:, column]
+        of_queue = np.add.reduceat(units, self._first_of_queue) if len(units) else np.zeros(0, np.int64)
+        ancestor, path = self.excess.ancestor_level(own), rights.usage.tree.paths[own]
         owned = np.ones(len(path), np.bool_)
-        for depth in np.unique(met[every_one > 0]).tolist():
-            mine = path[: len(path) - 1 - depth]
-            owned[depth] = not mine or self._ever_owned(mine, rights, account, every_one)
-        freed = every_one * owned[met]
-        if below is not ReclaimDepth.ANY:
+        for level in np.unique(ancestor[of_queue > 0]).tolist():
+            side = path[: len(path) - 1 - level]
+            owned[level] = not side or self._may_ever_own(side, rights, account, of_queue)
+        freed = of_queue * owned[ancestor]
+        if rights.depth is not ReclaimDepth.ANY:
             excess = self.excess.of_each(asked)
-            ends = np.maximum(0, beyond(excess[:, place], below))
-            # Who is above in something else may lose more of this.
-            others = np.delete(excess, place, axis=1)
-            bound = ~(others > 0).any(axis=1) & (met < len(path) - 1)
-            freed = np.where(bound, np.minimum(freed, ends), freed)
+            most = np.maximum(0, most_reclaimable(excess[:, column], rights.depth))
+            # A queue that is above in another account may lose more of this one.
+            others = np.delete(excess, column, axis=1)
+            bound = ~(others > 0).any(axis=1) & (ancestor < len(path) - 1)
+            freed = np.where(bound, np.minimum(freed, most), freed)
         return np.asarray(freed)
 
-    def _ever_owned(
-        self, mine: Sequence[QueueName], rights: PreemptionRights, account: Account, freed: Amounts
+    def _may_ever_own(
+        self, side: Sequence[QueueName], rights: PreemptionRights, account: Account, freed: Amounts
     ) -> bool:
-        """Whether one of these may own what is asked of an account when so much less is used, by queue."""
+        """True if a queue of this side may own what is asked of an account when so much is freed in each queue."""
         usage, tree = rights.usage, rights.usage.tree
         if tree.policy(rights.workload.queue).borrow_max_priority is not None:
             return True
-        for name in mine:
+        for name in side:
             if tree.guarantees[name]:
-                return True  # less of what is asked arrives further up
-            left = usage.counted(name, account) - int(freed[self.excess.under(name)].sum())
+                return True  # queues further up count less of what is asked
+            left = usage.counted(name, account) - int(freed[self.excess.in_subtree(name)].sum())
             if left + rights.asked[account] <= tree.deserved(name, account):
                 return True
         return False
 
-    def of(self, queue: QueueName) -> CandidateMask:
-        """(U,) the units of a queue."""
-        units = np.zeros(len(self.units), np.bool_)
-        units[self.of_queue.get(queue, slice(0))] = True
-        return units
+    def of_queue(self, queue: QueueName) -> CandidateMask:
+        """(C,) the candidates of a queue."""
+        mask = np.zeros(len(self.candidates), np.bool_)
+        mask[self._slices.get(queue, slice(0))] = True
+        return mask
 
-    def using(self, name: QueueName, account: Account) -> CandidateMask:
-        """(U,) units of a queue and of all below it that hold something of an account."""
-        return self.excess.under(name)[self.queue_of] & (self.amounts((account,))[:, 0] > 0)
+    def charged_below(self, name: QueueName, account: Account) -> CandidateMask:
+        """(C,) candidates of a queue and of all below it that are charged anything of an account."""
+        return self.excess.in_subtree(name)[self._queue_of] & (self.charged((account,))[:, 0] > 0)
 
-    def could_hold(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
-        """(N,) pods of that request that fit if all of these units were gone."""
+    def room_without(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> Amounts:
+        """(N,) pods of that request (R,) that would fit if all of these candidates were evicted."""
         free = trial.free.copy()
-        seats = chosen[self.owners]
-        for row in np.flatnonzero(request).tolist():
-            np.add.at(free[row], self.columns[seats], self.takes[row, seats])
+        seats = chosen[self.seat_owners]
         rows = np.flatnonzero(request)
+        for row in rows.tolist():
+            np.add.at(free[row], self.seat_columns[seats], self.seat_takes[row, seats])
         if not len(rows):
             return mask.astype(np.int64) * (1 << 31)
         room: Amounts = np.maximum((free[rows] // request[rows, None]).min(axis=0), 0) * mask
         return room
 
-    def singles(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
-        """Units of one pod whose going alone makes room for one pod of that request, in their order."""
-        indices = np.flatnonzero(chosen & (self.single >= 0))
-        seats = self.single[indices]
-        columns = self.columns[seats]
+    def single_pods(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
+        """Candidates of one pod whose eviction alone makes room for one pod of that request, the cheapest first."""
+        indices = np.flatnonzero(chosen & (self.only_seat >= 0))
+        seats = self.only_seat[indices]
+        columns = self.seat_columns[seats]
         fits = mask[columns]
         for row in np.flatnonzero(request).tolist():
-            fits &= trial.free[row, columns] + self.takes[row, seats] >= request[row]
-        found = indices[fits]
-        ordered: list[int] = found[np.argsort(self.rank[found])].tolist()
-        return ordered
+            fits &= trial.free[row, columns] + self.seat_takes[row, seats] >= request[row]
+        return self._by_rank(indices[fits])
 
     def in_order(self, chosen: CandidateMask) -> list[Candidate]:
-        """These units, in their order."""
-        indices = np.flatnonzero(chosen)
-        return [self.units[index] for index in indices[np.argsort(self.rank[indices])].tolist()]
+        """These candidates, the cheapest first."""
+        return [self.candidates[index] for index in self._by_rank(np.flatnonzero(chosen))]
+
+    def _by_rank(self, indices: NDArray[np.intp]) -> list[int]:
+        ordered: list[int] = indices[np.argsort(self._rank[indices])].tolist()
+        return ordered

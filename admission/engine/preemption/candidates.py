@@ -1,13 +1,15 @@
-"""Who could be taken back: running workloads with what they hold, what it costs, and what protects them.
+"""Victim candidates: running workloads with what they hold, what evicting them costs and what protects them.
 
-A unit goes whole or not at all: the core of a gang with everything that joined it, or, cheaper, one of the
-parts that joined a gang above its minimum.
+A candidate is evicted whole or not at all: a gang with every admission that joined it later, or, cheaper, one
+admission that joined a gang above its minimum (an elastic part).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from admission.engine.nodes.host_ports import OnNode, ports_of
+from admission.engine.pending.waiting_time import soonest
 from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
@@ -16,70 +18,115 @@ from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import AdmissionId, FlavorName, QueueName, Workload, WorkloadKey
 
-#: A disturbance costs ten minutes of a device beside the work that is lost: one victim of eight devices is better
-#: than eight of one.
+#: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
+#: better than eight victims of one.
 _DISTURBANCE = 600 * 16_000
 
-#: So many shapes of seats are remembered.
-_SHAPES = 4096
+#: So many shapes are kept by ``ChargesByShape``.
+_SHAPES_KEPT = 4096
+
+
+class SortKey(NamedTuple):
+    """Order in which candidates are chosen: the smallest key first."""
+
+    #: False, for elastic parts, comes first.
+    whole: bool
+    cost: int
+    priority: int
+    #: The second at which the newest admission was opened, negative: the newest comes first.
+    newest_first: int
+    uid: str
+    admission: AdmissionId
+
+    def without_cost(self) -> tuple[object, ...]:
+        """Lower priority first, then newer."""
+        return self[2:]
 
 
 @dataclass(slots=True, eq=False)
 class HeldAdmission:
-    """One admission as a possible victim."""
+    """One admission with what an eviction would free of it."""
 
     admission: Admission
+    #: Seats that have not ended.
     seats: tuple[Seat, ...]
-    books: Mapping[Account, int]
-    #: Devices count 16 times a CPU: what is lost per second.
+    #: What these seats are charged in the queue.
+    charges: Mapping[Account, int]
+    #: Thousandths of CPUs plus 16 times thousandths of devices: the work that is lost per second.
     size: int
-    #: Whose it is, and the host ports of its seats, once that was asked.
+    #: The workload and the host ports of the seats. None and (): not looked up yet.
     holder: Workload | None = None
     ports: tuple[OnNode, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """What can be taken back together."""
+    """Admissions of one workload that can be evicted together."""
 
     workload: Workload
     queue: QueueName
-    parts: tuple[HeldAdmission, ...]
-    #: Above the minimum of its gang, which goes on without it.
-    elastic: bool
-    #: Work lost, size × seconds since the last checkpoint, and the disturbance itself.
+    #: Oldest first.
+    admissions: tuple[HeldAdmission, ...]
+    #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
     cost: int
     size: int
     pods: int
-    #: The earlier the sooner chosen.
-    order: tuple[bool, int, int, int, str, int]
+    sort_key: SortKey
 
-    def amount(self, account: Account) -> int:
-        """What it holds of an account."""
-        return sum(part.books.get(account, 0) for part in self.parts)
+    @property
+    def priority(self) -> int:
+        """Priority at which the oldest of the admissions was opened."""
+        return self.sort_key.priority
+
+    def charged(self, account: Account) -> int:
+        """Units of an account that the eviction would free."""
+        return sum(held.charges.get(account, 0) for held in self.admissions)
+
+
+class BudgetedPods(NamedTuple):
+    """Pods of a workload that one PodDisruptionBudget counts."""
+
+    #: Index in ``VictimCandidates.disruptions_left``.
+    budget: int
+    pods: int
 
 
 @dataclass(slots=True, eq=False)
 class VictimCandidates:
-    """All that may be taken back now, by queue."""
+    """All candidates that may be evicted now, and what the disruption budgets allow."""
 
     of_queue: dict[QueueName, list[Candidate]] = field(default_factory=dict)
-    #: The next second at which a protection ends.
+    #: The next second at which the protection of a running workload ends. None: none is protected for a time.
     until: int | None = None
-    #: Disruptions that are left, by budget, and the budgets of a workload with its pods under each.
-    allowed: list[int] = field(default_factory=list)
-    budgets: dict[WorkloadKey, list[tuple[int, int]]] = field(default_factory=dict)
+    #: Pods that may still be evicted, by budget.
+    disruptions_left: list[int] = field(default_factory=list)
+    budgets: dict[WorkloadKey, list[BudgetedPods]] = field(default_factory=dict)
+
+    def may_disrupt(self, workload: WorkloadKey, pods: int) -> bool:
+        """True if every budget allows so many pods of a workload to be evicted."""
+        return all(
+            min(each.pods, pods) <= self.disruptions_left[each.budget]
+            for each in self.budgets.get(workload, ())
+        )
+
+    def disrupt(self, workload: WorkloadKey, pods: int, *, times: int = 1) -> None:
+        """Count so many pods of a workload as evicted; ``times=-1``: as put back."""
+        for each in self.budgets.get(workload, ()):
+            self.disruptions_left[each.budget] -= times * min(each.pods, pods)
 
 
 def victim_candidates(
-    snapshot: Snapshot, tree: QueueTree, parts_of: Mapping[AdmissionId, HeldAdmission]
+    snapshot: Snapshot, tree: QueueTree, held_admissions: Mapping[AdmissionId, HeldAdmission]
 ) -> VictimCandidates:
-    """Everybody who may be evicted for others. ``parts_of``: every admission, as it is without the seats that end."""
+    """Candidates among all running workloads.
+
+    ``held_admissions``: every admission; seats that end in this turn (``Snapshot.ended``) are left out here.
+    """
     found = VictimCandidates()
-    groups: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
+    of_workload: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
     leaving: dict[WorkloadKey, int] = {}
-    shapes, holders = Shapes(), snapshot.holders
-    for number, whole in parts_of.items():
+    shapes, holders = ChargesByShape(), snapshot.holders
+    for number, whole in held_admissions.items():
         admission = whole.admission
         holder = holders.get(admission.workload)
         if holder is None:
@@ -88,106 +135,117 @@ def victim_candidates(
             leaving[admission.workload] = leaving.get(admission.workload, 0) + len(admission.seats)
             continue
         ending = snapshot.ended.get(number)
-        part = whole if ending is None else shapes.part(admission, ending)
-        if part.holder is not holder:
-            part.holder, part.ports = holder, ports_of(holder, part.seats)
-        if part.seats:
-            groups.setdefault(admission.workload, (holder, []))[1].append(part)
-    for place, budget in enumerate(snapshot.budgets):
-        # Pods that are leaving already may not have been counted off yet.
-        gone = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
-        found.allowed.append(max(0, budget.allowed - gone))
+        held = whole if ending is None else shapes.hold(admission, ending)
+        if held.holder is not holder:
+            held.holder, held.ports = holder, ports_of(holder, held.seats)
+        if held.seats:
+            of_workload.setdefault(admission.workload, (holder, []))[1].append(held)
+    for index, budget in enumerate(snapshot.budgets):
+        # Kubernetes may still count pods that are leaving already.
+        uncounted = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
+        found.disruptions_left.append(max(0, budget.allowed - uncounted))
         for key, pods in budget.pods.items():
-            found.budgets.setdefault(key, []).append((place, pods))
-    protected = _Protection(snapshot.now, tree)
-    for workload, parts in groups.values():
-        queue = parts[0].admission.queue
-        if queue not in tree.paths or protected.now(workload, queue, parts):
+            found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
+    protection = _Protection(snapshot.now, tree)
+    for workload, admissions in of_workload.values():
+        queue = admissions[0].admission.queue
+        if queue not in tree.paths or protection.protects(workload, queue, admissions):
             continue
-        found.of_queue.setdefault(queue, []).extend(_units(workload, queue, parts, snapshot.now))
-    found.until = protected.until
+        found.of_queue.setdefault(queue, []).extend(_candidates(workload, queue, admissions, snapshot.now))
+    found.until = protection.until
     return found
+
+
+class _QueueProtection(NamedTuple):
+    #: Seconds.
+    min_run_time: int
+    max_evictions: int
 
 
 @dataclass(slots=True)
 class _Protection:
-    now_: int
-    tree: QueueTree
-    until: int | None = None
-    _rules: dict[QueueName, tuple[int, int]] = field(default_factory=dict)
+    """What protects running workloads: their own wish, earlier evictions, and a minimum run time."""
 
-    def now(self, workload: Workload, queue: QueueName, parts: Sequence[HeldAdmission]) -> bool:
-        """Whether it may not be taken back now."""
-        rules = self._rules.get(queue)
-        if rules is None:
+    now: int
+    tree: QueueTree
+    #: The next second at which a protection by run time ends. None: none counts.
+    until: int | None = None
+    _of_queue: dict[QueueName, _QueueProtection] = field(default_factory=dict)
+
+    def protects(self, workload: Workload, queue: QueueName, admissions: Sequence[HeldAdmission]) -> bool:
+        """True if a running workload may not be evicted now."""
+        of_queue = self._of_queue.get(queue)
+        if of_queue is None:
             policy = self.tree.policy(queue)
-            rules = self._rules[queue] = (policy.min_run_time or 0, policy.max_evictions or 0)
-        run_time, evictions = rules
-        if not workload.preemptable or workload.evictions >= evictions:
+            of_queue = _QueueProtection(policy.min_run_time or 0, policy.max_evictions or 0)
+            self._of_queue[queue] = of_queue
+        if not workload.preemptable or workload.evictions >= of_queue.max_evictions:
             return True
-        opened = max(part.admission.opened_at for part in parts)
-        ends = opened + max(run_time, workload.min_run_time, workload.cooldown)
-        if ends <= self.now_:
+        opened = max(held.admission.opened_at for held in admissions)
+        ends = opened + max(of_queue.min_run_time, workload.min_run_time, workload.cooldown)
+        if ends <= self.now:
             return False
-        self.until = ends if self.until is None else min(self.until, ends)
+        self.until = soonest(self.until, ends)
         return True
 
 
-def _units(workload: Workload, queue: QueueName, parts: list[HeldAdmission], now: int) -> Iterable[Candidate]:
-    if len(parts) == 1:
-        return (_unit(workload, queue, tuple(parts), now, elastic=False),)
-    parts.sort(key=lambda part: part.admission.id)
-    core, units = list(parts), []
-    for part in reversed(parts):
-        if len(core) > 1 and _spare(workload, core, part):
-            core.remove(part)
-            units.append(_unit(workload, queue, (part,), now, elastic=True))
-    return (*units, _unit(workload, queue, tuple(parts), now, elastic=False))
+def _candidates(
+    workload: Workload, queue: QueueName, admissions: list[HeldAdmission], now: int
+) -> list[Candidate]:
+    """The workload as a whole, and before it each of its admissions that the gang can do without."""
+    found: list[Candidate] = []
+    admissions.sort(key=lambda held: held.admission.id)
+    core = list(admissions)
+    for held in reversed(admissions):
+        if len(core) > 1 and _has_minimum_without(workload, core, held):
+            core.remove(held)
+            found.append(_candidate(workload, queue, (held,), now, elastic=True))
+    found.append(_candidate(workload, queue, tuple(admissions), now, elastic=False))
+    return found
 
 
-def _spare(workload: Workload, core: Sequence[HeldAdmission], part: HeldAdmission) -> bool:
-    """Whether the gang has its minimum without this part."""
-    if workload.minimum >= sum(len(each.seats) for each in core):
+def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
+    """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
+    if workload.minimum >= sum(len(held.seats) for held in core):
         return False
     counts = {pods.name: len(pods.done) for pods in workload.pod_sets}
-    for each in core:
-        for seat in each.seats if each is not part else ():
+    for held in core:
+        for seat in held.seats if held is not left_out else ():
             counts[seat.pod_set] = counts.get(seat.pod_set, 0) + 1
     enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
     return enough and sum(counts.values()) >= max(1, workload.minimum)
 
 
-def _unit(
-    workload: Workload, queue: QueueName, parts: tuple[HeldAdmission, ...], now: int, *, elastic: bool
+def _candidate(
+    workload: Workload, queue: QueueName, admissions: tuple[HeldAdmission, ...], now: int, *, elastic: bool
 ) -> Candidate:
     cost, size, pods = _DISTURBANCE, 0, 0
-    for part in parts:
-        lost = max(0, now - part.admission.opened_at)
+    for held in admissions:
+        lost = max(0, now - held.admission.opened_at)
         if workload.checkpoint_interval:
             lost %= workload.checkpoint_interval
-        cost += part.size * lost
-        size += part.size
-        pods += len(part.seats)
-    newest = parts[-1].admission
-    priority = parts[0].admission.priority
-    order = (not elastic, cost, priority, -newest.opened_at, workload.key.uid, newest.id)
-    return Candidate(workload, queue, parts, elastic, cost, size, pods, order)
+        cost += held.size * lost
+        size += held.size
+        pods += len(held.seats)
+    oldest, newest = admissions[0].admission, admissions[-1].admission
+    sort_key = SortKey(not elastic, cost, oldest.priority, -newest.opened_at, workload.key.uid, newest.id)
+    return Candidate(workload, queue, admissions, cost, size, pods, sort_key)
 
 
-class Shapes:
-    """Books and sizes of seats, worked out once per shape: parts of one shape share them."""
+class ChargesByShape:
+    """Charges and sizes of seats, worked out once for all admissions of one shape."""
 
     def __init__(self) -> None:
         self._known: dict[
             tuple[tuple[FlavorName, Resources, int], ...], tuple[Mapping[Account, int], int]
         ] = {}
 
-    def part(self, admission: Admission, ending: frozenset[int] = frozenset()) -> HeldAdmission:
-        """An admission without the seats that are over."""
-        gone = admission.ended | ending
+    def hold(self, admission: Admission, ending: frozenset[int] = frozenset()) -> HeldAdmission:
+        """What an admission holds. ``ending``: indices of seats that end now, beside those that have ended."""
+        over = admission.ended | ending
         seats = admission.seats
-        if gone:
-            seats = tuple(seat for index, seat in enumerate(seats) if index not in gone)
+        if over:
+            seats = tuple(seat for index, seat in enumerate(seats) if index not in over)
         counts: dict[tuple[FlavorName, Resources], int] = {}
         for seat in seats:
             counts[seat.flavor, seat.takes] = counts.get((seat.flavor, seat.takes), 0) + 1
@@ -195,7 +253,7 @@ class Shapes:
         known = self._known.get(shape)
         if known is None:
             size = sum(size_of_pod(takes) * count for _, takes, count in shape)
-            if len(self._known) >= _SHAPES:
+            if len(self._known) >= _SHAPES_KEPT:
                 self._known.clear()
             known = self._known[shape] = charges(seats), max(1, size)
         return HeldAdmission(admission, seats, *known)

@@ -1,4 +1,4 @@
-"""The worlds of one turn of ``preemption``, made when they are first needed."""
+"""What one turn of preemption works on and brings about: the drained world, the candidates, evictions and claims."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from functools import cached_property
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims
+from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import HeldAdmission, VictimCandidates, victim_candidates
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -18,147 +19,143 @@ from queues.quota.accounts import charges
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
 
-#: A claim whose beneficiary is not in by then is given up.
+#: A claim is given up after so many seconds if its beneficiary was not admitted.
 CLAIM_SECONDS = 600
 
 
 @dataclass(slots=True, eq=False)
 class PreemptionResult:
-    """What a turn does for those it refused."""
+    """Evictions and claims of a turn."""
 
     evicts: list[Evict] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
-    #: Better reasons for those who wait for victims now.
+    #: Better reasons of beneficiaries that wait for their victims now.
     reasons: dict[WorkloadKey, Reason] = field(default_factory=dict)
-    #: The second from which on the answer may be another though nothing else changed: a protection or a claim
-    #: ends, somebody has starved for long enough. For ``Memo.until``; None: never.
+    #: From this second on the result may be another though nothing else changed: a protection or a claim ends, a
+    #: gang has starved for long enough. For ``Memo.until``; None: never.
     until: int | None = None
-
-    def no_later_than(self, second: int | None) -> None:
-        """The answer may be another from that second on."""
-        if second is not None:
-            self.until = second if self.until is None else min(self.until, second)
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:
-    """Pods of one shape for which nobody could go."""
+    """Pods of one shape for which no candidate could be evicted."""
 
     queue: QueueName
     nodes: NodeFilter
     takes: Resources
     count: int
     priority: int
-    #: Waited long, so that others may be brought below their shares.
-    long: bool
+    #: Waited so long that other queues may be brought below what they deserve.
+    waited_long: bool
 
     def asks_no_less_than(self, other: "FailedRequest") -> bool:
-        """Whether the other's failing tells that this one fails too."""
+        """True if this request must fail because the other one, of the same queue, failed."""
         return (
             self.nodes == other.nodes
             and self.count >= other.count
             and self.priority <= other.priority
-            and self.long <= other.long
+            and self.waited_long <= other.waited_long
             and all(units <= self.takes.get(name) for name, units in other.takes.items())
         )
 
 
 class PreemptionContext:
-    """The worlds of one turn, made when they are first needed."""
+    """What the searches for victims of one turn share; costly things are made when they are first needed."""
 
     def __init__(
         self,
         snapshot: Snapshot,
-        held: HeldClaims,
+        held_claims: HeldClaims,
         prospects: PreemptionProspects,
-        room: PreemptionResult,
-        parts: Mapping[AdmissionId, HeldAdmission],
+        held_admissions: Mapping[AdmissionId, HeldAdmission],
     ) -> None:
         self.snapshot = snapshot
-        self.held = held
+        self.held_claims = held_claims
         self.prospects = prospects
         self.trial = prospects.trial
-        self.room = room
-        self._parts = parts
-        #: Admissions taken back in this turn so far.
-        self.gone: set[AdmissionId] = set()
-        self._later: Trial | None = None
-        self._herd: VictimCandidates | None = None
-        self._roll: CandidateArrays | None = None
-        #: For whom nobody could go, by queue.
-        self.failures: dict[QueueName, list[FailedRequest]] = {}
-
-    @property
-    def later(self) -> Trial:
-        """The world when all that leaves is gone, and every claim is used."""
-        if self._later is None:
-            self._later = self.held.after_draining(self.trial)
-        return self._later
-
-    @property
-    def herd(self) -> VictimCandidates:
-        """Who may be taken back."""
-        if self._herd is None:
-            self._herd = victim_candidates(self.snapshot, self.trial.tree, self._parts)
-            self.room.no_later_than(self._herd.until)
-        return self._herd
-
-    @property
-    def roll(self) -> CandidateArrays:
-        """The same as arrays."""
-        if self._roll is None:
-            self._roll = CandidateArrays(self.herd, self.later)
-        return self._roll
+        self.result = PreemptionResult()
+        self._held_admissions = held_admissions
+        #: Admissions evicted in this turn so far.
+        self.evicted: set[AdmissionId] = set()
+        self._failed: dict[QueueName, list[FailedRequest]] = {}
 
     @cached_property
-    def has_singles(self) -> bool:
-        """Whether any admission is a single pod, or one of its pods is all that has not ended: a quick look."""
-        ended = self.snapshot.ended
-        return any(len(part.seats) - len(ended.get(number, ())) == 1 for number, part in self._parts.items())
+    def drained(self) -> Trial:
+        """The world when everything that leaves is gone and every claim is used. Victims are chosen in it."""
+        return self.held_claims.after_draining(self.trial)
 
-    def in_vain(self, failure: "FailedRequest") -> bool:
-        """Whether somebody of the same queue and rights who asked no more got nothing in this turn."""
-        return any(failure.asks_no_less_than(other) for other in self.failures.get(failure.queue, ()))
+    @cached_property
+    def candidates(self) -> VictimCandidates:
+        """Candidates that may be evicted now."""
+        found = victim_candidates(self.snapshot, self.trial.tree, self._held_admissions)
+        self.revisit_at(found.until)
+        return found
+
+    @cached_property
+    def arrays(self) -> CandidateArrays:
+        """The candidates as arrays."""
+        return CandidateArrays(self.candidates, self.drained)
+
+    @cached_property
+    def has_single_pods(self) -> bool:
+        """True if some admission has only one seat that has not ended: cheaper than to list the candidates."""
+        ended = self.snapshot.ended
+        return any(
+            len(held.seats) - len(ended.get(number, ())) == 1
+            for number, held in self._held_admissions.items()
+        )
+
+    def revisit_at(self, second: int | None) -> None:
+        """Say that the result may be another from a second on. None: it may not."""
+        self.result.until = soonest(self.result.until, second)
+
+    def has_failed(self, request: FailedRequest) -> bool:
+        """True if a request that is no larger, of the same queue and rights, already failed in this turn."""
+        return any(request.asks_no_less_than(other) for other in self._failed.get(request.queue, ()))
+
+    def remember_failed(self, request: FailedRequest) -> None:
+        """Spare requests that are no smaller the search."""
+        self._failed.setdefault(request.queue, []).append(request)
 
     def name_of(self, number: AdmissionId) -> str:
-        """Whose admission it is."""
+        """Name of the workload of an admission."""
         admission = self.snapshot.admissions[number]
         return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
-    def promise(self, workload: Workload, taken: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
-        """These are taken back, and the seats are kept for the one it is done for."""
-        parts = [(part.admission.id, each) for each in taken for part in each.parts]
-        for number, each in parts:
-            message, facts = each.why
-            self.room.evicts.append(
+    def evict_and_claim(self, workload: Workload, victims: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
+        """Evict the victims and keep the seats for the beneficiary."""
+        evicted = [(held.admission.id, victim) for victim in victims for held in victim.admissions]
+        for number, victim in evicted:
+            message, facts = victim.reason
+            self.result.evicts.append(
                 Evict(
                     admission=number,
-                    code=each.rule.code,
+                    code=victim.rule.code,
                     message=message,
                     beneficiary=workload.key,
                     facts=facts,
                 )
             )
-        self.gone.update(number for number, _ in parts)
-        self.roll.left([number for number, _ in parts])
-        self.room.claims.append(
+        numbers = [number for number, _ in evicted]
+        self.evicted.update(numbers)
+        self.arrays.mark_evicted(numbers)
+        self.result.claims.append(
             Claim(
                 workload=workload.key,
                 queue=workload.queue,
                 generation=workload.generation,
                 seats=seats,
-                victims=tuple(sorted(number for number, _ in parts)),
+                victims=tuple(sorted(numbers)),
                 until=self.snapshot.now + CLAIM_SECONDS,
             )
         )
-        self.room.reasons[workload.key] = reasons.making_room(
-            pods=sum(len(part.seats) for each in taken for part in each.parts),
-            names=[str(each.unit.workload) for each in taken],
+        self.result.reasons[workload.key] = reasons.making_room(
+            pods=sum(len(held.seats) for victim in victims for held in victim.admissions),
+            names=[str(victim.candidate.workload) for victim in victims],
         )
 
     def give_up(self, claim: Claim) -> None:
-        """All of it is free and the beneficiary does not fit: the place is not what it was."""
-        if self._later is not None:
-            books, ports = charges(claim.seats), self.held.ports.get(claim.workload, ())
-            self._later.remove_seats(claim.queue, books, claim.seats, ports)
-        self.held.drop(claim.workload, self.trial)
+        """Drop a claim whose beneficiary was refused though all victims are gone: the nodes are not what they were."""
+        ports = self.held_claims.ports.get(claim.workload, ())
+        self.drained.remove_seats(claim.queue, charges(claim.seats), claim.seats, ports)
+        self.held_claims.drop(claim.workload, self.trial)

@@ -1,15 +1,13 @@
-"""What queues, priorities and free amounts alone tell about who could have somebody taken back.
+"""Pruning: which classes need not ask for victims, as queues, priorities and free amounts alone tell.
 
-Who need not ask for room: nobody could go for him, as queues and priorities alone tell.
-
-Such classes are parked, and not looked at again until something grows that they lack: the share of a queue on
-their path, what is free on all nodes together, somebody less urgent in their queue, or their age.
+Such a class is parked. It is asked about again when something it lacks has grown: books of a queue on its path have
+changed, more is free on all nodes together, a less urgent workload runs in its queue, or its oldest gang starves.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from admission.engine.pending.classes import WorkloadClass
 from admission.engine.pending.waiting_time import starves_at
@@ -22,13 +20,13 @@ from queues.workload import NO_FLAVOR, QueueName, Workload
 
 
 class PreemptionProspects:
-    """What queues, priorities and free amounts alone tell about who could have others taken back."""
+    """What queues, priorities and free amounts alone tell about whether victims may exist."""
 
-    def __init__(self, trial: Trial, lowest: Callable[[QueueName], int | None]) -> None:
-        """``lowest``: the lowest priority that holds anything in a queue."""
+    def __init__(self, trial: Trial, lowest_priority: Callable[[QueueName], int | None]) -> None:
+        """``lowest_priority``: of all that a queue holds. None: it holds nothing."""
         self.trial = trial
-        self.lowest = lowest
-        #: What classes ask, by what they lack: equal shapes share it.
+        self._lowest_priority = lowest_priority
+        #: By identity of what is missing, which classes of one shape share.
         self._asked: dict[int, tuple[MissingMembers, Resources]] = {}
         self._free: dict[str, int] | None = None
 
@@ -41,20 +39,20 @@ class PreemptionProspects:
 
     @property
     def free(self) -> Mapping[str, int]:
-        """What is free on all nodes together."""
+        """Units that are free on all nodes together, by resource."""
         if self._free is None:
             sums = self.trial.free.clip(min=0).sum(axis=1)
             self._free = dict(zip(self.trial.table.resources, sums.tolist(), strict=False))
         return self._free
 
-    def hopeless(self, workload: Workload, need: MissingMembers) -> tuple[str, ...] | None:
-        """For lack of what nobody may be taken back for one who does not starve; (): whatever is free.
+    def blocked_by(self, workload: Workload, need: MissingMembers) -> tuple[str, ...] | None:
+        """Resources that block a workload and that no rule could free for it, unless it starves.
 
-        None: perhaps somebody may.
+        Empty: it is blocked whatever is free. None: a victim may exist.
         """
         tree, usage, own = self.trial.tree, self.trial.usage, workload.queue
         policy = tree.policy(own)
-        lowest = None if policy.within_queue == "never" else self.lowest(own)
+        lowest = None if policy.within_queue == "never" else self._lowest_priority(own)
         newer = policy.within_queue == "lower-or-newer-equal"
         if lowest is not None and (newer or lowest < workload.priority):
             return None
@@ -62,7 +60,7 @@ class PreemptionProspects:
             return ()
         if policy.borrow_max_priority is not None:
             return None
-        # Of what is scarce for certain somebody on its path must have room in its share.
+        # Some queue on its path must have room in what it deserves for all that is certainly scarce.
         free = self.free
         scarce = [
             (Account(NO_FLAVOR, resource), units)
@@ -79,93 +77,114 @@ class PreemptionProspects:
         return tuple(account.resource for account, _ in scarce)
 
 
+class _Shortage(NamedTuple):
+    """What parked classes ask, and the resources of which too little is free."""
+
+    asked: Resources
+    resources: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Parking:
+    """Why a class is parked, and until when."""
+
+    shortage: _Shortage
+    #: The second from which on its oldest gang starves. None: never.
+    starves_at: int | None
+
+
+class _Due(NamedTuple):
+    """A parked class that starves at some second; in a heap."""
+
+    second: int
+    #: Makes entries of one second comparable.
+    number: int
+    workload_class: WorkloadClass
+    parking: _Parking
+
+
 K = TypeVar("K")
 
 
 @dataclass(slots=True, eq=False)
-class _Spot:
-    """Where a parked class is found."""
-
-    #: What it asks, and of what of that there was too little.
-    group: tuple[Resources, tuple[str, ...]]
-    #: From this second on it starves.
-    due: int | None
-
-
-@dataclass(slots=True, eq=False)
 class ParkedClasses:
-    """Classes that are parked, and those that are not; kept from turn to turn under one queue tree."""
+    """Classes that are parked and classes that are not, from turn to turn under one queue tree."""
 
     #: Classes that have to be asked about.
     awake: dict[WorkloadClass, None] = field(default_factory=dict)
-    _spots: dict[WorkloadClass, _Spot] = field(default_factory=dict)
+    _parked: dict[WorkloadClass, _Parking] = field(default_factory=dict)
     _of_queue: dict[QueueName, dict[WorkloadClass, None]] = field(default_factory=dict)
-    _groups: dict[tuple[Resources, tuple[str, ...]], dict[WorkloadClass, None]] = field(default_factory=dict)
-    #: (second, number, class, its spot), as a heap; spots that were left meanwhile do not count.
-    _dues: list[tuple[int, int, WorkloadClass, _Spot]] = field(default_factory=list)
+    _by_shortage: dict[_Shortage, dict[WorkloadClass, None]] = field(default_factory=dict)
+    #: A heap. Entries whose class is not parked that way any more do not count.
+    _dues: list[_Due] = field(default_factory=list)
     _number: int = 0
 
     def wake(self, batch: WorkloadClass) -> None:
-        """It has to be asked about again, if ever room could help it."""
+        """Have a class asked about again, if evictions could help it at all."""
         self.forget(batch)
         if batch.blocked is None and not (batch.wants.need.complete or batch.wants.need.shortfall):
             self.awake[batch] = None
 
     def forget(self, batch: WorkloadClass) -> None:
-        """It is not there any more."""
+        """Drop a class that has no workloads any more."""
         self.awake.pop(batch, None)
-        spot = self._spots.pop(batch, None)
-        if spot is not None:
-            _leave(self._of_queue, batch.queue, batch)
-            _leave(self._groups, spot.group, batch)
+        parking = self._parked.pop(batch, None)
+        if parking is not None:
+            _discard(self._of_queue, batch.queue, batch)
+            _discard(self._by_shortage, parking.shortage, batch)
 
-    def stir(self, queues: Iterable[QueueName], free: Mapping[str, int], now: int) -> None:
-        """Wake those for whom something has grown: books of these queues changed, and so much is free."""
-        for queue in queues:
+    def wake_grown(self, dirty_queues: Iterable[QueueName], free: Mapping[str, int], now: int) -> None:
+        """Wake classes for which something has grown. ``dirty_queues``: their books changed."""
+        for queue in dirty_queues:
             for batch in list(self._of_queue.get(queue, ())):
                 self.wake(batch)
-        for (asked, scarce), batches in list(self._groups.items()):
-            if any(asked[resource] <= free.get(resource, 0) for resource in scarce):
+        for shortage, batches in list(self._by_shortage.items()):
+            if any(shortage.asked[each] <= free.get(each, 0) for each in shortage.resources):
                 for batch in list(batches):
                     self.wake(batch)
-        while self._dues and self._dues[0][0] <= now:
-            _, _, batch, spot = heappop(self._dues)
-            if self._spots.get(batch) is spot:
-                self.wake(batch)
+        while self._dues and self._dues[0].second <= now:
+            due = heappop(self._dues)
+            if self._is_current(due):
+                self.wake(due.workload_class)
 
     def park(self, prospects: PreemptionProspects, now: int) -> None:
-        """Park whoever is awake and has no prospects."""
+        """Park every awake class for which no victim can exist."""
         tree = prospects.trial.tree
         for batch in [each for each in self.awake if each.waits]:
             workload, need = batch.class_queue.head().workload, batch.wants.need
-            due = starves_at(workload, need, tree)
-            if due is not None and due <= now:
+            starves = starves_at(workload, need, tree)
+            if starves is not None and starves <= now:
                 continue
-            scarce = prospects.hopeless(workload, need)
-            if scarce is not None:
-                self._put(batch, _Spot((prospects.asked(workload, need), scarce), due))
+            blocked_by = prospects.blocked_by(workload, need)
+            if blocked_by is not None:
+                shortage = _Shortage(prospects.asked(workload, need), blocked_by)
+                self._park(batch, _Parking(shortage, starves))
 
     def until(self) -> int | None:
-        """The next second at which somebody who is parked starves."""
-        while self._dues and self._spots.get(self._dues[0][2]) is not self._dues[0][3]:
+        """The next second at which a gang of a parked class starves. None: none will."""
+        while self._dues and not self._is_current(self._dues[0]):
             heappop(self._dues)
-        return self._dues[0][0] if self._dues else None
+        return self._dues[0].second if self._dues else None
 
-    def _put(self, batch: WorkloadClass, spot: _Spot) -> None:
+    def _is_current(self, due: _Due) -> bool:
+        return self._parked.get(due.workload_class) is due.parking
+
+    def _park(self, batch: WorkloadClass, parking: _Parking) -> None:
         del self.awake[batch]
-        self._spots[batch] = spot
+        self._parked[batch] = parking
         self._of_queue.setdefault(batch.queue, {})[batch] = None
-        self._groups.setdefault(spot.group, {})[batch] = None
-        if spot.due is not None:
+        self._by_shortage.setdefault(parking.shortage, {})[batch] = None
+        if parking.starves_at is not None:
             self._number += 1
-            heappush(self._dues, (spot.due, self._number, batch, spot))
-            if len(self._dues) > 64 + 2 * len(self._spots):
-                self._dues = [each for each in self._dues if self._spots.get(each[2]) is each[3]]
+            heappush(self._dues, _Due(parking.starves_at, self._number, batch, parking))
+            if len(self._dues) > 64 + 2 * len(self._parked):
+                self._dues = [each for each in self._dues if self._is_current(each)]
                 heapify(self._dues)
 
 
-def _leave(places: dict[K, dict[WorkloadClass, None]], place: K, batch: WorkloadClass) -> None:
-    there = places[place]
-    del there[batch]
-    if not there:
-        del places[place]
+def _discard(groups: dict[K, dict[WorkloadClass, None]], key: K, batch: WorkloadClass) -> None:
+    """Take a class out of its group; empty groups are dropped."""
+    group = groups[key]
+    del group[batch]
+    if not group:
+        del groups[key]

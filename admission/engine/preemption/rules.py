@@ -1,17 +1,22 @@
-"""Reclaim between queues that are both above their share: by how far (Kueue's fair sharing, KEP-1714).
+"""The rules of preemption: which ``EvictionRule``, if any, lets a beneficiary take a candidate.
 
-Who may have whom taken back: by priority inside a queue, by reclaim between queues, by clearing.
+- Inside a queue the higher priority *preempts* (``preemption.withinQueue``).
+- Between queues lent quota is *reclaimed* (``preemption.reclaim``). What counts is below the lowest common ancestor
+  of the two queues: some queue on the beneficiary's side must have room in what it deserves for what is asked, and
+  every queue on the victim's side must use more than it deserves. So lent quota comes back however far up the tree
+  it was lent from.
+- For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
+  priority, in queues that are not brought below what they deserve for long.
 
-Reclaim asks at the lowest common ancestor of the two queues. On the side of the one who asks some queue below
-that ancestor must have room in its own share for what is asked; on the side of the victim every queue below it
-must be above its share. So what was lent is got back, how ever far up the tree it was lent from.
+Candidates that are protected (``candidates``) are never asked about. Two queues that both use more than they deserve
+can be compared by how much more (Kueue's fair sharing, KEP-1714).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from admission.engine.placement.need import size_of
 from admission.engine.preemption.candidates import Candidate
@@ -24,58 +29,65 @@ from queues.workload import NO_FLAVOR, QueueName, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareRule:
-    """Reclaim between queues that are both above their share, by how far (Kueue's fair sharing).
+    """Reclaim between queues that both use more than they deserve, by how much more (Kueue's fair sharing)."""
 
-    ``final``: the victim's side is at least as far above as the beneficiary's afterwards. ``initial``: it was
-    farther above before; together with ``final`` one victim a queue.
-    """
-
+    #: The victim's side exceeds it by at least as much as the beneficiary's side, after the eviction.
     final: bool = True
+    #: The victim's side exceeded it by more before. Together with ``final``: for one victim of each queue.
     initial: bool = True
 
 
-def above(usage: Usage, queue: QueueName, more: Mapping[Account, int]) -> tuple[bool, Fraction]:
-    """How far a queue is above its share with so much more: borrowed of what its parent has, by weight.
+class ExcessShare(NamedTuple):
+    """How far a queue is above what it deserves; greater is farther."""
 
-    The largest over resources. Without weight it is above everybody as soon as it borrows.
-    """
+    #: It borrows and has no weight: above every queue that has one.
+    weightless: bool
+    #: Largest over resources: borrowed ÷ what the parent can lend ÷ weight of the queue.
+    share: Fraction
+
+
+def excess_share(usage: Usage, queue: QueueName, more: Mapping[Account, int]) -> ExcessShare:
+    """How far a queue is above what it deserves when it uses so much more."""
     tree = usage.tree
     weight = tree.queues[queue].weight
     parent = tree.paths[queue][1]
     largest = Fraction(0)
     used = {*usage.book(queue), *more}
     for resource in sorted({account.resource for account in used}):
-        flavored = [each for each in used if each.resource == resource and each.flavor != NO_FLAVOR]
-        every = flavored or [Account(NO_FLAVOR, resource)]
         borrowed = sum(
             max(0, usage.counted(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
-            for each in every
+            for each in _accounts_of(resource, used)
         )
         if borrowed > 0:
             largest = max(largest, Fraction(borrowed, max(1, _lendable(usage, parent, resource))))
     if weight <= 0:
-        return (largest > 0, largest)
-    return (False, largest / weight)
+        return ExcessShare(largest > 0, largest)
+    return ExcessShare(False, largest / weight)
 
 
 def _lendable(usage: Usage, queue: QueueName, resource: str) -> int:
-    """What is there for all below a queue, over all flavors: without what is never lent."""
+    """What a queue deserves of a resource, over all flavors, less the guarantees below it, which are never lent."""
     tree = usage.tree
-    flavored = [
-        each for each in tree.own_deserved[queue] if each.resource == resource and each.flavor != NO_FLAVOR
-    ]
-    every = flavored or [Account(NO_FLAVOR, resource)]
-    return sum(tree.deserved(queue, each) - tree.idle[queue].get(each, 0) for each in every)
+    return sum(
+        tree.deserved(queue, each) - tree.idle[queue].get(each, 0)
+        for each in _accounts_of(resource, tree.own_deserved[queue])
+    )
+
+
+def _accounts_of(resource: str, accounts: Iterable[Account]) -> list[Account]:
+    """The accounts of a resource by flavor; the one over all flavors where none is by flavor."""
+    flavored = [each for each in accounts if each.resource == resource and each.flavor != NO_FLAVOR]
+    return flavored or [Account(NO_FLAVOR, resource)]
 
 
 class EvictionRule(StrEnum):
     """The rules by which a victim may be evicted."""
 
-    #: A more urgent workload of the same queue.
+    #: A more urgent workload of the same queue takes its place.
     PREEMPTED = ReasonCode.PREEMPTED.value
-    #: What the queue of the beneficiary deserves was lent out.
+    #: The beneficiary's queue gets back what it deserves and had lent.
     RECLAIMED = ReasonCode.RECLAIMED.value
-    #: A place was cleared for a gang that waited too long.
+    #: The place is cleared for a gang that waited too long.
     CLEARED = ReasonCode.CLEARED.value
 
     @property
@@ -85,75 +97,95 @@ class EvictionRule(StrEnum):
 
 
 class ReclaimDepth(StrEnum):
-    """How far reclaim may bring a queue below its share, when whole gangs only can be taken."""
+    """How far one victim may bring the queues on its side below what they deserve."""
 
     NEVER = "never"
-    #: Not farther below than it was above.
+    #: Not farther below it than they were above it.
     NO_FARTHER = "no-farther"
     ANY = "any"
 
 
+class EvictionReason(NamedTuple):
+    """What the owner of a victim is told."""
+
+    message: str
+    #: The numbers of the message, as they were before the eviction.
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePair:
+    """The queues below the lowest common ancestor of beneficiary and victim, from the leaf upwards."""
+
+    beneficiary_side: tuple[QueueName, ...]
+    victim_side: tuple[QueueName, ...]
+    #: No queue on the victim's side forbids it (``reclaimable: false``).
+    reclaimable: bool
+
+
 @dataclass(slots=True, eq=False)
 class PreemptionRights:
-    """What one workload may do, in a world that changes while victims are chosen."""
+    """What one beneficiary may take, by usage as it changes while victims are chosen."""
 
     workload: Workload
     usage: Usage
-    #: What it asks, by account, as far as it is contested: limited or scarce.
+    #: What the beneficiary asks, by account, as far as it is limited or scarce.
     asked: Mapping[Account, int]
-    #: How much it is, in the measure of ``Candidate.size``.
+    #: Size of the beneficiary, in the measure of ``Candidate.size``.
     size: int
-    #: It has waited long enough to have a place cleared.
+    #: The beneficiary is a gang that waited long enough to have a place cleared.
     starved: bool = False
-    by_share: ShareRule | None = None
-    below: ReclaimDepth = ReclaimDepth.NEVER
-    #: Whether the last answer of ``rule`` rests on what the shares were at first only.
-    initially: bool = False
-    _meetings: dict[QueueName, "QueuePair | None"] = field(default_factory=dict)
+    share_rule: ShareRule | None = None
+    depth: ReclaimDepth = ReclaimDepth.NEVER
+    #: The last answer of ``rule`` rests on ``ShareRule.initial`` alone.
+    by_initial_share: bool = False
+    _pairs: dict[QueueName, QueuePair | None] = field(default_factory=dict)
 
-    def rule(self, unit: Candidate, taken_of_queue: int = 0) -> EvictionRule | None:
-        """By which rule a unit may be taken back as things are; None: it may not.
+    def rule(self, candidate: Candidate, initial_share_victims: int = 0) -> EvictionRule | None:
+        """The rule by which a candidate may be evicted as usage is now. None: it may not.
 
-        ``taken_of_queue``: so many of its queue go for what the shares were at first.
+        ``initial_share_victims``: victims of its queue that were taken by ``ShareRule.initial`` alone.
         """
-        self.initially = False
-        if unit.workload.key == self.workload.key:
+        self.by_initial_share = False
+        if candidate.workload.key == self.workload.key:
             return None
-        queue = self.workload.queue
-        priority = unit.order[2]
-        if unit.queue == queue:
-            return self._inside(unit, priority)
-        meeting = self.meeting(unit.queue)
-        if meeting is None or not meeting.reclaimable:
+        if candidate.queue == self.workload.queue:
+            return self._rule_in_queue(candidate)
+        pair = self.pair(candidate.queue)
+        if pair is None or not pair.reclaimable:
             return None
-        if self._lost(meeting, unit, self.below) and self._reclaims(meeting, unit, priority, taken_of_queue):
+        if self._is_lent(pair, candidate, self.depth) and self._may_reclaim(
+            pair, candidate, initial_share_victims
+        ):
             return EvictionRule.RECLAIMED
-        if self._may_clear(unit, priority):
-            stays = self.keeps(meeting.mine) or self._lost(meeting, unit, ReclaimDepth.NEVER)
-            return EvictionRule.CLEARED if stays else None
+        if self._may_clear(candidate) and (
+            self.survives_reclaim(pair.beneficiary_side) or self._is_lent(pair, candidate, ReclaimDepth.NEVER)
+        ):
+            return EvictionRule.CLEARED
         return None
 
-    def why(self, rule: EvictionRule, victim: QueueName) -> tuple[str, dict[str, Any]]:
-        """The sentence for whoever is taken back, and its numbers as they were before."""
-        usage, tree, mine = self.usage, self.usage.tree, self.workload.queue
+    def reason(self, rule: EvictionRule, victim_queue: QueueName) -> EvictionReason:
+        """What the owner of a victim in that queue is told, by usage before the eviction."""
+        usage, tree, queue = self.usage, self.usage.tree, self.workload.queue
         facts: dict[str, Any] = {
             "rule": str(rule),
             "for": str(self.workload),
-            "queue": mine,
-            "victimQueue": victim,
+            "queue": queue,
+            "victimQueue": victim_queue,
         }
-        meeting = self.meeting(victim) if victim != mine else None
-        if rule is EvictionRule.PREEMPTED or meeting is None:
-            facts |= {"priority": self.workload.priority}
+        cleared = f"its place is cleared for {self.workload}, which waited too long"
+        pair = self.pair(victim_queue) if victim_queue != queue else None
+        if rule is EvictionRule.PREEMPTED or pair is None:
+            priority = self.workload.priority
+            facts |= {"priority": priority}
             if rule is EvictionRule.CLEARED:
-                return f"its place is cleared for {self.workload}, which waited too long", facts
-            return (
-                f"{self.workload} of the same queue is more urgent (priority {self.workload.priority})",
-                facts,
+                return EvictionReason(cleared, facts)
+            return EvictionReason(
+                f"{self.workload} of the same queue is more urgent (priority {priority})", facts
             )
         account = next(iter(self.asked))
         sides = {}
-        for side, name in (("owner", meeting.mine[-1]), ("above", meeting.theirs[-1])):
+        for side, name in (("owner", pair.beneficiary_side[-1]), ("above", pair.victim_side[-1])):
             used, deserved = usage.used(name, account), tree.deserved(name, account)
             facts[side] = {"queue": name, "resource": account.resource, "used": used, "deserved": deserved}
             kept = usage.counted(name, account) - used
@@ -164,158 +196,160 @@ class PreemptionRights:
             )
         shares = f"{sides['above']}, {sides['owner']}"
         if rule is EvictionRule.CLEARED:
-            return f"its place is cleared for {self.workload}, which waited too long: {shares}", facts
-        return f"reclaimed for {self.workload}: {shares}", facts
+            return EvictionReason(f"{cleared}: {shares}", facts)
+        return EvictionReason(f"reclaimed for {self.workload}: {shares}", facts)
 
-    def _inside(self, unit: Candidate, priority: int) -> EvictionRule | None:
-        if self._more_urgent(unit, priority):
+    def _rule_in_queue(self, candidate: Candidate) -> EvictionRule | None:
+        if self._may_preempt(candidate):
             return EvictionRule.PREEMPTED
-        return EvictionRule.CLEARED if self._may_clear(unit, priority) else None
+        return EvictionRule.CLEARED if self._may_clear(candidate) else None
 
-    def _more_urgent(self, unit: Candidate, priority: int) -> bool:
+    def _may_preempt(self, candidate: Candidate) -> bool:
+        """True if the policy lets the beneficiary preempt a candidate of its own queue."""
         policy = self.usage.tree.policy(self.workload.queue).within_queue
         if policy == "never":
             return False
-        if priority < self.workload.priority:
+        if candidate.priority < self.workload.priority:
             return True
-        newer = unit.workload.arrival > self.workload.arrival
-        return policy == "lower-or-newer-equal" and priority == self.workload.priority and newer
+        newer = candidate.workload.arrival > self.workload.arrival
+        return policy == "lower-or-newer-equal" and candidate.priority == self.workload.priority and newer
 
-    def _reclaims(self, meeting: "QueuePair", unit: Candidate, priority: int, taken_of_queue: int) -> bool:
+    def _may_reclaim(self, pair: QueuePair, candidate: Candidate, initial_share_victims: int) -> bool:
+        """True if the beneficiary's side has a right to what a candidate of another queue was lent."""
         policy = self.usage.tree.policy(self.workload.queue)
-        lower = priority < self.workload.priority
+        lower = candidate.priority < self.workload.priority
         if policy.reclaim == "never" or (policy.reclaim == "lower-priority" and not lower):
             return False
-        if self.entitled(meeting.mine):
+        if self.within_deserved(pair.beneficiary_side):
             return True
-        if policy.borrow_max_priority is not None and lower and priority <= policy.borrow_max_priority:
+        most = policy.borrow_max_priority
+        if most is not None and lower and candidate.priority <= most:
             return True
-        return self.by_share is not None and self._farther_above(self.by_share, meeting, unit, taken_of_queue)
+        return self.share_rule is not None and self._may_reclaim_by_share(
+            self.share_rule, pair, candidate, initial_share_victims
+        )
 
-    def entitled(self, mine: Iterable[QueueName]) -> bool:
-        """Whether what is asked is owned by one of these, the beneficiary's side of a meeting."""
+    def within_deserved(self, side: Iterable[QueueName]) -> bool:
+        """True if a queue on the beneficiary's side has room in what it deserves for all that is asked."""
         usage, tree = self.usage, self.usage.tree
         asked = self.asked
-        for name in mine:
+        for name in side:
             if all(
                 usage.counted(name, account) + units <= tree.deserved(name, account)
                 for account, units in asked.items()
             ):
                 return True
-            asked = self._carried((name,), asked)
+            asked = self._added_above((name,), asked)
         return False
 
-    def keeps(self, mine: Iterable[QueueName]) -> bool:
-        """Whether a place cleared from others, who are within their shares then, could not be reclaimed at once.
+    def survives_reclaim(self, side: Iterable[QueueName]) -> bool:
+        """True if the victim's side, though within what it deserves, could not reclaim a cleared place at once.
 
-        That is where one of these, the beneficiary's side of a meeting, owns so much of it that reclaim would bring
-        it farther below its share than it was above (``ReclaimDepth.NO_FARTHER``).
+        That is so if a queue on the beneficiary's side owns so much of the place that reclaim would bring it farther
+        below what it deserves than it was above (``ReclaimDepth.NO_FARTHER``).
         """
         usage, tree, asked = self.usage, self.usage.tree, self.asked
-        for name in mine:
-            beyond = [
+        for name in side:
+            excesses = [
                 (units, usage.counted(name, account) + units - tree.deserved(name, account))
                 for account, units in asked.items()
             ]
-            if all(excess <= 0 for _, excess in beyond) or any(
-                units > 2 * excess > 0 for units, excess in beyond
+            if all(excess <= 0 for _, excess in excesses) or any(
+                units > 2 * excess > 0 for units, excess in excesses
             ):
                 return True
-            asked = self._carried((name,), asked)
+            asked = self._added_above((name,), asked)
         return False
 
-    def has_shares(self, theirs: Iterable[QueueName]) -> bool:
-        """Whether each of these has its share of something that is asked still."""
+    def has_deserved(self, side: Iterable[QueueName]) -> bool:
+        """True if every queue on the victim's side still has all it deserves of some account that is asked."""
         usage, tree = self.usage, self.usage.tree
         return all(
             any(usage.counted(name, account) >= tree.deserved(name, account) for account in self.asked)
-            for name in theirs
+            for name in side
         )
 
-    def _carried(self, path: Iterable[QueueName], more: Mapping[Account, int]) -> Mapping[Account, int]:
-        """What adding these amounts to the first of a path changes above its last: idle guarantees come first."""
+    def _added_above(self, path: Iterable[QueueName], more: Mapping[Account, int]) -> Mapping[Account, int]:
+        """What the parent of a path's last queue counts more when the first one uses more: idle guarantees go first."""
         usage, guarantees = self.usage, self.usage.tree.guarantees
         for name in path:
-            kept = guarantees[name]
-            if kept:
+            guarantee = guarantees[name]
+            if guarantee:
                 counted = {account: usage.counted(name, account) for account in more}
                 more = {
-                    account: max(counted[account] + units, kept.get(account, 0))
-                    - max(counted[account], kept.get(account, 0))
+                    account: max(counted[account] + units, guarantee.get(account, 0))
+                    - max(counted[account], guarantee.get(account, 0))
                     for account, units in more.items()
                 }
         return more
 
-    def _lost(self, meeting: "QueuePair", unit: Candidate, below: ReclaimDepth) -> bool:
-        """Every queue on the victim's side has more than its share of something that is asked.
+    def _is_lent(self, pair: QueuePair, candidate: Candidate, depth: ReclaimDepth) -> bool:
+        """True if every queue on the victim's side uses more than it deserves, as far as the depth asks for.
 
-        A guarantee that lies idle below it is not lent, so it counts as used.
+        More of one account that is asked is enough. Idle guarantees below such a queue count as used: they are
+        not lent.
         """
         usage, tree = self.usage, self.usage.tree
-        for name in meeting.theirs:
-            above = False
+        for name in pair.victim_side:
+            exceeds = False
             for account in self.asked:
                 excess = usage.counted(name, account) - tree.deserved(name, account)
                 if excess > 0:
-                    above = True
-                    if below is not ReclaimDepth.ANY:
-                        most = excess if below is ReclaimDepth.NEVER else 2 * excess
-                        if unit.amount(account) > most:
+                    exceeds = True
+                    if depth is not ReclaimDepth.ANY:
+                        most = excess if depth is ReclaimDepth.NEVER else 2 * excess
+                        if candidate.charged(account) > most:
                             return False
-            if not above:
+            if not exceeds:
                 return False
         return True
 
-    def _may_clear(self, unit: Candidate, priority: int) -> bool:
-        # Only single pods of smaller size go, and those never have a place cleared: no two can do it in turns.
-        if not self.starved or unit.pods > 1 or priority > self.workload.priority or unit.size >= self.size:
+    def _may_clear(self, candidate: Candidate) -> bool:
+        """True if the place of a candidate may be cleared for the gang."""
+        # Single pods never have a place cleared, so no two workloads can clear each other's place in turns.
+        if not self.starved or candidate.pods > 1 or candidate.size >= self.size:
             return False
-        # An older one of equal priority could preempt the gang as newer, and so on in turns.
-        equal = unit.queue == self.workload.queue and priority == self.workload.priority
-        policy = self.usage.tree.policy(self.workload.queue).within_queue if equal else None
-        return policy != "lower-or-newer-equal"
+        if candidate.priority != self.workload.priority or candidate.queue != self.workload.queue:
+            return candidate.priority <= self.workload.priority
+        # Where newer equals are preempted, an older one would take the place back, and so on in turns.
+        return self.usage.tree.policy(self.workload.queue).within_queue != "lower-or-newer-equal"
 
-    def _farther_above(
-        self, rule: ShareRule, meeting: "QueuePair", unit: Candidate, taken_of_queue: int
+    def _may_reclaim_by_share(
+        self, rule: ShareRule, pair: QueuePair, candidate: Candidate, initial_share_victims: int
     ) -> bool:
-        mine, theirs = meeting.mine[-1], meeting.theirs[-1]
-        after = above(self.usage, mine, self._carried(meeting.mine[:-1], self.asked))
-        less = {account: -unit.amount(account) for account in self.asked}
-        if rule.final and after <= above(self.usage, theirs, self._carried(meeting.theirs[:-1], less)):
+        """True if the victim's side is farther above what it deserves than the beneficiary's side will be."""
+        mine, theirs = pair.beneficiary_side[-1], pair.victim_side[-1]
+        after = excess_share(self.usage, mine, self._added_above(pair.beneficiary_side[:-1], self.asked))
+        freed = {account: -candidate.charged(account) for account in self.asked}
+        if rule.final and after <= excess_share(
+            self.usage, theirs, self._added_above(pair.victim_side[:-1], freed)
+        ):
             return True
-        again = taken_of_queue > 0 and rule.final
-        self.initially = rule.initial and not again and after < above(self.usage, theirs, {})
-        return self.initially
+        spent = initial_share_victims > 0 and rule.final
+        self.by_initial_share = rule.initial and not spent and after < excess_share(self.usage, theirs, {})
+        return self.by_initial_share
 
-    def meeting(self, other: QueueName) -> "QueuePair | None":
-        """Where the paths of the two queues meet; None: the other queue is not in the tree."""
-        if other not in self._meetings:
-            self._meetings[other] = self._meet(other)
-        return self._meetings[other]
+    def pair(self, other: QueueName) -> QueuePair | None:
+        """The queues on both sides between the beneficiary's queue and another one.
 
-    def _meet(self, other: QueueName) -> "QueuePair | None":
+        None: the other queue is not in the tree, or one of the two is above the other.
+        """
+        if other not in self._pairs:
+            self._pairs[other] = self._find_pair(other)
+        return self._pairs[other]
+
+    def _find_pair(self, other: QueueName) -> QueuePair | None:
         tree = self.usage.tree
         if other not in tree.paths or other == ROOT:
             return None
         mine, theirs = tree.paths[self.workload.queue], tree.paths[other]
-        shared = set(theirs)
-        below_mine = tuple(name for name in mine if name not in shared)
-        upper = set(mine)
-        below_theirs = tuple(name for name in theirs if name not in upper)
-        if not below_mine or not below_theirs:
+        beneficiary_side = tuple(name for name in mine if name not in theirs)
+        victim_side = tuple(name for name in theirs if name not in mine)
+        if not beneficiary_side or not victim_side:
             return None
-        return QueuePair(below_mine, below_theirs, tree.reclaimable(other, self.workload.queue))
+        return QueuePair(beneficiary_side, victim_side, tree.reclaimable(other, self.workload.queue))
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePair:
-    """Two queues, and who is on each side below their lowest common ancestor, from the leaf upwards."""
-
-    mine: tuple[QueueName, ...]
-    theirs: tuple[QueueName, ...]
-    reclaimable: bool
-
-
-def asks_of(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
-    """How much these pods of a workload are, in the measure of ``Candidate.size``."""
+def size_of_members(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
+    """Size of these pods of a workload, in the measure of ``Candidate.size``."""
     return size_of((pods.takes, len(ordinals.get(pods.name, ()))) for pods in workload.pod_sets)

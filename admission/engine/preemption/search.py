@@ -1,10 +1,14 @@
-"""Quick looks at whether victims could be enough: sums of what would be free, before any place is tried.
+"""The search for victims for one class of refused workloads, in one flavor.
 
-The search for victims for one class of refused workloads: equal shapes in one queue, in one flavor.
+Sums of what would be free come first: where they are too small, no place is tried. For a single pod the cheapest
+single victim is tried first. Else the place is chosen, node by node or domain by domain, then the cheapest victims
+there; first without bringing other queues below what they deserve, then, if need be, with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,194 +20,209 @@ from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
-from admission.engine.preemption.node_gains import domains, sites
-from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, asks_of
+from admission.engine.preemption.node_gains import gains_by_domain, gains_by_node
+from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, size_of_members
 from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
-from admission.engine.trial import Trial
 from queues.admissions import Seat
-from queues.plan import Admit, Reason
+from queues.plan import Admit
 from queues.quota.accounts import Account, charges, flavor_charges
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VictimEstimate:
-    """For so many pods of one shape: no is certain here, yes is not."""
-
-    turn: PreemptionContext
-    pods: PodSet
-    count: int
-    #: Where they may go.
-    mask: Mask
-
-    def may_fit(self, queue: QueueName, asked: Mapping[Account, int]) -> bool:
-        """Whether no limit stands against it, and enough pods have room somewhere."""
-        later = self.turn.later
-        if later.usage.refusal(queue, asked) is not None:
-            return False
-        return int(later.pods_per_node(self.pods.takes, self.mask).sum()) >= self.count
-
-    def enough(self, chosen: CandidateMask) -> bool:
-        """Whether enough pods would have room if all of these were gone."""
-        later = self.turn.later
-        room = self.turn.roll.could_hold(chosen, later, later.vector(self.pods.takes), self.mask)
-        return later.layout.most_pods(room, self.pods.required_topology) >= self.count
-
-    def enough_by_shares(self, chosen: CandidateMask, rights: PreemptionRights, below: ReclaimDepth) -> bool:
-        """Whether enough may be free, on nodes and below limits, when no queue loses more than it may."""
-        if rights.starved or rights.by_share is not None:
-            return True
-        later, takes, tree = self.turn.later, self.pods.takes, rights.usage.tree
-        path = tree.paths[rights.workload.queue]
-        for account, units in rights.asked.items():
-            if account.flavor != NO_FLAVOR or takes.get(account.resource) <= 0:
-                continue
-            freed = self.turn.roll.most_freed(chosen, rights, below, account)
-            row = np.flatnonzero(later.vector(Resources({account.resource: 1})))
-            free = np.maximum(later.free[row], 0) * self.mask
-            short = takes[account.resource] * self.count - int(free.sum())
-            if short > 0 and short > int(freed.sum()):
-                return False
-            for name in path:
-                if tree.guarantees[name]:
-                    break  # less of what is asked arrives further up
-                limit = tree.capabilities[name].get(account)
-                short = 0 if limit is None else rights.usage.counted(name, account) + units - limit
-                if short > 0 and short > int(freed[self.turn.roll.excess.under(name)].sum()):
-                    return False
-        return True
-
-    def needed(self, taken: Sequence[Victim]) -> Sequence[bool]:
-        """For pods of one shape alone: with which of these back too few would have room."""
-        later = self.turn.later
-        request = later.vector(self.pods.takes)
-        rows = np.flatnonzero(request)
-        if self.pods.required_topology is not None or not len(rows):
-            return [False] * len(taken)
-        owners, columns, takes = [], [], []
-        for place, each in enumerate(taken):
-            on, amounts = amounts_per_node([seat for part in each.parts for seat in part.seats], later)
-            owners += [place] * len(on)
-            columns.append(on)
-            takes.append(amounts)
-        on = np.concatenate(columns)
-        back = np.concatenate(takes, axis=1)[rows]
-        room = later.pods_per_node(self.pods.takes, self.mask)
-        left = np.maximum(0, (later.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
-        lost = np.zeros(len(taken), np.int64)
-        np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
-        certain: list[bool] = (room.sum() - lost < self.count).tolist()
-        return certain
-
-
-#: Among so many possible victims several orders of taking them are gone through, if nothing better was found.
+#: Among so many candidates several orders of taking them are tried, if no place was found.
 _FEW = 64
-
-#: How far others are brought below their shares, and whether gangs go that are larger than what is asked: the next
-#: only if nothing came of the one before.
-_WAYS = (
-    (ReclaimDepth.NEVER, False),
-    (ReclaimDepth.NEVER, True),
-    (ReclaimDepth.NO_FARTHER, True),
-    (ReclaimDepth.ANY, True),
-)
 
 #: So many single victims are tried for a single pod, the cheapest first.
 _SINGLES_TRIED = 8
 
 
-def may_clear(workload: Workload, need: MissingMembers, turn: PreemptionContext) -> bool:
-    """Whether a gang has waited so long that a place is cleared for it, if there is anybody who could go."""
-    if not starved_now(workload, need, turn) or not turn.has_singles:
+class _Pass(NamedTuple):
+    """Which candidates are allowed in one pass of the search."""
+
+    depth: ReclaimDepth
+    #: Also gangs of other queues that are larger than the beneficiary.
+    larger_gangs: bool
+
+
+#: Each pass is made only if the one before found no victims.
+_PASSES = (
+    _Pass(ReclaimDepth.NEVER, False),
+    _Pass(ReclaimDepth.NEVER, True),
+    _Pass(ReclaimDepth.NO_FARTHER, True),
+    _Pass(ReclaimDepth.ANY, True),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VictimEstimate:
+    """Whether victims could be enough for so many pods of one shape. False is certain, True is not."""
+
+    context: PreemptionContext
+    pods: PodSet
+    count: int
+    #: Nodes that the pods may use.
+    mask: Mask
+
+    def may_fit(self, queue: QueueName, asked: Mapping[Account, int]) -> bool:
+        """True if no limit refuses what is asked, and enough pods have room in the drained world as it is."""
+        drained = self.context.drained
+        if drained.usage.refusal(queue, asked) is not None:
+            return False
+        return int(drained.pods_per_node(self.pods.takes, self.mask).sum()) >= self.count
+
+    def nodes_suffice(self, chosen: CandidateMask) -> bool:
+        """True if enough pods would have room if all of these candidates were evicted."""
+        drained = self.context.drained
+        request = drained.vector(self.pods.takes)
+        room = self.context.arrays.room_without(chosen, drained, request, self.mask)
+        return drained.layout.most_pods(room, self.pods.required_topology) >= self.count
+
+    def quota_suffices(self, chosen: CandidateMask, rights: PreemptionRights) -> bool:
+        """True if enough may be free, on nodes and below limits, when no queue loses more than it may."""
+        if rights.starved or rights.share_rule is not None:
+            return True
+        drained, arrays, tree = self.context.drained, self.context.arrays, rights.usage.tree
+        for account, units in rights.asked.items():
+            takes = self.pods.takes.get(account.resource)
+            if account.flavor != NO_FLAVOR or takes <= 0:
+                continue
+            freed = arrays.most_freed(chosen, rights, account)
+            row = np.flatnonzero(drained.vector(Resources({account.resource: 1})))
+            free = np.maximum(drained.free[row], 0) * self.mask
+            short = takes * self.count - int(free.sum())
+            if short > 0 and short > int(freed.sum()):
+                return False
+            for name in tree.paths[rights.workload.queue]:
+                if tree.guarantees[name]:
+                    break  # queues further up count less of what is asked
+                limit = tree.capabilities[name].get(account)
+                over = 0 if limit is None else rights.usage.counted(name, account) + units - limit
+                if over > 0 and over > int(freed[arrays.excess.in_subtree(name)].sum()):
+                    return False
+        return True
+
+    def needed(self, victims: Sequence[Victim]) -> Sequence[bool]:
+        """For each victim: True if, without its eviction, too few pods would certainly have room."""
+        drained = self.context.drained
+        request = drained.vector(self.pods.takes)
+        rows = np.flatnonzero(request)
+        if self.pods.required_topology is not None or not len(rows):
+            return [False] * len(victims)
+        owners, columns, takes = [], [], []
+        for index, victim in enumerate(victims):
+            on, amounts = amounts_per_node(
+                [seat for held in victim.admissions for seat in held.seats], drained
+            )
+            owners += [index] * len(on)
+            columns.append(on)
+            takes.append(amounts)
+        on = np.concatenate(columns)
+        back = np.concatenate(takes, axis=1)[rows]
+        room = drained.pods_per_node(self.pods.takes, self.mask)
+        left = np.maximum(0, (drained.free[np.ix_(rows, on)] - back) // request[rows, None]).min(axis=0)
+        lost = np.zeros(len(victims), np.int64)
+        np.add.at(lost, np.array(owners, np.intp), room[on] - left * self.mask[on])
+        certain: list[bool] = (room.sum() - lost < self.count).tolist()
+        return certain
+
+
+def may_clear(workload: Workload, need: MissingMembers, context: PreemptionContext) -> bool:
+    """True if a gang starves and there is a single pod whose place could be cleared for it."""
+    if not starves_now(workload, need, context) or not context.has_single_pods:
         return False
-    return turn.roll.has_single(smaller=asks_of(workload, need.minimum), priority=workload.priority)
+    size = size_of_members(workload, need.minimum)
+    return context.arrays.has_single_pod(smaller_than=size, priority=workload.priority)
 
 
-def starved_now(workload: Workload, need: MissingMembers, turn: PreemptionContext) -> bool:
-    """Whether a gang has waited so long that a place is cleared for it; single pods never have."""
-    due = starves_at(workload, need, turn.trial.tree)
-    return due is not None and _is_past(due, turn)
+def starves_now(workload: Workload, need: MissingMembers, context: PreemptionContext) -> bool:
+    """True if a gang has waited so long that a place is cleared for it; single pods never starve."""
+    due = starves_at(workload, need, context.trial.tree)
+    return due is not None and _is_past(due, context)
 
 
-def waits_long(workload: Workload, turn: PreemptionContext) -> bool:
-    """Whether others may be brought below their shares for it, as somebody's has to be where only gangs can go."""
-    due = (workload.waiting_since or workload.created) + (
-        turn.trial.tree.policy(workload.queue).clear_after or 0
-    )
-    return _is_past(due, turn)
+def waited_long(workload: Workload, context: PreemptionContext) -> bool:
+    """True if other queues may be brought below what they deserve, as must be where only gangs can be evicted."""
+    clear_after = context.trial.tree.policy(workload.queue).clear_after or 0
+    return _is_past((workload.waiting_since or workload.created) + clear_after, context)
 
 
-def _is_past(due: int, turn: PreemptionContext) -> bool:
-    """Whether that second has come; if not, the answer may be another from then on."""
-    if due > turn.snapshot.now:
-        turn.room.no_later_than(due)
-    return due <= turn.snapshot.now
+def _is_past(due: int, context: PreemptionContext) -> bool:
+    """True if that second has come. If not, the result is to be worked out again then."""
+    if due > context.snapshot.now:
+        context.revisit_at(due)
+    return due <= context.snapshot.now
 
 
-def plain_failure(turn: PreemptionContext, workload: Workload, need: MissingMembers) -> FailedRequest | None:
-    """What it would tell about others if nobody could go for this one; None: nothing.
+def failed_request(
+    context: PreemptionContext, workload: Workload, need: MissingMembers
+) -> FailedRequest | None:
+    """What is known about larger requests if this one fails. None: nothing.
 
-    Only pods of one shape without wishes, in a queue where age does not count, can be compared.
+    Only pods of one shape without further wishes, in a queue where age does not count, can be compared.
     """
-    policy = turn.trial.tree.policy(workload.queue)
+    policy = context.trial.tree.policy(workload.queue)
     if len(need.minimum) != 1 or need.seated_nodes or policy.within_queue == "lower-or-newer-equal":
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
     if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.share is not None:
         return None
-    long = waits_long(workload, turn)
+    long = waited_long(workload, context)
     return FailedRequest(workload.queue, pods.nodes, pods.takes, len(ordinals), workload.priority, long)
 
 
-def attempts_for(turn: PreemptionContext, workload: Workload, lacks: MissingMembers) -> "list[VictimSearch]":
-    """One for each flavor of the queue, in its order."""
-    need = replace(lacks, missing=lacks.minimum)
-    pods = max(
+def searches_by_flavor(
+    context: PreemptionContext, workload: Workload, need: MissingMembers
+) -> "list[VictimSearch]":
+    """One search for each flavor of the queue, in its order."""
+    need = replace(need, missing=need.minimum)
+    hardest = max(
         (pods for pods in workload.pod_sets if pods.name in need.minimum),
         key=lambda pods: (
             pods.required_topology is not None,
-            asks_of(workload, {pods.name: need.minimum[pods.name]}),
+            size_of_members(workload, {pods.name: need.minimum[pods.name]}),
             pods.name,
         ),
     )
-    layout, count = turn.trial.layout, len(need.minimum[pods.name])
-    attempts = []
-    for flavor in turn.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
-        mask = layout.allowed(pods.nodes)
+    layout, takes = context.trial.layout, takes_of(workload, need.minimum)
+    searches = []
+    for flavor in context.trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
+        mask = layout.allowed(hardest.nodes)
         if flavor != NO_FLAVOR:
             mask = mask & layout.of_flavor(flavor)
-        asked = flavor_charges({flavor: takes_of(workload, need.minimum)})
-        attempt = VictimSearch(
-            turn=turn,
-            need=need,
-            outlook=VictimEstimate(turn, pods, count, mask),
-            asked=asked,
-            contested=_contested(turn.later, workload, pods, count, mask, asked),
-            size=asks_of(workload, need.minimum),
+        estimate = VictimEstimate(context, hardest, len(need.minimum[hardest.name]), mask)
+        asked = flavor_charges({flavor: takes})
+        searches.append(
+            VictimSearch(
+                context=context,
+                need=need,
+                estimate=estimate,
+                asked=asked,
+                contested=_contested(estimate, workload.queue, asked),
+                size=size_of_members(workload, need.minimum),
+            )
         )
-        attempts.append(attempt)
-    return attempts
+    return searches
 
 
 def _contested(
-    later: Trial, workload: Workload, pods: PodSet, count: int, mask: Mask, asked: Mapping[Account, int]
+    estimate: VictimEstimate, queue: QueueName, asked: Mapping[Account, int]
 ) -> dict[Account, int]:
-    """What of that which is asked is limited or scarce; all devices if it cannot be told."""
+    """What is asked and is limited or scarce; all devices if that cannot be told."""
+    drained, pods = estimate.context.drained, estimate.pods
     asked = {account: units for account, units in asked.items() if units > 0}
     scarce = {
         resource
-        for resource in pods.takes
-        if later.layout.most_pods(
-            later.pods_per_node(Resources({resource: pods.takes[resource]}), mask), pods.required_topology
+        for resource, units in pods.takes.items()
+        if drained.layout.most_pods(
+            drained.pods_per_node(Resources({resource: units}), estimate.mask), pods.required_topology
         )
-        < count
+        < estimate.count
     }
     found = {
         account: units
         for account, units in asked.items()
-        if account.resource in scarce or later.usage.refusal(workload.queue, {account: units}) is not None
+        if account.resource in scarce or drained.usage.refusal(queue, {account: units}) is not None
     }
     if found:
         return found
@@ -212,175 +231,192 @@ def _contested(
 
 
 @dataclass(slots=True, eq=False)
+class _SingleCandidates:
+    """Candidates of one pod whose eviction makes room for one pod, not tried yet for this class, the cheapest first."""
+
+    depth: ReclaimDepth = ReclaimDepth.NEVER
+    indices: deque[int] = field(default_factory=deque)
+
+    def refill(self, depth: ReclaimDepth, indices: Iterable[int]) -> None:
+        """Begin anew with the candidates of another pass."""
+        self.depth, self.indices = depth, deque(indices)
+
+
+@dataclass(slots=True, eq=False)
 class VictimSearch:
     """The search for one class."""
 
-    turn: PreemptionContext
+    context: PreemptionContext
     need: MissingMembers
-    #: The pod set that is hardest to place, how many of it, and where they may go.
-    outlook: VictimEstimate
+    #: For the pod set that is hardest to place.
+    estimate: VictimEstimate
     asked: dict[Account, int]
+    #: What of that is limited or scarce.
     contested: dict[Account, int]
     size: int
-    #: Single victims for single pods that were not tried yet, the cheapest first.
-    _line: tuple[Iterator[int], ReclaimDepth] = (iter(()), ReclaimDepth.NEVER)
+    #: The next workload of the class goes on where the one before stopped.
+    _singles: _SingleCandidates = field(default_factory=_SingleCandidates)
     _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
-    def rights(self, workload: Workload) -> PreemptionRights:
-        """What the workload may do."""
-        return PreemptionRights(
+    def make_room(self, workload: Workload) -> bool:
+        """Make room for one workload. True: it has a claim now, or fits when everything that leaves is gone."""
+        context, estimate = self.context, self.estimate
+        if estimate.may_fit(workload.queue, self.asked) and isinstance(
+            gangs.admit(workload, self.need, context.drained), Admit
+        ):
+            return True  # the seats stay taken, so the next workload is not offered them again
+        rights = PreemptionRights(
             workload=workload,
-            usage=self.turn.later.usage,
+            usage=context.drained.usage,
             asked=self.contested,
             size=self.size,
-            starved=may_clear(workload, self.need, self.turn),
+            starved=may_clear(workload, self.need, context),
         )
-
-    def serve(self, workload: Workload) -> bool:
-        """Make room for one. True: it has a claim now, or it fits when what leaves is gone."""
-        if self.outlook.may_fit(workload.queue, self.asked) and isinstance(
-            gangs.admit(workload, self.need, self.turn.later), Admit
-        ):
-            # What it takes of that which is leaving is not offered to the next.
+        victims = VictimSet(
+            context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
+        )
+        if self._is_single_pod and self._swap_single_pods(victims):
             return True
-        later, roll, rights = self.turn.later, self.turn.roll, self.rights(workload)
-        single = self.outlook.count == 1 and len(self.need.minimum) == 1 and not self.need.seated_nodes
-        search = VictimSet(later, self.turn.herd, rights, lambda: self._fits(workload), self.turn.gone)
-        if single and self._one_for_one(search):
-            return True
-        long = waits_long(workload, self.turn)
-        last = ReclaimDepth.ANY if long else ReclaimDepth.NO_FARTHER
-        most = roll.allowed(rights, below=last, larger=True)
-        if not most.any() or not self.outlook.enough(most):
+        long = waited_long(workload, context)
+        rights.depth = ReclaimDepth.ANY if long else ReclaimDepth.NO_FARTHER
+        most = context.arrays.allowed(rights, larger_gangs=True)
+        if not most.any() or not estimate.nodes_suffice(most):
             return False
-        if single or self.outlook.enough_by_shares(most, rights, last):
-            return self._by_ways(search, single=single, long=long)
+        if self._is_single_pod or estimate.quota_suffices(most, rights):
+            return self._make_passes(victims, _PASSES if long else _PASSES[:-1])
         return False
 
-    def _by_ways(self, search: VictimSet, *, single: bool, long: bool) -> bool:
-        """Victims for one, in one way after another."""
-        later, roll, rights = self.turn.later, self.turn.roll, search.rights
-        workload = rights.workload
+    @property
+    def _is_single_pod(self) -> bool:
+        return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated_nodes
+
+    def _make_passes(self, victims: VictimSet, passes: Iterable[_Pass]) -> bool:
+        """Look for victims in one pass after another, until there are enough."""
+        drained, arrays, rights = self.context.drained, self.context.arrays, victims.rights
         before: tuple[ReclaimDepth, CandidateMask] | None = None
-        for rights.below, larger in _WAYS if long else _WAYS[:-1]:
-            chosen = roll.allowed(rights, below=rights.below, larger=larger)
-            again = before is not None and before[0] is rights.below and bool((before[1] == chosen).all())
-            if again or not chosen.any() or not self.outlook.enough(chosen):
+        for each in passes:
+            rights.depth = each.depth
+            chosen = arrays.allowed(rights, larger_gangs=each.larger_gangs)
+            if before is not None and before[0] is each.depth and bool((before[1] == chosen).all()):
+                continue  # the same candidates were tried
+            if not chosen.any() or not self.estimate.nodes_suffice(chosen):
                 continue
-            before = rights.below, chosen
-            if single:
-                request = later.vector(self.outlook.pods.takes)
-                self._line = iter(roll.singles(chosen, later, request, self.outlook.mask)), rights.below
-                if self._one_for_one(search):
+            before = each.depth, chosen
+            if self._is_single_pod:
+                request = drained.vector(self.estimate.pods.takes)
+                singles = arrays.single_pods(chosen, drained, request, self.estimate.mask)
+                self._singles.refill(each.depth, singles)
+                if self._swap_single_pods(victims):
                     return True
-            if self.outlook.enough_by_shares(chosen, rights, rights.below) and self._choose(
-                search, chosen, larger=larger
+            if self.estimate.quota_suffices(chosen, rights) and self._choose(
+                victims, chosen, larger_gangs=each.larger_gangs
             ):
-                search.spare(self.outlook.needed if len(self.need.minimum) == 1 else None)
-                if self._promise(workload, search.taken):
+                victims.put_back_unneeded(self.estimate.needed if len(self.need.minimum) == 1 else None)
+                if self._evict_and_claim(victims):
                     return True
-            search.put_all_back()
+            victims.put_all_back()
         return False
 
-    def _one_for_one(self, search: VictimSet) -> bool:
-        """The quick way for a single pod: the next cheapest single victim whose node has room then.
-
-        The next of the class goes on where this one ends.
-        """
-        later, roll, workload = self.turn.later, self.turn.roll, search.rights.workload
-        line, search.rights.below = self._line
-        request, tried = later.vector(self.outlook.pods.takes), 0
-        for index in line:
-            column = int(roll.columns[roll.single[index]])
-            takes = roll.takes[:, roll.single[index]]
-            if roll.gone[index] or not (later.free[:, column] + takes >= request).all():
+    def _swap_single_pods(self, victims: VictimSet) -> bool:
+        """The quick way for a single pod: the cheapest single victim on whose node the pod fits then."""
+        drained, arrays, workload = self.context.drained, self.context.arrays, victims.rights.workload
+        victims.rights.depth = self._singles.depth
+        request, tried = drained.vector(self.estimate.pods.takes), 0
+        while self._singles.indices and tried < _SINGLES_TRIED:
+            index = self._singles.indices.popleft()
+            seat = arrays.only_seat[index]
+            column, takes = int(arrays.seat_columns[seat]), arrays.seat_takes[:, seat]
+            if arrays.evicted[index] or not (drained.free[:, column] + takes >= request).all():
                 continue
-            if search.take(roll.units[index]):
-                if self._promise(workload, search.taken, self._there(workload, column)):
+            if victims.take(arrays.candidates[index]):
+                if self._evict_and_claim(victims, self._take_seat(workload, column)):
                     return True
-                search.put_all_back()
-            if (tried := tried + 1) >= _SINGLES_TRIED:
-                break
+                victims.put_all_back()
+            tried += 1
         return False
 
-    def _choose(self, search: VictimSet, chosen: CandidateMask, *, larger: bool) -> bool:
-        """Victims by place; of its own queue none more urgent than need be."""
-        if not self._choose_among(search, chosen, larger=larger):
+    def _choose(self, victims: VictimSet, chosen: CandidateMask, *, larger_gangs: bool) -> bool:
+        """Take victims by place; of the own queue none of a higher priority than need be."""
+        if not self._choose_among(victims, chosen, larger_gangs=larger_gangs):
             return False
-        own, roll = search.rights.workload.queue, self.turn.roll
-        most = max((each.unit.order[2] for each in search.taken if each.unit.queue == own), default=None)
-        if most is None:
+        own, arrays = victims.rights.workload.queue, self.context.arrays
+        priorities = [each.candidate.priority for each in victims.victims if each.candidate.queue == own]
+        if not priorities:
             return True
-        best, mine = list(search.taken), roll.of(own)
-        for priority in np.unique(roll.priority[chosen & mine & (roll.priority < most)]).tolist():
-            search.put_all_back()
-            if self._choose_among(search, chosen & ~(mine & (roll.priority > priority)), larger=larger):
+        best, mine = list(victims.victims), arrays.of_queue(own)
+        lower = chosen & mine & (arrays.priority < max(priorities))
+        for priority in np.unique(arrays.priority[lower]).tolist():
+            victims.put_all_back()
+            up_to = chosen & ~(mine & (arrays.priority > priority))
+            if self._choose_among(victims, up_to, larger_gangs=larger_gangs):
                 return True
-        search.put_all_back()
-        for taken in best:
-            search.take_again(taken)
+        victims.put_all_back()
+        for victim in best:
+            victims.take_again(victim)
         return True
 
-    def _choose_among(self, search: VictimSet, chosen: CandidateMask, *, larger: bool) -> bool:
-        later, roll = search.trial, self.turn.roll
-        found = sites(later, self.outlook.pods, self.outlook.mask, roll, chosen)
-        for gains, free in domains(later, self.outlook.pods, self.outlook.count, found):
-            if take_gains(search, gains, self.outlook.count - free, roll, larger=larger) and (
-                search.fits() or self._for_quota(search, chosen)
+    def _choose_among(self, victims: VictimSet, chosen: CandidateMask, *, larger_gangs: bool) -> bool:
+        """Take victims in the cheapest domain where they are enough, or else, if candidates are few, anywhere."""
+        estimate, arrays = self.estimate, self.context.arrays
+        found = gains_by_node(victims.trial, estimate.pods, estimate.mask, arrays, chosen)
+        for room, gains in gains_by_domain(victims.trial, estimate.pods, estimate.count, found):
+            if take_gains(victims, gains, estimate.count - room, arrays, larger_gangs=larger_gangs) and (
+                victims.fits() or self._take_for_quota(victims, chosen)
             ):
                 return True
-            search.put_all_back()
-        return int(chosen.sum()) <= _FEW and search.in_best_order(roll.in_order(chosen))
+            victims.put_all_back()
+        return int(chosen.sum()) <= _FEW and victims.take_cheapest(arrays.in_order(chosen))
 
-    def _there(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
-        """A seat on that node, taken; None: a limit stands against it, or the node has to be chosen with more care."""
-        pods, later = self.outlook.pods, self.turn.later
-        if pods.ports or pods.share is not None or pods.required_topology is not None:
-            return None
-        flavor = later.layout.flavors[column]
-        charged = self._charges.get(flavor)
-        if charged is None:
-            charged = self._charges[flavor] = flavor_charges({flavor: pods.takes})
-        if later.usage.refusal(workload.queue, charged) is not None:
-            return None
-        later.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
-        later.keep()
-        (ordinal,) = self.need.minimum[pods.name]
-        node = later.layout.names[column]
-        return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
-
-    def _fits(self, workload: Workload) -> bool:
-        if not self.outlook.may_fit(workload.queue, self.asked):
-            return False
-        later = self.turn.later
-        answer = gangs.admit(workload, self.need, later)
-        if isinstance(answer, Reason):
-            return False
-        books, ports = charges(answer.seats), ports_of(workload, answer.seats)
-        later.remove_seats(answer.queue, books, answer.seats, ports)
-        return True
-
-    def _for_quota(self, search: VictimSet, chosen: CandidateMask) -> bool:
-        """There is room on nodes, perhaps, but a limit stands against it."""
-        usage, queue, roll = search.trial.usage, search.rights.workload.queue, self.turn.roll
+    def _take_for_quota(self, victims: VictimSet, chosen: CandidateMask) -> bool:
+        """Nodes have room, but a limit refuses the beneficiary: take victims below that limit."""
+        usage, queue, arrays = victims.trial.usage, victims.rights.workload.queue, self.context.arrays
         progress = True
         while progress and (hit := usage.refusal(queue, self.asked)) is not None:
             progress = False
-            for unit in roll.in_order(chosen & roll.using(hit.queue, hit.account)):
-                if search.take(unit):
+            for candidate in arrays.in_order(chosen & arrays.charged_below(hit.queue, hit.account)):
+                if victims.take(candidate):
                     progress = True
-                    if (hit := usage.refusal(queue, self.asked)) is None:
+                    if usage.refusal(queue, self.asked) is None:
                         break
-        return search.fits()
+        return victims.fits()
 
-    def _promise(
-        self, workload: Workload, taken: Sequence[Victim], there: tuple[Seat, ...] | None = None
-    ) -> bool:
-        """Enter evictions and the claim; False, and nothing done: it does not fit."""
-        if there is None:
-            admit = gangs.admit(workload, self.need, self.turn.later)
-            if isinstance(admit, Reason):
+    def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
+        """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
+        pods, drained = self.estimate.pods, self.context.drained
+        if pods.ports or pods.share is not None or pods.required_topology is not None:
+            return None
+        flavor = drained.layout.flavors[column]
+        charged = self._charges.get(flavor)
+        if charged is None:
+            charged = self._charges[flavor] = flavor_charges({flavor: pods.takes})
+        if drained.usage.refusal(workload.queue, charged) is not None:
+            return None
+        drained.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
+        drained.keep()
+        (ordinal,) = self.need.minimum[pods.name]
+        node = drained.layout.names[column]
+        return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
+
+    def _fits(self, workload: Workload) -> bool:
+        """True if the beneficiary fits the drained world as it is, which is left unchanged."""
+        if not self.estimate.may_fit(workload.queue, self.asked):
+            return False
+        drained = self.context.drained
+        answer = gangs.admit(workload, self.need, drained)
+        if not isinstance(answer, Admit):
+            return False
+        drained.remove_seats(
+            answer.queue, charges(answer.seats), answer.seats, ports_of(workload, answer.seats)
+        )
+        return True
+
+    def _evict_and_claim(self, victims: VictimSet, seats: tuple[Seat, ...] | None = None) -> bool:
+        """Evict the victims and claim the seats, chosen here if they are None. False: it does not fit after all."""
+        workload = victims.rights.workload
+        if seats is None:
+            admit = gangs.admit(workload, self.need, self.context.drained)
+            if not isinstance(admit, Admit):
                 return False
-            there = admit.seats
-        self.turn.promise(workload, taken, there)
+            seats = admit.seats
+        self.context.evict_and_claim(workload, victims.victims, seats)
         return True

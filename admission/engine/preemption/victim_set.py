@@ -1,287 +1,310 @@
-"""Which victims: first where, then the cheapest there, then nobody who does not help."""
+"""The set of victims: candidates are taken until the beneficiary fits, then unneeded ones are put back."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
-from admission.engine.preemption.candidates import Candidate, HeldAdmission, VictimCandidates
+from admission.engine.preemption.candidates import Candidate, HeldAdmission, SortKey, VictimCandidates
 from admission.engine.preemption.node_gains import NodeGains
-from admission.engine.preemption.rules import EvictionRule, PreemptionRights, above
+from admission.engine.preemption.rules import (
+    EvictionReason,
+    EvictionRule,
+    ExcessShare,
+    PreemptionRights,
+    excess_share,
+)
 from admission.engine.trial import Trial
 from queues.workload import AdmissionId, QueueName
 
 
 @dataclass(slots=True, eq=False)
 class Victim:
-    """A victim: the unit, by which rule, and which admissions went with it."""
+    """A candidate that is taken."""
 
-    unit: Candidate
+    candidate: Candidate
     rule: EvictionRule
-    parts: tuple[HeldAdmission, ...]
-    #: The sentence for it, and its numbers.
-    why: tuple[str, dict[str, Any]]
-    #: Only because of what the shares were at first.
-    initially: bool = False
+    #: Its admissions that were not evicted for another beneficiary before.
+    admissions: tuple[HeldAdmission, ...]
+    reason: EvictionReason
+    #: Allowed by ``ShareRule.initial`` alone.
+    by_initial_share: bool
+
+    @property
+    def pods(self) -> int:
+        """Pods that are evicted with it."""
+        return sum(len(held.seats) for held in self.admissions)
+
+
+class VictimCost(NamedTuple):
+    """What a set of victims costs; the smaller one is better."""
+
+    lost_work: int
+    victims: int
 
 
 @dataclass(slots=True, eq=False)
 class VictimSet:
-    """Victims taken so far out of a trial; all can be put back."""
+    """Victims taken out of a trial so far; all can be put back."""
 
     trial: Trial
-    herd: VictimCandidates
+    candidates: VictimCandidates
     rights: PreemptionRights
-    #: Whether what is asked fits as things are. Leaves the trial as it was.
+    #: Whether the beneficiary fits the trial as it is. Leaves the trial unchanged.
     fits: Callable[[], bool]
-    #: Admissions that are taken back already, for others before too.
-    gone: set[AdmissionId] = field(default_factory=set)
-    taken: list[Victim] = field(default_factory=list)
-    _whys: dict[tuple[EvictionRule, QueueName], tuple[str, dict[str, Any]]] = field(default_factory=dict)
-    #: So many go for what the shares were at first.
-    _of_queue: Counter[QueueName] = field(default_factory=Counter)
+    #: Admissions evicted for other beneficiaries in this turn. Admissions of ``victims`` are added.
+    evicted: set[AdmissionId] = field(default_factory=set)
+    victims: list[Victim] = field(default_factory=list)
+    _reasons: dict[tuple[EvictionRule, QueueName], EvictionReason] = field(default_factory=dict)
+    #: Victims by ``ShareRule.initial`` alone, by queue.
+    _initial_share_victims: Counter[QueueName] = field(default_factory=Counter)
 
-    def take(self, unit: Candidate) -> bool:
-        """Take a unit out if the rules allow it now."""
-        parts = tuple(part for part in unit.parts if part.admission.id not in self.gone)
-        if not parts:
+    def take(self, candidate: Candidate) -> bool:
+        """Make a candidate a victim if rules and disruption budgets allow it now."""
+        workload, queue = candidate.workload, candidate.queue
+        left = tuple(held for held in candidate.admissions if held.admission.id not in self.evicted)
+        if not left:
             return False
-        rule = self.rights.rule(unit, self._of_queue[unit.queue])
-        if rule is None or not self._budgets(unit, parts):
+        rule = self.rights.rule(candidate, self._initial_share_victims[queue])
+        pods = sum(len(held.seats) for held in left)
+        if rule is None or not self.candidates.may_disrupt(workload.key, pods):
             return False
-        why = self._whys.get((rule, unit.queue))
-        if why is None:
-            why = self._whys[rule, unit.queue] = self.rights.why(rule, unit.queue)
-        before = [each for each in self.taken if each.unit.workload is unit.workload]
-        for each in before:  # parts of it that went alone go with the whole now
-            self.taken.remove(each)
-            self._of_queue[unit.queue] -= each.initially
-        every = (*(part for each in before for part in each.parts), *parts)
-        for part in parts:
-            self.trial.remove_seats(unit.queue, part.books, part.seats, part.ports)
-        self._enter(Victim(unit, rule, every, why, self.rights.initially), parts)
+        self.candidates.disrupt(workload.key, pods)
+        reason = self._reasons.get((rule, queue))
+        if reason is None:
+            reason = self._reasons[rule, queue] = self.rights.reason(rule, queue)
+        elastic = [each for each in self.victims if each.candidate.workload is workload]
+        for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now
+            self.victims.remove(victim)
+            self._initial_share_victims[queue] -= victim.by_initial_share
+        self._give_back(queue, left)
+        every = (*(held for victim in elastic for held in victim.admissions), *left)
+        self._enter(Victim(candidate, rule, every, reason, self.rights.by_initial_share))
         return True
 
-    def has(self, unit: Candidate) -> bool:
-        """Whether all of a unit is taken."""
-        return all(part.admission.id in self.gone for part in unit.parts)
+    def has(self, candidate: Candidate) -> bool:
+        """True if all of a candidate is evicted."""
+        return all(held.admission.id in self.evicted for held in candidate.admissions)
 
-    def goes(self, roll: CandidateArrays) -> CandidateMask:
-        """(U,) who is taken."""
-        going = np.zeros(len(roll.units), np.bool_)
-        going[[roll.place[id(each.unit)] for each in self.taken]] = True
-        return going
+    def mask(self, arrays: CandidateArrays) -> CandidateMask:
+        """(C,) candidates that are victims."""
+        mask = np.zeros(len(arrays.candidates), np.bool_)
+        mask[[arrays.index_of[id(victim.candidate)] for victim in self.victims]] = True
+        return mask
 
-    def _enter(self, taken: Victim, parts: Iterable[HeldAdmission]) -> None:
-        self.taken.append(taken)
-        self._of_queue[taken.unit.queue] += taken.initially
-        self.gone.update(part.admission.id for part in parts)
+    def _enter(self, victim: Victim) -> None:
+        self.victims.append(victim)
+        self._initial_share_victims[victim.candidate.queue] += victim.by_initial_share
+        self.evicted.update(held.admission.id for held in victim.admissions)
 
-    def _budgets(self, unit: Candidate, parts: Sequence[HeldAdmission]) -> bool:
-        under = self.herd.budgets.get(unit.workload.key)
-        if not under:
-            return True
-        leaving = sum(len(part.seats) for part in parts)
-        if any(min(pods, leaving) > self.herd.allowed[place] for place, pods in under):
-            return False
-        for place, pods in under:
-            self.herd.allowed[place] -= min(pods, leaving)
-        return True
+    def _give_back(self, queue: QueueName, admissions: Sequence[HeldAdmission]) -> None:
+        for held in admissions:
+            self.trial.remove_seats(queue, held.charges, held.seats, held.ports)
 
-    def put_back(self, taken: Victim) -> None:
-        """It stays after all."""
-        self.taken.remove(taken)
-        self._of_queue[taken.unit.queue] -= taken.initially
-        for part in taken.parts:
-            self.trial.restore_seats(taken.unit.queue, part.books, part.seats, part.ports)
-            self.gone.discard(part.admission.id)
-        leaving = sum(len(part.seats) for part in taken.parts)
-        for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
-            self.herd.allowed[place] += min(pods, leaving)
+    def put_back(self, victim: Victim) -> None:
+        """Take a victim out of the set: it is not evicted."""
+        candidate = victim.candidate
+        self.victims.remove(victim)
+        self._initial_share_victims[candidate.queue] -= victim.by_initial_share
+        for held in victim.admissions:
+            self.trial.restore_seats(candidate.queue, held.charges, held.seats, held.ports)
+            self.evicted.discard(held.admission.id)
+        self.candidates.disrupt(candidate.workload.key, victim.pods, times=-1)
 
-    def take_again(self, taken: Victim) -> None:
-        """The contrary of ``put_back``."""
-        for part in taken.parts:
-            self.trial.remove_seats(taken.unit.queue, part.books, part.seats, part.ports)
-        leaving = sum(len(part.seats) for part in taken.parts)
-        for place, pods in self.herd.budgets.get(taken.unit.workload.key, ()):
-            self.herd.allowed[place] -= min(pods, leaving)
-        self._enter(taken, taken.parts)
+    def take_again(self, victim: Victim) -> None:
+        """Undo ``put_back``."""
+        self._give_back(victim.candidate.queue, victim.admissions)
+        self.candidates.disrupt(victim.candidate.workload.key, victim.pods)
+        self._enter(victim)
 
     def put_all_back(self) -> None:
-        """As before the first was taken."""
-        for taken in reversed(list(self.taken)):
-            self.put_back(taken)
+        """Undo everything since the first victim was taken."""
+        for victim in reversed(list(self.victims)):
+            self.put_back(victim)
 
-    def in_order(self, units: Sequence[Candidate]) -> bool:
-        """Take one after another until it fits; whoever was not allowed at first is asked again.
+    def take_until_fits(self, candidates: Sequence[Candidate]) -> bool:
+        """Take candidates in this order until the beneficiary fits. False: it does not, and some may be taken.
 
-        By shares first as they would be afterwards, then as they were at first (Kueue's two strategies).
+        A candidate that was not allowed at first is asked again when others are gone. With ``ShareRule``, victims
+        are taken by their shares after the eviction first, then by their shares before (Kueue's two strategies).
         """
         if self.fits():
             return True
-        by_share = self.rights.by_share
-        if by_share is None or not (by_share.final and by_share.initial):
-            return self._in_turn(units)
-        for again in (False, True):
-            self.rights.by_share = replace(by_share, initial=False)
-            enough = self._in_turn(units, again=again)
-            self.rights.by_share = by_share
-            if enough or self._one_of_each_queue(units):
+        share_rule = self.rights.share_rule
+        if share_rule is None or not (share_rule.final and share_rule.initial):
+            return self._take_in_order(candidates, ask_again=True)
+        for ask_again in (False, True):
+            self.rights.share_rule = replace(share_rule, initial=False)
+            fits = self._take_in_order(candidates, ask_again=ask_again)
+            self.rights.share_rule = share_rule
+            if fits or self._take_one_of_each_queue(candidates):
                 return True
             self.put_all_back()
         return False
 
-    def _in_turn(self, units: Sequence[Candidate], *, again: bool = True) -> bool:
+    def _take_in_order(self, candidates: Sequence[Candidate], *, ask_again: bool) -> bool:
         own, progress = self.rights.workload.queue, True
         while progress:
             progress, refused = False, dict[QueueName, Candidate]()
-            for unit in units:
-                if not self.helps(unit) or self.has(unit):
+            for candidate in candidates:
+                if not self._helps(candidate) or self.has(candidate):
                     continue
-                if not self.take(unit):
-                    refused.setdefault(unit.queue, unit)
+                if not self.take(candidate):
+                    refused.setdefault(candidate.queue, candidate)
                     continue
-                progress = again
+                progress = ask_again
                 if self.fits():
                     return True
-                if again and unit.queue == own and any(self.rights.rule(each) for each in refused.values()):
-                    break  # there is room in the own share now, so whoever comes first is asked again
+                if (
+                    ask_again
+                    and candidate.queue == own
+                    and any(self.rights.rule(each) for each in refused.values())
+                ):
+                    break  # the own queue has room in what it deserves now: start again with the first
         return False
 
-    def _one_of_each_queue(self, units: Sequence[Candidate]) -> bool:
-        """The first of every queue, of whoever is farthest above its share first."""
+    def _take_one_of_each_queue(self, candidates: Sequence[Candidate]) -> bool:
+        """Take the first candidate of each queue, of the queue farthest above what it deserves first."""
         first: dict[QueueName, Candidate] = {}
-        for unit in sorted(units, key=lambda unit: unit.order[2:]):
-            if self.helps(unit) and not self.has(unit):
-                first.setdefault(unit.queue, unit)
+        for candidate in sorted(candidates, key=lambda each: each.sort_key.without_cost()):
+            if self._helps(candidate) and not self.has(candidate):
+                first.setdefault(candidate.queue, candidate)
         while first:
-            queue = max(first, key=self._above)
+            queue = max(first, key=lambda queue: (self._excess_share(queue), queue))
             if self.take(first.pop(queue)) and self.fits():
                 return True
         return False
 
-    def _above(self, queue: QueueName) -> tuple[tuple[bool, Fraction], QueueName]:
-        meeting = self.rights.meeting(queue)
-        side = meeting.theirs[-1] if meeting is not None else queue
-        return above(self.rights.usage, side, {}), queue
+    def _excess_share(self, queue: QueueName) -> ExcessShare:
+        """How far the victim's side of the common ancestor is above what it deserves."""
+        pair = self.rights.pair(queue)
+        return excess_share(self.rights.usage, pair.victim_side[-1] if pair is not None else queue, {})
 
-    def in_best_order(
-        self,
-        units: Sequence[Candidate],
-        worth: Callable[["VictimSet"], tuple[int, int]] = lambda search: search.cost(),
-    ) -> bool:
-        """Take victims in several orders, each without those it does not need, and keep the cheapest set."""
+    def take_cheapest(self, candidates: Sequence[Candidate]) -> bool:
+        """Take victims in several orders, put back what each does not need, and keep the cheapest set."""
         own = self.rights.workload.queue
-        orders = (
-            units,
-            sorted(units, key=lambda unit: (unit.queue != own, unit.order)),
-            sorted(units, key=lambda unit: (unit.queue == own, unit.order)),
-            sorted(units, key=lambda unit: (-unit.size, unit.order)),
-            sorted(units, key=lambda unit: (unit.order[2], unit.order)),
+        keys: tuple[Callable[[Candidate], tuple[object, SortKey]], ...] = (
+            lambda each: (each.queue != own, each.sort_key),
+            lambda each: (each.queue == own, each.sort_key),
+            lambda each: (-each.size, each.sort_key),
+            lambda each: (each.priority, each.sort_key),
         )
-        best: tuple[tuple[int, int], list[Victim]] | None = None
-        for order in orders:
-            if self.in_order(order):
-                self.spare()
-                found = worth(self), list(self.taken)
-                if best is None or found[0] < best[0]:
-                    best = found
+        best: tuple[VictimCost, list[Victim]] | None = None
+        for in_order in (candidates, *(sorted(candidates, key=key) for key in keys)):
+            if self.take_until_fits(in_order):
+                self.put_back_unneeded()
+                cost = self.cost()
+                if best is None or cost < best[0]:
+                    best = cost, list(self.victims)
             self.put_all_back()
-        for taken in best[1] if best is not None else ():
-            self.take_again(taken)
+        for victim in best[1] if best is not None else ():
+            self.take_again(victim)
         return best is not None
 
-    def helps(self, unit: Candidate) -> bool:
-        """Whether it holds something of what is asked."""
-        return any(part.books.get(account) for part in unit.parts for account in self.rights.asked)
+    def _helps(self, candidate: Candidate) -> bool:
+        """True if a candidate is charged anything that is asked."""
+        return any(
+            held.charges.get(account) for held in candidate.admissions for account in self.rights.asked
+        )
 
-    def spare(self, needed: Callable[[Sequence[Victim]], Sequence[bool]] | None = None) -> None:
-        """Put back whoever is not needed, the dearest first. ``needed``: who certainly is, as far as a look tells."""
-        others = sorted(self.taken, key=lambda each: each.unit.order, reverse=True)
-        while others:
-            certain = needed(others) if needed is not None else [False] * len(others)
-            others = self._spare_next(others, certain)
+    def put_back_unneeded(self, needed: Callable[[Sequence[Victim]], Sequence[bool]] | None = None) -> None:
+        """Put back every victim without which the beneficiary fits as well, the dearest first.
 
-    def _spare_next(self, others: list[Victim], certain: Sequence[bool]) -> list[Victim]:
-        """Put the first of these back that is not needed. Who comes after it."""
-        for place, taken in enumerate(others):
-            if certain[place]:
+        ``needed``: says quickly which of the victims are certainly needed. None: each is tried.
+        """
+        victims = sorted(self.victims, key=lambda each: each.candidate.sort_key, reverse=True)
+        while victims:
+            certain = needed(victims) if needed is not None else [False] * len(victims)
+            victims = self._put_back_first(victims, certain)
+
+    def _put_back_first(self, victims: list[Victim], needed: Sequence[bool]) -> list[Victim]:
+        """Put back the first of these victims that is not needed. Returns the victims after it."""
+        for index, victim in enumerate(victims):
+            if needed[index]:
                 continue
-            self.put_back(taken)
-            if self.still_allowed() and self.fits():
-                return others[place + 1 :]
-            self.take_again(taken)
+            self.put_back(victim)
+            if self._still_allowed() and self.fits():
+                return victims[index + 1 :]
+            self.take_again(victim)
         return []
 
-    def still_allowed(self) -> bool:
-        """Whether those of other queues may still go though somebody of the own queue stays."""
+    def _still_allowed(self) -> bool:
+        """True if victims of other queues are allowed still, though one of the own queue was put back."""
         rights = self.rights
-        for queue, rule in {(each.unit.queue, each.rule) for each in self.taken}:
-            meeting = rights.meeting(queue)
-            if meeting is None:
+        for queue, rule in {(each.candidate.queue, each.rule) for each in self.victims}:
+            pair = rights.pair(queue)
+            if pair is None:
                 continue
             if rule is EvictionRule.RECLAIMED:
-                allowed = rights.entitled(meeting.mine) or self._by_other_means(queue)
+                allowed = rights.within_deserved(pair.beneficiary_side) or self._may_borrow_from(queue)
             else:
-                allowed = rights.keeps(meeting.mine) or rights.has_shares(meeting.theirs)
+                allowed = rights.survives_reclaim(pair.beneficiary_side) or rights.has_deserved(
+                    pair.victim_side
+                )
             if not allowed:
                 return False
         return True
 
-    def _by_other_means(self, queue: QueueName) -> bool:
-        policy = self.rights.usage.tree.policy(self.rights.workload.queue)
-        most = policy.borrow_max_priority
-        mine = [each for each in self.taken if each.unit.queue == queue]
+    def _may_borrow_from(self, queue: QueueName) -> bool:
+        """True if the victims of a queue are allowed though the beneficiary's side exceeds what it deserves."""
+        rights = self.rights
+        most = rights.usage.tree.policy(rights.workload.queue).borrow_max_priority
         if most is not None and all(
-            each.unit.order[2] <= most and each.unit.order[2] < self.rights.workload.priority for each in mine
+            each.candidate.priority <= most and each.candidate.priority < rights.workload.priority
+            for each in self.victims
+            if each.candidate.queue == queue
         ):
             return True
-        return self.rights.by_share is not None
+        return rights.share_rule is not None
 
-    def cost(self) -> tuple[int, int]:
-        """Work lost, and how many victims."""
-        return sum(each.unit.cost for each in self.taken), len(self.taken)
+    def cost(self) -> VictimCost:
+        """What all victims cost."""
+        return VictimCost(sum(each.candidate.cost for each in self.victims), len(self.victims))
 
 
 def take_gains(
-    search: VictimSet, gains: NodeGains, short: int, roll: CandidateArrays, *, larger: bool
+    victim_set: VictimSet, gains: NodeGains, pods: int, arrays: CandidateArrays, *, larger_gangs: bool
 ) -> bool:
-    """Take the units of step after step until enough pods have room. A step goes whole or not at all.
+    """Take the victims of step after step until so many pods more have room. A step is taken whole or not at all.
 
-    ``larger``: as in ``CandidateArrays.allowed``.
+    ``larger_gangs``: as in ``CandidateArrays.allowed``.
     """
-    place, stale, possible = 0, True, np.ones(len(gains), np.bool_)
-    while short > 0 and place < len(gains):
-        if not possible[place]:
-            place += int(possible[place:].argmax()) or len(gains)
+    step, dirty_mask, possible = 0, True, np.ones(len(gains), np.bool_)
+    while pods > 0 and step < len(gains):
+        if not possible[step]:
+            step += int(possible[step:].argmax()) or len(gains)
             continue
-        before = len(search.taken)
-        units = [roll.units[unit] for unit in gains.units[gains.begins[place] : gains.ends[place]].tolist()]
-        if all(search.has(unit) or search.take(unit) for unit in units):
-            short -= int(gains.pods[place])
-            stale = True
-            if any(unit.queue == search.rights.workload.queue for unit in units):
-                possible[:] = True  # what others hold may be owned now
+        before = len(victim_set.victims)
+        candidates = [
+            arrays.candidates[index]
+            for index in gains.candidates[gains.begins[step] : gains.ends[step]].tolist()
+        ]
+        if all(victim_set.has(each) or victim_set.take(each) for each in candidates):
+            pods -= int(gains.pods[step])
+            dirty_mask = True
+            if any(each.queue == victim_set.rights.workload.queue for each in candidates):
+                possible[:] = True  # what other queues hold may be within what is deserved now
         else:
-            for taken in reversed(search.taken[before:]):
-                search.put_back(taken)
-            if stale:  # whoever may not go any more is asked once, not one by one
-                possible, stale = _possible(search, gains, roll, larger=larger), False
-        place += 1
-    return short <= 0
+            for victim in reversed(victim_set.victims[before:]):
+                victim_set.put_back(victim)
+            if dirty_mask:  # ask once for all candidates that are not allowed any more
+                possible = _possible_steps(victim_set, gains, arrays, larger_gangs=larger_gangs)
+                dirty_mask = False
+        step += 1
+    return pods <= 0
 
 
-def _possible(search: VictimSet, gains: NodeGains, roll: CandidateArrays, *, larger: bool) -> CandidateMask:
-    """Steps that may be taken as things are; with units of the own queue in them also what these make possible."""
-    rights, goes = search.rights, search.goes(roll)
-    may = roll.allowed(rights, below=rights.below, larger=larger, at_once=True) | goes
-    own = ~gains.possible(~roll.of(rights.workload.queue))
+def _possible_steps(
+    victim_set: VictimSet, gains: NodeGains, arrays: CandidateArrays, *, larger_gangs: bool
+) -> CandidateMask:
+    """Steps that may be taken now. Those with candidates of the own queue count what these make possible, too."""
+    rights, taken = victim_set.rights, victim_set.mask(arrays)
+    now = arrays.allowed(rights, larger_gangs=larger_gangs, after_own_victims=False) | taken
+    own = ~gains.within(~arrays.of_queue(rights.workload.queue))
     if not own.any():
-        return gains.possible(may)
-    ever = roll.allowed(rights, below=rights.below, larger=larger) | goes
-    return gains.possible(may) | (own & gains.possible(ever))
+        return gains.within(now)
+    ever = arrays.allowed(rights, larger_gangs=larger_gangs) | taken
+    return gains.within(now) | (own & gains.within(ever))

@@ -13,36 +13,36 @@ from tests.laws.planted.bug import Bug, is_broken_in
 
 
 def _greedy(self: Any, needed: Any = None) -> None:
-    """Nobody is put back, and somebody more goes."""
-    for unit in self.herd.of_queue.get(self.taken[0].unit.queue, ()):
-        if not self.has(unit):
-            self.take(unit)
+    """No victim is put back, and one more is taken."""
+    for candidate in self.candidates.of_queue.get(self.victims[0].candidate.queue, ()):
+        if not self.has(candidate):
+            self.take(candidate)
             return
 
 
 def _without_claims(*given: Any) -> Any:
-    room = _make_room(*given)
-    room.claims.clear()
-    return room
+    result = _make_room(*given)
+    result.claims.clear()
+    return result
 
 
-def _for_free(self: Any, unit: Any, parts: Any) -> bool:
+def _unlimited(self: Any, workload: Any, pods: int) -> bool:
     return True
 
 
-def _unprotected(self: Any, workload: Any, queue: Any, parts: Any) -> bool:
+def _unprotected(self: Any, workload: Any, queue: Any, admissions: Any) -> bool:
     return False
 
 
-def _anybody(self: Any, unit: Any, taken: int = 0) -> Any:
-    return rules.EvictionRule.RECLAIMED if unit.queue != self.workload.queue else rules.EvictionRule.PREEMPTED
+def _every_candidate(self: Any, candidate: Any, initial_share_victims: int = 0) -> Any:
+    same_queue = candidate.queue == self.workload.queue
+    return rules.EvictionRule.PREEMPTED if same_queue else rules.EvictionRule.RECLAIMED
 
 
 def _less_urgent(*given: Any, **how: Any) -> Any:
-    """Whoever runs counts as less urgent than he is, so equals take each other's place."""
-    unit = _unit(*given, **how)
-    elastic, cost, priority, newest, uid, number = unit.order
-    return replace(unit, order=(elastic, cost, priority - 1, newest, uid, number))
+    """Running workloads count as less urgent than they are, so equals take each other's place."""
+    candidate = _candidate(*given, **how)
+    return replace(candidate, sort_key=candidate.sort_key._replace(priority=candidate.priority - 1))
 
 
 def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) -> Any:
@@ -51,10 +51,16 @@ def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) ->
     return held
 
 
-_make_room, _hold, _unit = preemption.make_room, claims.hold, candidates._unit
+_make_room, _hold, _candidate = preemption.make_room, claims.hold, candidates._candidate
 
 BUGS = (
-    Bug("nobody is spared", victim_set.VictimSet, "spare", _greedy, laws.victim_sets_are_minimal),
+    Bug(
+        "unneeded victims stay",
+        victim_set.VictimSet,
+        "put_back_unneeded",
+        _greedy,
+        laws.victim_sets_are_minimal,
+    ),
     Bug(
         "evictions without a claim",
         preemption,
@@ -62,12 +68,16 @@ BUGS = (
         _without_claims,
         laws.no_victim_without_a_beneficiary,
     ),
-    Bug("budgets are ignored", victim_set.VictimSet, "_budgets", _for_free, laws.budgets_hold),
-    Bug("nothing protects", candidates._Protection, "now", _unprotected, laws.nobody_protected_goes),
+    Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold),
+    Bug("nothing protects", candidates._Protection, "protects", _unprotected, laws.nobody_protected_goes),
     Bug(
-        "everybody may take from everybody", rules.PreemptionRights, "rule", _anybody, laws.priority_protects
+        "every candidate may be taken",
+        rules.PreemptionRights,
+        "rule",
+        _every_candidate,
+        laws.priority_protects,
     ),
-    Bug("equals take each other's place", candidates, "_unit", _less_urgent, laws.no_ping_pong),
+    Bug("equals take each other's place", candidates, "_candidate", _less_urgent, laws.no_ping_pong),
     Bug("claims hold nothing", claims, "hold", _hold_nothing, laws.beneficiaries_come_in),
 )
 
