@@ -7,11 +7,10 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import explained, number, one
-from admission.decode.topology_requests import placed, placing_of
+from admission.decode.topology_requests import pod_shape_of
+from admission.facts import PodShape
 from admission.objects import WireMetadata, WirePodTemplate
 from queues.api import names
-from queues.api.reading.pod_places import node_filter_of, topology_of
-from queues.api.reading.pod_requests import requests_of
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.reason_codes import ReasonCode
@@ -42,7 +41,7 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 
 @lru_cache(maxsize=1024)
 def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle]:
-    empty = PodSet(name=name, count=0, takes=Resources())
+    empty = PodShape(takes=Resources()).pod_set(name)
     try:
         template = _TEMPLATE.decode(raw)
         spec = template.spec
@@ -52,26 +51,14 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
                 "",
                 (ReasonCode.INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one"),
             )
-        takes = requests_of(spec)
-        nodes = node_filter_of(spec)
-        annotations = template.metadata.annotations if template.metadata else None
-        placing = placing_of(spec, annotations)
+        shape = pod_shape_of(spec, template.metadata.annotations if template.metadata else None)
     except msgspec.DecodeError as error:
         return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{explained(error)}")
     except InvalidQuantity as error:
         return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.spec: {error}")
     except InvalidDocument as error:
         return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{error}")
-    required, preferred = topology_of(annotations)
-    pods = PodSet(
-        name=name,
-        count=0,
-        takes=one(takes),
-        nodes=one(nodes),
-        required_topology=required,
-        preferred_topology=preferred,
-    )
-    return placed(pods, placing), spec.priority_class_name or "", _impossible(takes, where)
+    return one(shape).pod_set(name), spec.priority_class_name or "", _impossible(shape.takes, where)
 
 
 def _impossible(takes: Resources, where: str) -> Obstacle:

@@ -4,22 +4,15 @@ Nothing here raises for what a user wrote. What depends on other objects is adde
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
 
 from admission.decode.fields import condition, is_true, number, one, seconds, without_pin
 from admission.decode.interruption import conduct_of
-from admission.decode.topology_requests import placing_or_nothing
+from admission.decode.topology_requests import readable_pod_shape
 from admission.facts import PodFact, PodPhase
 from admission.objects import WireCondition, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
-from queues.api.reading.pod_places import node_filter_of, topology_of
-from queues.api.reading.pod_requests import requests_of
-from queues.errors import InvalidQuantity
-from queues.resources import PODS, Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
-
-_ONE_POD: Final = Resources({PODS: 1})
-
 
 #: Labels in which pods of one template differ.
 _OF_ONE_POD = frozenset(
@@ -50,8 +43,7 @@ def pod_fact(pod: WirePod, controller: WorkloadKey | None) -> PodFact:
     owner = controller
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
-    nodes = node_filter_of(spec)
-    required, preferred = topology_of(annotations)
+    shape = readable_pod_shape(spec, annotations)
     phase = _phase(status.phase)
     return PodFact(
         uid=meta.uid,
@@ -66,10 +58,7 @@ def pod_fact(pod: WirePod, controller: WorkloadKey | None) -> PodFact:
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
         kept=names.FINALIZER in (meta.finalizers or ()),
-        takes=one(requests_or_nothing(spec)),
-        nodes=one(without_pin(nodes) if admission is not None else nodes),
-        required_topology=required,
-        preferred_topology=preferred,
+        shape=one(shape if admission is None else replace(shape, nodes=without_pin(shape.nodes))),
         priority=spec.priority or 0,
         created=seconds(meta.creation_timestamp),
         queue=QueueName(queue) if queue else None,
@@ -92,17 +81,8 @@ def pod_fact(pod: WirePod, controller: WorkloadKey | None) -> PodFact:
             for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         ),
         conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
-        placing=one(placing_or_nothing(spec, annotations)),
         labels=one(tuple(sorted((key, value) for key, value in labels.items() if key not in _OF_ONE_POD))),
     )
-
-
-def requests_or_nothing(spec: Any) -> Resources:
-    """Requests of a pod that the API server has accepted; only ``pods: 1`` if they cannot be read."""
-    try:
-        return requests_of(spec)
-    except InvalidQuantity:
-        return _ONE_POD
 
 
 def _phase(phase: str) -> PodPhase:

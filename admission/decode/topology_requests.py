@@ -11,17 +11,25 @@ from typing import Any, Final
 import msgspec
 
 from admission.engine.nodes.levels import HOST, tier_key
-from admission.facts import Placing, SubGroup, WorkloadFact
+from admission.facts import PodShape, SubGroup, WorkloadFact
 from admission.objects import WireStruct
 from queues.api import names
-from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of, with_share
-from queues.api.reading.pod_places import host_ports_of, partitions_of, preferences_of
-from queues.errors import InvalidDocument
+from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of
+from queues.api.reading.pod_places import (
+    host_ports_of,
+    node_filter_of,
+    partitions_of,
+    preferences_of,
+    topology_of,
+)
+from queues.api.reading.pod_requests import requests_of
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.resources import PODS, Resources
 from queues.workload import Partition, PodSet, Requirement
 
 Tier = tuple[str, int | str]
 
-_NOTHING: Final = Placing()
+_ONE_POD: Final = Resources({PODS: 1})
 
 #: Annotations that may say something that cannot be read.
 _READ: Final = (names.PARTITIONS, FRACTION, FRACTION_MEMORY, FRACTION_DEVICES)
@@ -70,41 +78,36 @@ class Tiers:
         return None if level is None else (mode != "soft", level)
 
 
-def placing_of(spec: Any, annotations: Mapping[str, str] | None) -> Placing:
-    """What a template or pod says. Raises InvalidDocument."""
-    said = annotations or {}
-    found = Placing(
+def pod_shape_of(spec: Any, annotations: Mapping[str, str] | None) -> PodShape:
+    """What a template or pod says. Raises InvalidDocument, InvalidQuantity."""
+    return _shape_of(requests_of(spec), spec, annotations or {})
+
+
+def readable_pod_shape(spec: Any, annotations: Mapping[str, str]) -> PodShape:
+    """What a pod says that the API server has accepted; parts that cannot be read are left out."""
+    try:
+        takes = requests_of(spec)
+    except InvalidQuantity:
+        takes = _ONE_POD
+    try:
+        return _shape_of(takes, spec, annotations)
+    except InvalidDocument:
+        return _shape_of(takes, spec, {key: said for key, said in annotations.items() if key not in _READ})
+
+
+def _shape_of(takes: Resources, spec: Any, said: Mapping[str, str]) -> PodShape:
+    required, preferred = topology_of(said)
+    return PodShape(
+        takes=takes,
+        nodes=node_filter_of(spec),
+        required_topology=required,
+        preferred_topology=preferred,
         prefers=preferences_of(spec.affinity),
         ports=host_ports_of(spec),
         partitions=partitions_of(said),
         together=said.get(names.TOGETHER) or None,
         balanced=said.get(names.BALANCED) == "true",
-        share=share_of(spec, annotations),
-    )
-    return _NOTHING if found == _NOTHING else found
-
-
-def placing_or_nothing(spec: Any, annotations: Mapping[str, str]) -> Placing:
-    """What a pod says that the API server has accepted; parts that cannot be read are none."""
-    try:
-        return placing_of(spec, annotations)
-    except InvalidDocument:
-        return placing_of(spec, {key: said for key, said in annotations.items() if key not in _READ})
-
-
-def placed(pods: PodSet, placing: Placing) -> PodSet:
-    """The pod set with what its template says."""
-    if placing == _NOTHING:
-        return pods
-    return replace(
-        pods,
-        prefers=placing.prefers,
-        ports=placing.ports,
-        partitions=placing.partitions,
-        together=placing.together,
-        balanced=placing.balanced,
-        share=placing.share,
-        takes=with_share(pods.takes, placing.share),
+        share=share_of(spec, said),
     )
 
 

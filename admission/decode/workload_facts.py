@@ -8,11 +8,12 @@ import msgspec
 
 from admission.decode.fields import explained, seconds
 from admission.facts import WorkloadFact
+from admission.facts.pods import SHAPE_DETAILS
 from admission.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
 from queues.reason_codes import ReasonCode
-from queues.workload import NodeFilter, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
@@ -71,7 +72,7 @@ def _plain(part: object) -> object:
     if not isinstance(part, PodSet):
         return part
     shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
-    nodes: NodeFilter = part.nodes
-    close = (part.prefers, part.ports, part.partitions, part.together, part.balanced)
-    more = (close,) if any(close) else ()
-    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), nodes, *more)
+    # Parts of devices came later than the first digests that Postgres has.
+    details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name != "share")
+    more = ((details,) if any(details) else ()) + ((part.share,) if part.share else ())
+    return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), part.nodes, *more)

@@ -15,7 +15,7 @@ from admission.facts.cluster import (
     TopologyFact,
 )
 from admission.facts.labels import holds
-from admission.facts.pods import Conduct, Placing, PodFact, PodPhase
+from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
 from admission.facts.workloads import SubGroup, WorkloadFact
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "HyperNodeFact",
     "HyperNodeMember",
     "NodeFact",
-    "Placing",
     "PodFact",
     "PodPhase",
+    "PodShape",
     "QueueFact",
     "SubGroup",
     "TopologyFact",

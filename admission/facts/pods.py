@@ -1,9 +1,10 @@
 """Pods, ours and other people's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final
 
+from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
     EVERYWHERE,
@@ -13,6 +14,7 @@ from queues.workload import (
     NodeFilter,
     NodeName,
     Partition,
+    PodSet,
     Preference,
     QueueName,
     WorkloadKey,
@@ -37,15 +39,49 @@ NOTHING_SAID: Final = Conduct()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placing:
-    """What a pod template says about where its pods go, beyond the nodes and the level they need."""
+class PodShape:
+    """What one pod asks for, and where it may go. Pods of equal shapes are interchangeable.
 
+    Fields mean what they mean in ``PodSet``. A new field belongs here, in ``PodSet``, and in what reads it
+    (``admission.decode.topology_requests``); digests and pod sets follow.
+    """
+
+    #: Requests as written, ``pods: 1`` included; without the share of devices.
+    takes: Resources
+    nodes: NodeFilter = EVERYWHERE
+    required_topology: str | None = None
+    preferred_topology: str | None = None
     prefers: tuple[Preference, ...] = ()
     ports: tuple[HostPort, ...] = ()
     partitions: tuple[Partition, ...] = ()
     together: str | None = None
     balanced: bool = False
     share: DeviceShare | None = None
+
+    def details(self) -> dict[str, object]:
+        """The fields beyond resources, nodes and levels, which most pods leave out. Empty: all are left out."""
+        found = {name: getattr(self, name) for name in SHAPE_DETAILS}
+        return found if any(found.values()) else {}
+
+    def pod_set(self, name: str, count: int = 0) -> PodSet:
+        """So many pods of this shape."""
+        return PodSet(
+            name=name,
+            count=count,
+            takes=with_share(self.takes, self.share),
+            nodes=self.nodes,
+            required_topology=self.required_topology,
+            preferred_topology=self.preferred_topology,
+            **self.details(),  # type: ignore[arg-type]
+        )
+
+
+#: Fields of a shape, and of a pod set, that most pods leave out; in the order of digests that are stored.
+SHAPE_DETAILS: Final = tuple(
+    each.name
+    for each in fields(PodShape)
+    if each.name not in ("takes", "nodes", "required_topology", "preferred_topology")
+)
 
 
 class PodPhase(StrEnum):
@@ -79,11 +115,7 @@ class PodFact:
     ended_first: bool | None = True
     #: Carries our finalizer: it does not disappear before Muster says so.
     kept: bool = False
-    #: Requests of the pod, ``pods: 1`` included.
-    takes: Resources
-    nodes: NodeFilter = EVERYWHERE
-    required_topology: str | None = None
-    preferred_topology: str | None = None
+    shape: PodShape
     priority: int = 0
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
@@ -113,4 +145,3 @@ class PodFact:
     conduct: Conduct = NOTHING_SAID
     #: Those that all pods of one template share: what PodDisruptionBudgets select by.
     labels: tuple[tuple[str, str], ...] = ()
-    placing: Placing = Placing()

@@ -267,6 +267,6 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
                     **({names.DEVICES: devices} if (devices := devices_text(seat.takes)) else {}),
                 },
             },
-            "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.nodes)},
+            "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.shape.nodes)},
         },
     )

@@ -47,7 +47,7 @@ def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbook
             ordinal += 1
         taken.add((name, ordinal))
         if pod.node is not None:
-            pods.append((pod.uid, name, ordinal, pod.node, pod.takes))
+            pods.append((pod.uid, name, ordinal, pod.node, pod.shape.takes))
     return Unbooked(
         workload=sight.key,
         namespace=first.namespace,

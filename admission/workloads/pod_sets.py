@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from admission.facts import PodFact
-from queues.api.reading.device_shares import with_share
 from queues.workload import NodeFilter, NodeName, PodSet, Requirement
 
 
@@ -17,24 +15,6 @@ def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
         ordinal += 1
     size = max(wanted, default=-1) + 1
     return replace(pods, count=size, done=frozenset(range(size)) - wanted)
-
-
-def pod_set_of_pod(pod: PodFact, name: str) -> PodSet:
-    """One pod as a pod set of its own."""
-    return PodSet(
-        name=name,
-        count=1,
-        takes=with_share(pod.takes, pod.placing.share),
-        nodes=pod.nodes,
-        required_topology=pod.required_topology,
-        preferred_topology=pod.preferred_topology,
-        prefers=pod.placing.prefers,
-        ports=pod.placing.ports,
-        partitions=pod.placing.partitions,
-        together=pod.placing.together,
-        balanced=pod.placing.balanced,
-        share=pod.placing.share,
-    )
 
 
 def elsewhere(pod_sets: Sequence[PodSet], nodes: frozenset[NodeName]) -> tuple[PodSet, ...]:

@@ -3,9 +3,7 @@
 from functools import lru_cache
 from hashlib import blake2b
 
-from admission.facts import Placing, PodFact, WorkloadFact
-from queues.resources import Resources
-from queues.workload import NodeFilter
+from admission.facts import PodFact, PodShape, WorkloadFact
 
 #: Pod set of a bare pod.
 BARE = "pod"
@@ -16,8 +14,7 @@ def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
 
     Members with the same name are interchangeable. ``fact``: the group, which says what subgroups there are.
     """
-    digest = _digest(pod.takes, pod.nodes, pod.required_topology, pod.preferred_topology, pod.placing)
-    shape = f"{pod.task or 'member'}-{digest}"
+    shape = f"{pod.task or 'member'}-{_digest(pod.shape)}"
     subgroups = fact.subgroups if fact is not None else ()
     labels = dict(pod.labels) if subgroups else {}
     group = next((found for each in subgroups if (found := each.group_of(labels)) is not None), None)
@@ -25,12 +22,14 @@ def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _digest(
-    takes: Resources, nodes: NodeFilter, required: str | None, preferred: str | None, placing: Placing
-) -> str:
-    more = () if placing == Placing() else (placing,)
-    shape = repr((sorted(takes.items()), nodes, required, preferred, *more))
-    return blake2b(shape.encode(), digest_size=5).hexdigest()
+def _digest(shape: PodShape) -> str:
+    """It is part of the names of seats in Postgres and on pods, so its text stays as it was first written."""
+    parts = [repr(sorted(shape.takes.items())), repr(shape.nodes)]
+    parts += [repr(shape.required_topology), repr(shape.preferred_topology)]
+    details = ", ".join(f"{name}={value!r}" for name, value in shape.details().items())
+    if details:
+        parts.append(f"Placing({details})")
+    return blake2b(f"({', '.join(parts)})".encode(), digest_size=5).hexdigest()
 
 
 def task_of(shape: str) -> str:

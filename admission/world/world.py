@@ -158,8 +158,8 @@ class World:
             self.partings.note_outcome(owner, fact)
         place = ports = None
         if fact is not None and fact.node is not None and is_live(fact):
-            place = None if self.holdings.covers(fact, owner) else (fact.node, fact.takes)
-            ports = (fact.node, fact.placing.ports) if fact.placing.ports else None
+            place = None if self.holdings.covers(fact, owner) else (fact.node, fact.shape.takes)
+            ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
         if self.stock.ports.occupy(uid, ports):
             self.news = True
         for node in self.stock.charge(uid, place):

@@ -1,10 +1,20 @@
 """What workloads, pods and admissions look like, in a line each, for tests of what follows from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from admission.facts import Change, Fact, FactKind, NodeFact, PodFact, PodPhase, QueueFact, WorkloadFact
+from admission.facts import (
+    Change,
+    Fact,
+    FactKind,
+    NodeFact,
+    PodFact,
+    PodPhase,
+    PodShape,
+    QueueFact,
+    WorkloadFact,
+)
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World
@@ -40,16 +50,20 @@ def node(name: str, *, count: int = 8, **facts: Any) -> NodeFact:
 
 def pod(name: str, node: str | None = None, **facts: Any) -> PodFact:
     """A pod: bound and running on a node, else pending; one-GPU, controlled by somebody."""
+    shape = {"takes": gpus(), **{key: facts.pop(key) for key in _OF_SHAPES & facts.keys()}}
     given: dict[str, Any] = {
         "uid": name,
         "namespace": "ns",
         "name": name,
         "phase": PodPhase.RUNNING if node else PodPhase.PENDING,
         "node": NodeName(node) if node else None,
-        "takes": gpus(),
+        "shape": PodShape(**shape),
         "controlled": True,
     }
     return PodFact(**given | facts)
+
+
+_OF_SHAPES = {each.name for each in fields(PodShape)}
 
 
 def gated(name: str, **facts: Any) -> PodFact:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.facts import PodFact, PodPhase
+from admission.facts import PodFact, PodPhase, PodShape
 from admission.volcano_jobs.job import JobSpec, read_job
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
@@ -75,7 +75,7 @@ def pod(index: int, phase: PodPhase = PodPhase.RUNNING, **facts: Any) -> PodFact
         namespace="team-a",
         name=f"train-{given['task']}-{index}",
         phase=phase,
-        takes=TAKES,
+        shape=PodShape(takes=TAKES),
         owner=KEY,
         index=index,
         seat=(given["task"], index),

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from admission.objects import PODS
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, StatusForm
-from admission.workloads.pod_sets import pod_set_of_pod
 from admission.workloads.pod_shapes import BARE
 from admission.workloads.seats import SeatMap
 from queues.workload import PodSet, WorkloadKind
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
-    return tuple(pod_set_of_pod(pod, BARE) for pod in inputs.pods[:1])
+    return tuple(pod.shape.pod_set(BARE, 1) for pod in inputs.pods[:1])
 
 
 BARE_POD = KindSupport(

@@ -19,7 +19,7 @@ from admission.facts import PodFact, SubGroup, WorkloadFact
 from admission.objects import POD_GROUPS, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
-from admission.workloads.pod_sets import numbered, pod_set_of_pod
+from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name, task_of
 from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.subgroups import in_subgroups
@@ -120,7 +120,7 @@ def group_pod_sets(
     sets = []
     for name in sorted(members.keys() | held.keys()):
         waiting, mine = members.get(name, []), held.get(name, set())
-        template = pod_set_of_pod(waiting[0], name) if waiting else _pod_set_of_seat(seats[name])
+        template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name])
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
     return in_subgroups(_with_task_minimums(sets, fact.task_minimums), fact)
 

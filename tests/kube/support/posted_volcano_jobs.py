@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from admission.facts import PodFact, PodPhase
+from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.objects import WirePod
@@ -87,7 +87,7 @@ def fact(pod: Document, admission: int | None = None) -> PodFact:
         namespace=pod["metadata"]["namespace"],
         name=pod["metadata"]["name"],
         phase=PodPhase(pod["status"]["phase"]),
-        takes=Resources({"pods": 1}),
+        shape=PodShape(takes=Resources({"pods": 1})),
         task=task,
         index=int(index),
         admission=AdmissionId(admission or int(pod["metadata"]["annotations"]["muster.dev/admission-id"])),

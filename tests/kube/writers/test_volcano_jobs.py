@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
-from admission.facts import PodFact, PodPhase
+from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.volcano_jobs.job import read_job
@@ -141,7 +141,7 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
         namespace="team",
         name=spec.pod_name("worker", 0),
         phase=PodPhase.RUNNING,
-        takes=Resources({"pods": 1}),
+        shape=PodShape(takes=Resources({"pods": 1})),
         task="worker",
         index=0,
         admission=AdmissionId(7),

@@ -6,7 +6,7 @@ import pytest
 
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import conduct_of
-from admission.facts import BudgetFact, Conduct, PodFact, PodPhase
+from admission.facts import BudgetFact, Conduct, PodFact, PodPhase, PodShape
 from admission.objects import (
     WireBudgetSpec,
     WireBudgetStatus,
@@ -81,7 +81,7 @@ def pod(uid: str, **labels: str) -> PodFact:
         name=uid,
         phase=PodPhase.RUNNING,
         node=NodeName("n"),
-        takes=Resources({"pods": 1}),
+        shape=PodShape(takes=Resources({"pods": 1})),
         labels=tuple(sorted(labels.items())),
     )
 

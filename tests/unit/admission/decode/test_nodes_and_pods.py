@@ -91,7 +91,7 @@ def test_a_pod_of_other_people_belongs_to_nobody() -> None:
     fact = a_pod(controlled_by("apps/v1", "ReplicaSet"), {"nodeName": "n1"}, {"phase": "Running"})
     assert (fact.owner, fact.queue, fact.group) == (None, None, None)
     assert (fact.node, fact.phase, fact.controlled) == ("n1", PodPhase.RUNNING, True)
-    assert fact.takes == Resources({"cpu": 1000, "pods": 1})
+    assert fact.shape.takes == Resources({"cpu": 1000, "pods": 1})
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_a_seat_that_muster_cannot_have_written_is_no_seat(seat: str) -> None:
 def test_the_pin_of_a_released_pod_is_not_part_of_its_shape() -> None:
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
     released = {"annotations": {"muster.dev/admission-id": "1"}}
-    assert a_pod(released, required(PIN)).nodes == a_pod().nodes
-    asked = a_pod(spec=required({"matchExpressions": [zone]})).nodes
-    assert a_pod(released, required({**PIN, "matchExpressions": [zone]})).nodes == asked
+    assert a_pod(released, required(PIN)).shape.nodes == a_pod().shape.nodes
+    asked = a_pod(spec=required({"matchExpressions": [zone]})).shape.nodes
+    assert a_pod(released, required({**PIN, "matchExpressions": [zone]})).shape.nodes == asked
     assert asked.affinity == ((Requirement("zone", "In", ("a",)),),)
 
 
 def test_a_pin_that_is_not_musters_counts() -> None:
-    assert a_pod(spec=required(PIN)).nodes.affinity == (
+    assert a_pod(spec=required(PIN)).shape.nodes.affinity == (
         (Requirement("metadata.name", "In", ("n1",), field=True),),
     )
 
@@ -257,7 +257,7 @@ def test_a_pod_of_unknown_phase_may_still_run(phase: str, known: PodPhase) -> No
 def test_a_pod_with_an_unreadable_request_still_takes_its_place() -> None:
     resources = {"requests": {"cpu": "lots"}}
     fact = a_pod(spec={"containers": [{"name": "c", "resources": resources}]})
-    assert fact.takes == Resources({"pods": 1})
+    assert fact.shape.takes == Resources({"pods": 1})
 
 
 def queue(**fields: Any) -> bytes:

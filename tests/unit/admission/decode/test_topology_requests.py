@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.topology_requests import placing_of
-from admission.facts import Change, FactKind, Placing, PodPhase
+from admission.decode.topology_requests import pod_shape_of
+from admission.facts import Change, FactKind, PodPhase
 from admission.objects import WirePod
 from admission.workloads.context import Context
 from admission.workloads.kinds import read_pod
@@ -55,7 +55,7 @@ def test_preferred_affinity_is_read_with_all_operators() -> None:
         )
     )
 
-    assert read_pod(preferring_pod).placing.prefers == (
+    assert read_pod(preferring_pod).shape.prefers == (
         Preference(
             7,
             (
@@ -95,7 +95,7 @@ def test_preferred_affinity_is_read_with_all_operators() -> None:
 def test_ports_of_the_node_are_those_that_the_pod_keeps(
     spec: dict[str, Any], expected: tuple[HostPort, ...]
 ) -> None:
-    assert read_pod(a_pod(**spec)).placing.ports == expected
+    assert read_pod(a_pod(**spec)).shape.ports == expected
 
 
 def test_parts_are_read_from_the_template() -> None:
@@ -104,10 +104,10 @@ def test_parts_are_read_from_the_template() -> None:
         "muster.dev/balanced": "true",
         "muster.dev/together": "x",
     }
-    placing = placing_of(a_pod().spec, said)
+    shape = pod_shape_of(a_pod().spec, said)
 
-    assert placing.partitions == (Partition(size=8, level=RACK), Partition(size=2, level=HOST))
-    assert (placing.balanced, placing.together) == (True, "x")
+    assert shape.partitions == (Partition(size=8, level=RACK), Partition(size=2, level=HOST))
+    assert (shape.balanced, shape.together) == (True, "x")
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_parts_are_read_from_the_template() -> None:
 )
 def test_parts_that_cannot_be_kept_are_refused(text: str) -> None:
     with pytest.raises(InvalidDocument, match=r"muster\.dev/partitions"):
-        placing_of(a_pod().spec, {"muster.dev/partitions": text})
+        pod_shape_of(a_pod().spec, {"muster.dev/partitions": text})
     # A pod that exists already is not stopped by it.
-    assert read_pod(a_pod({"annotations": {"muster.dev/partitions": text}})).placing.partitions == ()
+    assert read_pod(a_pod({"annotations": {"muster.dev/partitions": text}})).shape.partitions == ()
 
 
 def test_a_template_says_what_its_pod_set_needs() -> None:
@@ -203,7 +203,7 @@ def test_ports_are_taken_by_live_pods_and_by_seats() -> None:
 
 
 def test_the_world_knows_the_ports_of_foreign_pods() -> None:
-    taken = pod("foreign", "n0", placing=Placing(ports=(HostPort(80),)))
+    taken = pod("foreign", "n0", ports=(HostPort(80),))
     there = world([node("n0"), node("n1"), taken])
 
     assert there.freeze(1).nodes.ports == {"n0": (HostPort(80),)}

@@ -243,4 +243,4 @@ def test_a_bare_pod_is_let_go() -> None:
     key = WorkloadKey(WorkloadKind.POD, "bare")
     found = portrait(None, [bare], [admission(key, "n1", name="bare", pod_set="pod")], key=key)
     assert told(orders(found, None)) == {"bare": "release 1/0"}
-    assert gpus() == bare.takes
+    assert gpus() == bare.shape.takes

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.topology_requests import placed, placing_of
+from admission.facts import PodShape
 from admission.objects import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text
-from queues.workload import DeviceShare, PodSet
+from queues.workload import DeviceShare
 
 
 def spec(*limits: dict[str, Any]) -> WirePodSpec:
@@ -70,8 +70,11 @@ def test_what_cannot_be_read_is_told(limits: dict[str, Any], annotations: dict[s
 
 
 def test_a_pod_set_takes_its_parts_of_the_quota() -> None:
-    placing = placing_of(spec({}), {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"})
-    pods = placed(PodSet(name="main", count=1, takes=Resources({CPU: 1000})), placing)
+    shape = PodShape(
+        takes=Resources({CPU: 1000}),
+        share=share_of(spec({}), {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}),
+    )
+    pods = shape.pod_set("main", 1)
     assert pods.takes == Resources({CPU: 1000, GPU: 1000})
     assert pods.beside_devices() == Resources({CPU: 1000})
 
