@@ -80,7 +80,7 @@ class EngineState:
         if tree is not self.tree or self.usage is None:
             self._begin(tree)
             keys = set(snapshot.pending)
-            posted: Iterable[AdmissionId] = snapshot.admissions
+            posted: Iterable[AdmissionId] = dict.fromkeys((*snapshot.admissions, *changed))
         else:
             earlier = before.pending if before is not None else {}
             keys.update(differing(earlier, snapshot.pending))
