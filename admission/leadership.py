@@ -1,7 +1,7 @@
 """Leadership: one replica at a time leads, and one that is unsure stops at once.
 
 The lease is a row in Postgres; between two renewals the leader trusts its own monotonic clock only, and a little
-less long than the row says. Every write, to Postgres or to the cluster, asks ``guard`` first.
+less long than the row says. Every write, to Postgres or to the cluster, asks ``check_lease`` first.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LeaderLease:
         self.term = term
         self._trust = trust
 
-    def guard(self) -> None:
+    def check_lease(self) -> None:
         """Raises Fenced once the lease is no longer certain."""
         if not self._trust.holds(monotonic()):
             raise Fenced(term=self.term.number, holder=self.term.holder, reason="its lease ran out unrenewed")
@@ -114,7 +114,7 @@ class Leadership:
             except (DatabaseError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
                 _log.warning("lease not renewed", extra={"why": why, "left": round(mandate.left(), 1)})
-                mandate.guard()
+                mandate.check_lease()
                 continue
             if term is None:
                 raise Fenced(

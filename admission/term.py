@@ -94,26 +94,35 @@ class LeaderTerm:
             return await load_world(tx)
 
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
-        means, guard = self._means, self._mandate.guard
+        means, check_lease = self._means, self._mandate.check_lease
         world = self.world = World(rows, means.patience)
         self.informers.drain()
         world.begin(rows.queues, rows.nodes, self.informers.everything())
         tasks.create_task(self._keep_partitions(), name="partitions")
         careers = VolcanoJobController(means.rules)
-        release = ReleaseWriter(means.client, world, guard, again=self._look_again, pause=means.pause)
-        recreate = RecreationWriter(means.client, world, guard, again=self._look_again, pause=means.pause)
+        release = ReleaseWriter(
+            means.client, world, check_lease, requeue=self._look_again, failpoint=means.pause
+        )
+        recreate = RecreationWriter(
+            means.client,
+            world,
+            check_lease,
+            hand_in=self.informers.hand_in,
+            requeue=self._look_again,
+            failpoint=means.pause,
+        )
         jobs = VolcanoJobWriter(
             means.client,
-            guard,
-            again=self._look_again,
+            check_lease,
+            requeue=self._look_again,
             report=lambda report: self._look_again(report.workload),
-            pause=means.pause,
+            failpoint=means.pause,
         )
-        dismissal = FinalizerRemover(means.client, guard, again=self.informers.changed.set)
+        dismissal = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
         world.is_busy = jobs.is_creating
         statuses = StatusLoop(
             means.client,
-            guard,
+            check_lease,
             careers,
             problems=ChainMap(jobs.problems, release.problems, recreate.problems),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
@@ -138,19 +147,19 @@ class LeaderTerm:
                 try:
                     report = await cycle.turn()
                 except DatabaseUnavailable as error:
-                    guard()
+                    check_lease()
                     _log.warning("turn put off", extra={"why": str(error)})
                     await asyncio.sleep(DATABASE_PAUSE)
                     continue
-                guard()
+                check_lease()
                 if not self.ready:
                     process.keep_what_there_is()
                 self.ready = True
                 means.observe(report)
                 touched, world.touched = world.touched, set()
-                recreate.look_at(touched)
+                recreate.reconcile(touched)
                 self._carry_out(careers, touched, release, jobs, statuses, report)
-                dismissal.look_at(world.partings.dismissible())
+                dismissal.reconcile(world.partings.dismissible())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.news or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
@@ -174,7 +183,7 @@ class LeaderTerm:
             await asyncio.sleep(PARTITIONS_EVERY)
 
     async def _keep_twins(self) -> NoReturn:
-        twins = NonPreemptingClasses(self._means.client, self._mandate.guard, self._means.twins)
+        twins = NonPreemptingClasses(self._means.client, self._mandate.check_lease, self._means.twins)
         seen: dict[str, ClassFact] = {}
         while True:
             if (classes := self.informers.classes()) != seen:
@@ -199,8 +208,8 @@ class LeaderTerm:
         for key in touched:
             if key not in world.portraits:
                 jobs.forget(key)
-        release.look_at(touched)
-        jobs.look_at(careers.work(world, touched, report.now))
+        release.reconcile(touched)
+        jobs.reconcile(careers.work(world, touched, report.now))
         if jobs.creating() or release.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
         statuses.look_at(world, touched, report)

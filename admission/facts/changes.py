@@ -1,4 +1,4 @@
-"""One object more, one otherwise, one less."""
+"""Changes of what the world is told: an object appeared, changed or vanished, or an intent is to be stored."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,11 +6,12 @@ from enum import StrEnum
 from admission.facts.cluster import BudgetFact, FlavorFact, HyperNodeFact, NodeFact, QueueFact, TopologyFact
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from queues.admissions import Recreation
 from queues.workload import WorkloadKind
 
 
 class FactKind(StrEnum):
-    """Collections of facts, one per informer."""
+    """Collections of facts: one per informer, and the intents that a writer hands in."""
 
     NODE = "nodes"
     POD = "pods"
@@ -20,14 +21,28 @@ class FactKind(StrEnum):
     TOPOLOGY = "topologies"
     HYPERNODE = "hypernodes"
     BUDGET = "poddisruptionbudgets"
+    RECREATION = "recreations"
 
 
-Fact = NodeFact | PodFact | WorkloadFact | QueueFact | FlavorFact | TopologyFact | HyperNodeFact | BudgetFact
+Fact = (
+    NodeFact
+    | PodFact
+    | WorkloadFact
+    | QueueFact
+    | FlavorFact
+    | TopologyFact
+    | HyperNodeFact
+    | BudgetFact
+    | Recreation
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones."""
+    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones.
+
+    Of an intent to make a pod again ``key`` is the uid of the pod that goes; None: forget the intent.
+    """
 
     kind: FactKind
     key: str

@@ -30,20 +30,16 @@ class Recreations:
         """Whose pods are to be made again."""
         return set(self._of)
 
-    def keep(self, recreation: Recreation) -> None:
-        """This pod is about to be deleted: store how to make it again."""
-        self.unsaved[recreation.pod_uid] = recreation
-
-    def drop(self, pod_uid: str) -> None:
-        """It was made again, or is not to be."""
-        self.unsaved[pod_uid] = None
+    def put(self, pod_uid: str, intent: Recreation | None) -> None:
+        """A pod is about to be deleted: store how to make it again. None: it was made again, or is not to be."""
+        self.unsaved[pod_uid] = intent
 
     def see(self, pod: PodFact) -> None:
         """A pod that says which one it replaces: the intent is fulfilled. Other pods' claims are passed over."""
         intent = self.stored.get(pod.recreated_from or "")
         if intent is None or pod.controlled or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
-        self.drop(intent.pod_uid)
+        self.put(intent.pod_uid, None)
         if support_of(intent.workload).is_pod:
             self.heirs[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
 

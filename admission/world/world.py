@@ -37,7 +37,7 @@ from admission.world.persistence import Unsaved, current_outcomes
 from admission.world.pods import PodIndex
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
-from queues.admissions import NO_SETBACKS, Admission, AdmissionState
+from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Recreation
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -127,6 +127,8 @@ class World:
                 case FactKind.TOPOLOGY, TopologyFact() | None:
                     self.stock.put_topology(change.key, change.fact)
                     self.news = True
+                case FactKind.RECREATION, Recreation() | None:
+                    self.recreations.put(change.key, change.fact)
                 case FactKind.BUDGET, BudgetFact() | None:
                     self.budgets.put(change.key, change.fact)
                     self.news = True

@@ -30,9 +30,9 @@ class ToyApi:
         return json.dumps(self._pod(path)).encode()
 
     async def create(
-        self, path: str, body: bytes, *, brief: bool = False, guard: Callable[[], None] | None = None
+        self, path: str, body: bytes, *, brief: bool = False, check_lease: Callable[[], None] | None = None
     ) -> bytes:
-        self._ask("POST", guard)
+        self._ask("POST", check_lease)
         assert path == PODS.path(NAMESPACE)
         self.cluster.create_pod(body)
         self._lose("POST")
@@ -45,9 +45,9 @@ class ToyApi:
         uid: str,
         resource_version: str,
         grace: int | None = None,
-        guard: Callable[[], None] | None = None,
+        check_lease: Callable[[], None] | None = None,
     ) -> bytes:
-        self._ask("DELETE", guard)
+        self._ask("DELETE", check_lease)
         if (change := self.meanwhile) is not None:
             self.meanwhile = None
             change()
@@ -64,9 +64,9 @@ class ToyApi:
             raise NotFound(method="GET", path=path, status=404, reason="not found")
         return pod
 
-    def _ask(self, method: str, guard: Callable[[], None] | None = None) -> None:
-        if guard is not None:
-            guard()
+    def _ask(self, method: str, check_lease: Callable[[], None] | None = None) -> None:
+        if check_lease is not None:
+            check_lease()
         self.requests.append(method)
         if (failure := self.failures.pop(method, None)) is not None:
             raise failure

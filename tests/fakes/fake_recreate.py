@@ -1,46 +1,77 @@
 """Pods are made again in the toy cluster, one step at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, cast
 
+from admission.facts import Change
 from admission.kube.client.client import Client
-from admission.kube.writers.recreate import RecreationWriter, Step
+from admission.kube.writers.recreate import GoingPod, RecreationWriter
+from admission.kube.writers.work_queue import Step, WorkQueue
 from admission.world.world import World
 from queues.workload import WorkloadKey
 from tests.fakes.fake_cluster import ToyCluster
 from tests.fakes.fake_pod_api import ToyApi, done
 
 
-class ToyRecreate(RecreationWriter):
+class SteppedQueue(WorkQueue[GoingPod]):
     """Steps are taken when the test says so, and pauses pass by the cluster's clock."""
 
-    def __init__(self, cluster: ToyCluster, world: World) -> None:
-        super().__init__(cast(Client, ToyApi(cluster)), world, lambda: None, again=world.look_again)
+    def __init__(self, cluster: ToyCluster, requeue: Callable[[GoingPod], None]) -> None:
+        super().__init__(requeue, requeue)
         self.cluster = cluster
-        self.steps: dict[str, tuple[WorkloadKey, Step]] = {}
-        self.alarms: dict[str, tuple[float, WorkloadKey]] = {}
+        #: By the uid of the pod that goes.
+        self.steps: dict[Hashable, tuple[GoingPod, Step, str]] = {}
+        self.due: dict[GoingPod, float] = {}
 
-    def look_at(self, keys: Iterable[WorkloadKey]) -> None:
-        for key in sorted(keys):
-            for uid, step in self.steps_of(key, self.cluster.now):
-                self.steps[uid] = (key, step)
-                self._under_way[uid] = cast(Any, None)
+    def now(self) -> float:
+        return self.cluster.now
 
-    def _soon(self, key: WorkloadKey, uid: str, pause: float) -> float:
-        self.alarms[uid] = (self.cluster.now + pause, key)
-        return self.alarms[uid][0]
+    def start(self, key: GoingPod, item: Hashable, step: Step, name: str) -> None:
+        self.steps[item] = (key, step, name)
+        self._steps[item] = cast(Any, None)
+        self._busy[key] += 1
+
+    def requeue_after(self, key: GoingPod, seconds: float) -> None:
+        when = self.now() + seconds
+        self.due[key] = min(self.due.get(key, when), when)
 
     def ring(self) -> None:
-        """Whose pause is over is looked at again."""
-        for uid, (when, key) in list(self.alarms.items()):
-            if when <= self.cluster.now:
-                del self.alarms[uid]
-                self.world.look_again(key)
+        """Keys whose time has come are requeued."""
+        for key, when in list(self.due.items()):
+            if when <= self.now():
+                del self.due[key]
+                self._requeue(key)
 
     def carry_out(self, most: int) -> int:
         """Up to so many steps; how many were taken."""
         chosen = list(self.steps.items())[:most]
-        for uid, (key, step) in chosen:
-            del self.steps[uid]
-            done(self._take(key, uid, step))
+        for item, (key, step, name) in chosen:
+            del self.steps[item]
+            done(self._run(key, item, step, name))
         return len(chosen)
+
+
+class ToyRecreate(RecreationWriter):
+    """The writer over a queue that the test drives."""
+
+    def __init__(self, cluster: ToyCluster, world: World) -> None:
+        #: Handed in, and not observed yet.
+        self.changes: list[Change] = []
+        super().__init__(
+            cast(Client, ToyApi(cluster)),
+            world,
+            lambda: None,
+            hand_in=self.changes.append,
+            requeue=world.look_again,
+            failpoint=lambda point: None,
+        )
+        self.queue: SteppedQueue = SteppedQueue(cluster, lambda pod: world.look_again(pod.workload))
+
+    def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
+        super().reconcile(sorted(keys))
+
+    def drain(self) -> list[Change]:
+        """Intents handed in since the last call."""
+        changes = list(self.changes)
+        self.changes.clear()
+        return changes

@@ -14,7 +14,6 @@ from admission.kube.client.client import Client
 from admission.kube.install.uninstall import Removal, uninstall
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import guards
-from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
@@ -22,7 +21,7 @@ from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.cluster_objects import applied, becomes, exists
 from tests.kube.support.guarded_namespace import MUSTER, Place, place_in, policies_are_in_force
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
-from tests.kube.support.posted_volcano_jobs import let_go
+from tests.kube.support.posted_volcano_jobs import ReportingWriter, let_go
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count(1)
@@ -92,9 +91,9 @@ async def namespace(local_cluster: LocalCluster) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture
-async def jobs(api: Client) -> AsyncIterator[VolcanoJobWriter]:
-    """Who makes and removes the pods of Volcano Jobs."""
-    made = VolcanoJobWriter(api, lambda: None)
+async def jobs(api: Client) -> AsyncIterator[ReportingWriter]:
+    """The writer that makes and removes the pods of Volcano Jobs."""
+    made = ReportingWriter(api)
     yield made
     await made.stop()
 

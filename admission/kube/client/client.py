@@ -109,21 +109,21 @@ class Client:
         field_manager: str | None = None,
         dry_run: bool = False,
         brief: bool = False,
-        guard: Callable[[], None] | None = None,
+        check_lease: Callable[[], None] | None = None,
     ) -> bytes:
-        """POST to a collection or a subresource. ``guard`` is called right before sending and may raise.
+        """POST to a collection or a subresource. ``check_lease`` is called right before sending and may raise.
 
         ``brief``: the answer has the object's metadata only, which is cheaper for both ends.
         """
         query = {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
         headers = {"Content-Type": _JSON, **_accepting(brief)}
-        return await self._write("POST", path, query, body, headers, guard)
+        return await self._write("POST", path, query, body, headers, check_lease)
 
     async def replace(
-        self, path: str, body: bytes | Mapping[str, Any], *, guard: Callable[[], None] | None = None
+        self, path: str, body: bytes | Mapping[str, Any], *, check_lease: Callable[[], None] | None = None
     ) -> bytes:
         """PUT the whole object; its resourceVersion is the precondition."""
-        return await self._write("PUT", path, {}, body, {"Content-Type": _JSON}, guard)
+        return await self._write("PUT", path, {}, body, {"Content-Type": _JSON}, check_lease)
 
     async def patch(
         self,
@@ -134,12 +134,12 @@ class Client:
         field_manager: str | None = None,
         force: bool | None = None,
         brief: bool = False,
-        guard: Callable[[], None] | None = None,
+        check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         """PATCH an object or subresource. A failed ``test`` of a JSON patch raises Refused (422)."""
         query: dict[str, str | int | bool | None] = {"fieldManager": field_manager, "force": force}
         headers = {"Content-Type": _PATCH_TYPES[kind], **_accepting(brief)}
-        return await self._write("PATCH", path, query, body, headers, guard)
+        return await self._write("PATCH", path, query, body, headers, check_lease)
 
     async def delete(
         self,
@@ -149,7 +149,7 @@ class Client:
         resource_version: str | None = None,
         grace: int | None = None,
         propagation: Literal["Foreground", "Background", "Orphan"] | None = None,
-        guard: Callable[[], None] | None = None,
+        check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         """DELETE an object; with ``uid`` only while it is that one, else Conflict. ``grace`` in seconds."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -162,7 +162,7 @@ class Client:
             options["gracePeriodSeconds"] = grace
         if propagation is not None:
             options["propagationPolicy"] = propagation
-        return await self._write("DELETE", path, {}, options, {"Content-Type": _JSON}, guard)
+        return await self._write("DELETE", path, {}, options, {"Content-Type": _JSON}, check_lease)
 
     def watch(
         self, path: str, *, silence: float, **query: str | int | bool | None
@@ -178,11 +178,18 @@ class Client:
         query: Query,
         body: bytes | Mapping[str, Any] | list[Any],
         headers: Mapping[str, str],
-        guard: Callable[[], None] | None,
+        check_lease: Callable[[], None] | None,
     ) -> bytes:
         payload = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return await self._session.answer(
-            Request(method=method, path=path, query=query, payload=payload, headers=headers, guard=guard)
+            Request(
+                method=method,
+                path=path,
+                query=query,
+                payload=payload,
+                headers=headers,
+                check_lease=check_lease,
+            )
         )
 
 

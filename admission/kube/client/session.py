@@ -38,7 +38,7 @@ class Request:
     payload: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     #: Called right before sending; may raise.
-    guard: Callable[[], None] | None = None
+    check_lease: Callable[[], None] | None = None
 
 
 class Session:
@@ -105,8 +105,8 @@ class Session:
         method, path, resource = request.method, request.path, resource_of(request.path)
         loop = asyncio.get_running_loop()
         for rejected in (False, True):
-            if request.guard is not None:
-                request.guard()
+            if request.check_lease is not None:
+                request.check_lease()
             started = loop.time()
             try:
                 async with await self._send(request, limits, rejected=rejected) as answer:

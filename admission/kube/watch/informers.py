@@ -154,6 +154,11 @@ class Informers:
         """Whether every kind's first LIST is reconciled."""
         return all(informer.synced.is_set() for informer in self._by_name.values())
 
+    def hand_in(self, change: Change) -> None:
+        """Take a change that no informer saw into the stream: an intent of a writer, which intake is to store."""
+        self._changes.append(change)
+        self.changed.set()
+
     def drain(self) -> list[Change]:
         """All changes since the last call, in the order of arrival."""
         changes, self._changes = self._changes, []

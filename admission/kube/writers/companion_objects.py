@@ -83,9 +83,9 @@ class NameTaken(MusterError):
 class Companions:
     """Each object is made once per term and content."""
 
-    def __init__(self, client: Client, guard: Callable[[], None], keys: KeyPairs) -> None:
+    def __init__(self, client: Client, check_lease: Callable[[], None], keys: KeyPairs) -> None:
         self._client = client
-        self._guard = guard
+        self._check_lease = check_lease
         self._keys = keys
         #: Job's uid → (plural, name) → digest of what was made.
         self._made: dict[str, dict[tuple[str, str], bytes]] = {}
@@ -121,7 +121,7 @@ class Companions:
             pair = await self._keys.take()
             manifest = with_keys(manifest, private=pair.private, public=pair.public)
         try:
-            await self._client.create(collection, manifest, guard=self._guard)
+            await self._client.create(collection, manifest, check_lease=self._check_lease)
         except Conflict as error:
             if error.facts.get("code") != "AlreadyExists":
                 raise
@@ -136,7 +136,7 @@ class Companions:
             # Keys that are gone (a task was removed) have to be named to go.
             data = {**dict.fromkeys(found.data or {}), **one.manifest["data"]}
             body = {"metadata": {"uid": found.metadata.uid}, "data": data}
-            await self._client.patch(path, body, guard=self._guard)
+            await self._client.patch(path, body, check_lease=self._check_lease)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

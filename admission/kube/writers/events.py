@@ -32,14 +32,14 @@ class EventWriter:
     def __init__(
         self,
         client: Client,
-        guard: Callable[[], None],
+        check_lease: Callable[[], None],
         counts: StatusCounts,
         *,
         instance: str,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
-        self._guard = guard
+        self._check_lease = check_lease
         self._counts = counts
         self._instance = instance
         self._busy = busy
@@ -99,7 +99,10 @@ class EventWriter:
         namespace = note.ref.namespace or "default"
         body = event(note, at, self._instance)
         await self._client.create(
-            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, brief=True, guard=self._guard
+            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events",
+            body,
+            brief=True,
+            check_lease=self._check_lease,
         )
 
 

@@ -1,96 +1,89 @@
 """Pods whose end is stored may disappear: takes the finalizer ``muster.dev/outcome`` off, one patch per pod.
 
-Level-triggered: whoever still carries it is named again in every turn.
+Level-triggered: the pods that still carry it are named again in every turn.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from admission.facts import PodFact
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import Wakeup, cancelled
+from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
+from admission.objects import PODS
 from queues.api.names import FINALIZER
-from queues.errors import ApiError, Conflict, Fenced, NotFound
+from queues.errors import ApiError, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
-#: Patches at a time; pods that nobody deletes are in no hurry, and starting others comes first.
+#: Patches at a time. Pods that are not being deleted can wait, and starting other pods comes first.
 AT_A_TIME: Final = 32
 
 AT_LEISURE: Final = 4
 
-#: What was done is not done again for so long, while the watch has not shown it yet.
-ECHO_SECONDS: Final = 30.0
-
+#: Seconds before a patch that failed is tried again.
 _PAUSE: Final = 1.0
+
+#: The queue has one key, all pods: whichever has to be named again, all are.
+_ALL: Final = "pods"
 
 
 class FinalizerRemover:
-    """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain."""
+    """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain."""
 
     def __init__(
-        self, client: Client, guard: Callable[[], None], *, again: Callable[[], None] = lambda: None
+        self, client: Client, check_lease: Callable[[], None], *, requeue: Callable[[], None]
     ) -> None:
-        """``again`` is called when somebody has to be named again though nothing changes."""
+        """``requeue`` is called when pods have to be named again though nothing changes."""
         self._client = client
-        self._guard = guard
-        self._alarm = Wakeup(again)
+        self._check_lease = check_lease
+        self._queue: WorkQueue[str] = WorkQueue(lambda _: requeue(), lambda _: self._start())
         self._waiting: deque[PodFact] = deque()
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        #: uid → not again before this time of the loop.
-        self._not_before: dict[str, float] = {}
 
-    def look_at(self, pods: Sequence[PodFact]) -> None:
-        """Let these go, the first ones first, and nobody who is not among them; returns at once."""
-        now = asyncio.get_running_loop().time()
-        named = {pod.uid for pod in pods}
-        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now and uid in named}
+    def reconcile(self, pods: Sequence[PodFact]) -> None:
+        """Take the finalizer off these pods, in this order, and off no others; returns at once."""
+        self._queue.keep_expectations(_ALL, {pod.uid for pod in pods})
         self._waiting = deque(
-            pod for pod in pods if pod.uid not in self._under_way and pod.uid not in self._not_before
+            pod
+            for pod in pods
+            if not self._queue.is_under_way(pod.uid) and not self._queue.is_expected(_ALL, _ALL, pod.uid)
         )
-        self._next()
-        if self._not_before:
-            self._alarm.ring_by(min(self._not_before.values()) - now)
+        self._start()
 
-    def _next(self) -> None:
-        loop = asyncio.get_running_loop()
+    def _start(self) -> None:
         while self._waiting:
-            if len(self._under_way) >= (AT_A_TIME if self._waiting[0].deleting else AT_LEISURE):
+            pod = self._waiting[0]
+            if self._queue.under_way() >= (AT_A_TIME if pod.deleting else AT_LEISURE):
                 return
-            pod = self._waiting.popleft()
-            self._under_way[pod.uid] = loop.create_task(self._dismiss(pod), name=f"dismiss {pod.name}")
+            self._waiting.popleft()
+            self._queue.start(_ALL, pod.uid, partial(self._remove, pod), f"finalizer of {pod.name}")
 
-    async def _dismiss(self, pod: PodFact) -> None:
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
-        pause = ECHO_SECONDS
+    async def _remove(self, pod: PodFact) -> None:
+        path = PODS.path(pod.namespace, pod.name)
+        seconds = EXPECTATION_SECONDS
         try:
-            await self._client.patch(path, _patch(pod), kind="strategic", brief=True, guard=self._guard)
+            await self._client.patch(
+                path, _patch(pod), kind="strategic", brief=True, check_lease=self._check_lease
+            )
         except NotFound:
-            pass  # the watch will tell
-        except Fenced:
-            return
+            pass  # the informer is about to show it
         except Conflict:
-            pause = _PAUSE  # another one has its name, or too many write to it
+            seconds = _PAUSE  # another pod has its name, or too many write to it
         except ApiError as error:
-            pause = _PAUSE
+            seconds = _PAUSE
             _log.warning("finalizer not removed", extra={"pod": path, "why": str(error)})
-        finally:
-            del self._under_way[pod.uid]
-        self._not_before[pod.uid] = asyncio.get_running_loop().time() + pause
-        if pause < ECHO_SECONDS:
-            self._alarm.ring_by(pause)
-        self._next()
+        self._queue.expect(_ALL, pod.uid, seconds)
+        if seconds < EXPECTATION_SECONDS:
+            self._queue.requeue_after(_ALL, seconds)
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the patches under way."""
         self._waiting.clear()
-        self._alarm.stop()
-        await cancelled(self._under_way.values())
+        await self._queue.stop()
 
 
 def _patch(pod: PodFact) -> dict[str, Any]:
-    """Whatever other finalizers there are, or come meanwhile, stay."""
+    """Other finalizers stay, whether they are there now or come meanwhile."""
     return {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}

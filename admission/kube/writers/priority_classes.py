@@ -45,9 +45,9 @@ def class_fact(found: WirePriorityClass) -> ClassFact:
 class NonPreemptingClasses:
     """Keeps a twin of every class that preempts. ``names``: class → twin, for twins that exist."""
 
-    def __init__(self, client: Client, guard: Callable[[], None], names: dict[str, str]) -> None:
+    def __init__(self, client: Client, check_lease: Callable[[], None], names: dict[str, str]) -> None:
         self._client = client
-        self._guard = guard
+        self._check_lease = check_lease
         self.names = names
 
     async def keep(self, classes: Mapping[str, ClassFact]) -> bool:
@@ -81,11 +81,11 @@ class NonPreemptingClasses:
             "preemptionPolicy": "Never",
             "description": f"Ranks like {name} and never preempts; pods that Muster makes carry it.",
         }
-        await self._client.create(PRIORITY_CLASSES.path(), twin, guard=self._guard)
+        await self._client.create(PRIORITY_CLASSES.path(), twin, check_lease=self._check_lease)
 
     async def _remove(self, name: str, base: str) -> None:
         self.names.pop(base, None)
-        await self._client.delete(PRIORITY_CLASSES.path(name=name), guard=self._guard)
+        await self._client.delete(PRIORITY_CLASSES.path(name=name), check_lease=self._check_lease)
 
     async def _try(self, write: Awaitable[None]) -> bool:
         try:

@@ -1,8 +1,9 @@
-"""Pods that nobody else makes again: each is stored, then deleted, then made again, gated, under its name.
+"""Pods that no controller makes again: each is stored, then deleted, then made again, gated, under its name.
 
-A pod without a controller cannot be taken back but by its deletion. What is stored about it (by intake, in the
-next turn) is the intent: while it is there, the pod is to be made again as soon as it is gone. Killed anywhere,
-the next leader goes on from the intent and from what the cluster shows:
+A pod without a controller cannot be taken back but by its deletion. What is stored about it is the intent: while
+it is there, the pod is to be made again as soon as it is gone. The writer hands the intent in as a change, in the
+stream that the informers fill; the world takes it in with the next turn and intake stores it. Killed anywhere, the
+next leader goes on from the intent and from what the cluster shows:
 
     intent  pod            next
     no      there          GET it, store the intent
@@ -10,20 +11,19 @@ the next leader goes on from the intent and from what the cluster shows:
     yes     gone           make it again; who has the name already wins
     yes     made again     forget the intent
 
-Whom a user deletes himself is not made again. That is certain as long as this process has not yet asked for the
-deletion of a pod whose intent it stored itself; of intents that an earlier leader left it is assumed that he had.
+A pod that a user deletes is not made again. That is certain as long as this process has not yet asked for the
+deletion of a pod whose intent it stored itself; of intents that an earlier leader left it is assumed that it had.
 """
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from admission.facts import PodFact
+from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import LONGEST_PAUSE, KeyedWakeups, cancelled, pause_after
+from admission.kube.writers.work_queue import Step, WorkQueue, pause_after
 from admission.objects import PODS
 from admission.reconcile.pod_manifest import manifest_of
 from admission.workloads.kinds import support_of
@@ -32,114 +32,148 @@ from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, Fenced, NotFound
+from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-Step = Callable[[], Coroutine[Any, Any, None]]
+#: Writes whose effect is expected of a pod: the informer shows the last two, the world the first.
+_INTENT: Final = "intent"
 
-#: Seconds that the watch may take to show a deletion, before it is asked for again …
-_ECHO: Final = 30.0
+_DELETION: Final = "deletion"
 
-#: … and to show a pod that was made, before it counts as gone again.
+_CREATION: Final = "creation"
+
+#: Seconds that the informer may take to show a pod that was made, before it counts as gone again.
 _UNSEEN: Final = 60.0
 
 _MANY: Final = 10_000
 
 _ENDED: Final = ("Succeeded", "Failed")
 
-#: What the API server says to whoever creates something in a namespace that is being deleted.
+#: What the API server answers to a creation in a namespace that is being deleted.
 _TERMINATING: Final = "because it is being terminated"
 
 
+class GoingPod(NamedTuple):
+    """A pod that is deleted to be made again, and its workload."""
+
+    workload: WorkloadKey
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.workload} pod {self.uid}"
+
+
 class RecreationWriter:
-    """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain."""
+    """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain."""
 
     def __init__(
         self,
         client: Client,
         world: World,
-        guard: Callable[[], None],
+        check_lease: Callable[[], None],
         *,
-        again: Callable[[WorkloadKey], None] = lambda _: None,
-        pause: Callable[[str], None] = lambda point: None,
+        hand_in: Callable[[Change], None],
+        requeue: Callable[[WorkloadKey], None],
+        failpoint: Callable[[str], None],
     ) -> None:
-        """``again`` is called when a workload has to be looked at again, and what is to be stored stored."""
+        """``hand_in`` takes an intent into the stream of changes; ``requeue`` has a workload worked out again."""
         self._client = client
         self.world = world
-        self._guard = guard
-        self._again = again
-        self._pause = pause
-        #: By the uid of the pod that goes.
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        #: Intents stored by this process whose pod it has not asked to delete: if it goes, somebody else did it.
-        self._ours: set[str] = set()
-        #: Pods deleted, and made again, by this process; until when (time of the loop) the watch may not show it.
-        self._removed: dict[str, float] = {}
-        self._made: dict[str, float] = {}
-        #: Failures in a row, and no further step before this time of the loop.
-        self._pauses: dict[str, tuple[int, float]] = {}
-        #: By workload and pod.
-        self._alarms: KeyedWakeups[tuple[WorkloadKey, str]] = KeyedWakeups(lambda mark: again(mark[0]))
+        self._check_lease = check_lease
+        self._hand_in = hand_in
+        self._requeue = requeue
+        self._failpoint = failpoint
+        #: An item is the uid of a pod that goes: one step at a time for each.
+        self.queue: WorkQueue[GoingPod] = WorkQueue(
+            lambda pod: requeue(pod.workload), lambda pod: requeue(pod.workload)
+        )
+        #: Intents handed in, by pod, until the world and Postgres have them. None: to be forgotten.
+        self.handed_in: dict[str, Recreation | None] = {}
+        #: Pods whose intent this process stored and whose deletion it has not asked for: a user may delete them.
+        self._not_deleted: set[str] = set()
+        #: Pods that this process made again.
+        self._recreated: set[str] = set()
         #: What the API server refuses, for the status of the workload; and of which pod.
         self.problems: dict[WorkloadKey, Reason] = {}
         self._refused: dict[WorkloadKey, str] = {}
 
-    def look_at(self, keys: Iterable[WorkloadKey]) -> None:
-        """Begin the next step of every pod of these workloads that goes; returns at once."""
-        now = asyncio.get_running_loop().time()
-        self._prune(now)
+    def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
+        """Start the next step of every pod of these workloads that goes; returns at once."""
+        self._prune()
         for key in keys:
-            for uid, step in self.steps_of(key, now):
-                task = asyncio.create_task(self._take(key, uid, step), name=f"recreate {uid}")
-                self._under_way[uid] = task
+            for pod, step in self._due(key):
+                self.queue.start(pod, pod.uid, partial(self._attempt, pod, step), f"recreate {pod.uid}")
 
-    def steps_of(self, key: WorkloadKey, now: float) -> Iterator[tuple[str, Step]]:
-        """What is to be done for a workload now, by the uid of the pod that goes."""
-        portrait = self.world.portraits.get(key)
-        displaced = portrait.displaced if portrait is not None else ()
-        if not displaced and not self.world.recreations.of(key):
+    def _due(self, key: WorkloadKey) -> Iterator[tuple[GoingPod, Step]]:
+        """The steps to be taken for a workload now."""
+        state = self.world.portraits.get(key)
+        to_recreate = state.displaced if state is not None else ()
+        if not to_recreate and not self.world.recreations.of(key):
             self._solved(key, self._refused.get(key, ""))
-        for uid, step in self._steps(key, displaced, now):
-            if uid not in self._under_way and self._pauses.get(uid, (0, now))[1] <= now:
-                yield uid, step
+        for uid, step in self._next_steps(key, to_recreate):
+            pod = GoingPod(key, uid)
+            if not self.queue.is_under_way(uid) and not self.queue.is_backing_off(pod):
+                yield pod, step
 
-    def _steps(
-        self, key: WorkloadKey, displaced: Iterable[PodFact], now: float
-    ) -> Iterator[tuple[str, Step]]:
-        world, unsaved = self.world, self.world.recreations.unsaved
+    def _next_steps(self, key: WorkloadKey, to_recreate: Iterable[PodFact]) -> Iterator[tuple[str, Step]]:
+        world = self.world
         going = set()
-        for pod in displaced:
+        for pod in to_recreate:
             going.add(pod.uid)
-            if pod.uid not in unsaved and self._removed.get(pod.uid, now) <= now:
+            known = self._is_stored(key, pod.uid)
+            if known and not self.queue.is_expected(GoingPod(key, pod.uid), pod.uid, _DELETION):
                 yield pod.uid, partial(self._take_back, world.portraits[key], pod)
         for intent in world.recreations.of(key):
             uid = intent.pod_uid
-            if uid in going or uid in unsaved or uid in self._under_way:
+            if uid in going or not self._is_stored(key, uid) or self.queue.is_under_way(uid):
                 continue
-            why = self._void(intent, world.pods.get(uid), now)
+            why = self._void(intent, world.pods.get(uid))
             if why:
                 self._forget(intent, why)
-            elif uid not in world.pods and uid not in self._made:
+            elif uid not in world.pods and uid not in self._recreated:
                 yield uid, partial(self._make_again, intent)
 
-    def _prune(self, now: float) -> None:
-        stored = self.world.recreations.stored
-        if len(self._removed) + len(self._made) > _MANY:
-            self._removed = {uid: until for uid, until in self._removed.items() if until > now}
-            self._made = {uid: until for uid, until in self._made.items() if until > now or uid in stored}
-            self._ours.intersection_update({*stored, *self.world.recreations.unsaved, *self._under_way})
+    def _is_stored(self, key: WorkloadKey, uid: str) -> bool:
+        """Whether Postgres has the last intent for a pod, as far as there is one."""
+        recreations = self.world.recreations
+        if uid in self.handed_in:
+            if uid not in recreations.unsaved and recreations.stored.get(uid) != self.handed_in[uid]:
+                return not self.queue.is_expected(GoingPod(key, uid), uid, _INTENT)
+            del self.handed_in[uid]
+        return uid not in recreations.unsaved
 
-    def _void(self, intent: Recreation, pod: PodFact | None, now: float) -> str:
+    def _keep(self, uid: str, intent: Recreation | None) -> None:
+        """Have an intent stored, or forgotten (None), in the next turn."""
+        self.handed_in[uid] = intent
+        self.queue.expect(uid, _INTENT)
+        self._hand_in(Change(FactKind.RECREATION, uid, intent))
+
+    def _prune(self) -> None:
+        if len(self._recreated) + len(self._not_deleted) > _MANY:
+            recreations = self.world.recreations
+            self._recreated.intersection_update(recreations.stored)
+            self._not_deleted = {
+                uid
+                for uid in self._not_deleted
+                if uid in recreations.stored
+                or uid in recreations.unsaved
+                or uid in self.handed_in
+                or self.queue.is_under_way(uid)
+            }
+
+    def _void(self, intent: Recreation, pod: PodFact | None) -> str:
         """Why a pod is not to be made again after all; "" if it is, perhaps later."""
-        if intent.pod_uid in self._ours and (pod is None or pod.deleting):
-            return "somebody else deleted it"
+        uid = intent.pod_uid
+        if uid in self._not_deleted and (pod is None or pod.deleting):
+            return "a user deleted it"
         if pod is not None:
             return "" if pod.deleting or is_live(pod) else "it has ended by itself"
-        if self._made.get(intent.pod_uid, now) < now:
+        key = GoingPod(intent.workload, uid)
+        if uid in self._recreated and not self.queue.is_expected(key, uid, _CREATION):
             return "it was made again, and is gone"
         if support_of(intent.workload).is_group and not self._has_group(intent):
             return "its PodGroup is gone"
@@ -156,61 +190,64 @@ class RecreationWriter:
     def _forget(self, intent: Recreation, why: str) -> None:
         where = {"workload": str(intent.workload), "pod": f"{intent.namespace}/{intent.name}", "why": why}
         _log.info("pod is not made again", extra=where)
-        self.world.recreations.drop(intent.pod_uid)
-        self._pauses.pop(intent.pod_uid, None)
-        self._ours.discard(intent.pod_uid)
-        self._again(intent.workload)
+        self._keep(intent.pod_uid, None)
+        self.queue.reset(GoingPod(intent.workload, intent.pod_uid))
+        self._not_deleted.discard(intent.pod_uid)
+        self._requeue(intent.workload)
 
     # ── the steps ───────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _take_back(self, portrait: WorkloadState, pod: PodFact) -> None:
-        """Store how to make it again; once that is done, delete it, if it is still the same."""
+    async def _take_back(self, state: WorkloadState, pod: PodFact) -> None:
+        """Store how to make the pod again; once that is done, delete it, if it is still the same."""
         path = PODS.path(pod.namespace, pod.name)
         document = json.loads(await self._client.get(path))
         meta = document["metadata"]
         gone = meta["uid"] != pod.uid or "deletionTimestamp" in meta
         if gone or document.get("status", {}).get("phase") in _ENDED:
-            self._removed[pod.uid] = self._soon(portrait.key, pod.uid, _ECHO)
-            return  # the watch tells, too
+            self.queue.expect(pod.uid, _DELETION)  # the informer is about to show it
+            return
         intent = Recreation(
             pod_uid=pod.uid,
-            workload=portrait.key,
+            workload=state.key,
             namespace=pod.namespace,
             name=pod.name,
-            queue=portrait.workload.queue,
+            queue=state.workload.queue,
             manifest=manifest_of(document),
         )
         known = self.world.recreations.stored.get(pod.uid)
         if known is None:
-            self._ours.add(pod.uid)
+            self._not_deleted.add(pod.uid)
         if known != intent:
-            self.world.recreations.keep(intent)
-            self._again(portrait.key)
+            self._keep(pod.uid, intent)
             return
-        self._pause("recreation-stored")
-        nobody_ends_it = pod.node is not None and pod.node not in self.world.stock.nodes
+        self._failpoint("recreation-stored")
+        node_is_gone = pod.node is not None and pod.node not in self.world.stock.nodes
         try:
             await self._client.delete(
                 path,
                 uid=pod.uid,
                 resource_version=meta["resourceVersion"],
-                grace=0 if nobody_ends_it else None,
-                guard=self._guard,
+                # No kubelet will confirm that the pod has ended.
+                grace=0 if node_is_gone else None,
+                check_lease=self._check_lease,
             )
         except ApiUnavailable:
-            self._ours.discard(pod.uid)  # it may well have been done
+            self._not_deleted.discard(pod.uid)  # the deletion may well have been carried out
             raise
-        self._ours.discard(pod.uid)
-        self._removed[pod.uid] = self._soon(portrait.key, pod.uid, _ECHO)
-        self._pause("pod-removed")
+        self._not_deleted.discard(pod.uid)
+        self.queue.expect(pod.uid, _DELETION)
+        self._failpoint("pod-removed")
 
     async def _make_again(self, intent: Recreation) -> None:
         try:
             await self._client.create(
-                PODS.path(intent.namespace), intent.manifest.encode(), brief=True, guard=self._guard
+                PODS.path(intent.namespace),
+                intent.manifest.encode(),
+                brief=True,
+                check_lease=self._check_lease,
             )
         except Conflict:
-            if await self._is_going_still(intent):
+            if await self._has_its_name(intent):
                 raise
             return
         except NotFound:
@@ -221,68 +258,54 @@ class RecreationWriter:
                 raise
             self._forget(intent, "its namespace is being deleted")
             return
-        self._made[intent.pod_uid] = self._soon(intent.workload, intent.pod_uid, _UNSEEN)
-        self._pause("pod-recreated")
+        self._was_made_again(intent)
+        self._failpoint("pod-recreated")
 
-    async def _is_going_still(self, intent: Recreation) -> bool:
-        """Whether the pod itself still has its name; if not, whoever has it is the one, or wins."""
+    async def _has_its_name(self, intent: Recreation) -> bool:
+        """Whether the pod that goes still has its name. If not, the pod that has it is the successor, or wins."""
         meta = json.loads(await self._client.get(PODS.path(intent.namespace, intent.name)))["metadata"]
         if meta["uid"] == intent.pod_uid:
             return True
         if (meta.get("annotations") or {}).get(names.RECREATED_FROM) == intent.pod_uid:
-            self._made[intent.pod_uid] = self._soon(intent.workload, intent.pod_uid, _UNSEEN)
+            self._was_made_again(intent)
         else:
-            self._forget(intent, "somebody made another pod of its name")
+            self._forget(intent, "another pod was made under its name")
         return False
 
-    async def _take(self, key: WorkloadKey, uid: str, step: Step) -> None:
+    def _was_made_again(self, intent: Recreation) -> None:
+        self._recreated.add(intent.pod_uid)
+        self.queue.expect(intent.pod_uid, _CREATION, _UNSEEN)
+
+    async def _attempt(self, pod: GoingPod, step: Step) -> None:
         try:
             await step()
-            self._pauses.pop(uid, None)
-            self._solved(key, uid)
         except (NotFound, Conflict):
-            # It changed or went away meanwhile: the next look finds what is right then.
-            self._later(key, uid, pause_after(0))
-        except Fenced:
-            return
+            # The pod changed or is gone: the next step is worked out from what the informer shows.
+            self.queue.defer(pod, pause_after(0))
         except ApiError as error:
-            self._failed(key, uid, error)
-        except Exception:
-            _log.exception("pod not taken back", extra={"workload": str(key), "pod": uid})
-            self._later(key, uid, LONGEST_PAUSE)
-        finally:
-            self._under_way.pop(uid, None)
-        self._again(key)
+            self._failed(pod, error)
+        else:
+            self.queue.reset(pod)
+            self._solved(pod.workload, pod.uid)
 
-    # ── pauses ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _failed(self, key: WorkloadKey, uid: str, error: ApiError) -> None:
-        _log.warning("pod not taken back", extra={"workload": str(key), "pod": uid, "why": str(error)})
-        failures = self._pauses.get(uid, (0, 0.0))[0] + 1
-        self._later(key, uid, pause_after(failures), failures)
+    def _failed(self, pod: GoingPod, error: ApiError) -> None:
+        key = pod.workload
+        _log.warning("pod not taken back", extra={"workload": str(key), "pod": pod.uid, "why": str(error)})
+        self.queue.back_off(pod)
         if isinstance(error, ApiRefused):
             reason = str(error.facts.get("reason", error))
             self.problems[key] = Reason(code=ReasonCode.RECREATION_REFUSED, message=reason)
-            self._refused[key] = uid
+            self._refused[key] = pod.uid
 
     def _solved(self, key: WorkloadKey, uid: str) -> None:
         if self._refused.get(key) == uid:
             del self._refused[key]
             self.problems.pop(key, None)
 
-    def _later(self, key: WorkloadKey, uid: str, pause: float, failures: int = 0) -> None:
-        """No step of this pod before, and a look at its workload then."""
-        self._pauses[uid] = (failures, self._soon(key, uid, pause))
-
-    def _soon(self, key: WorkloadKey, uid: str, pause: float) -> float:
-        """A look at the workload after this pause; when (time of the loop) that will be past."""
-        return self._alarms.ring_in((key, uid), pause)
-
     def is_busy(self) -> bool:
-        """Whether anything is under way."""
-        return bool(self._under_way)
+        """Whether any step is under way."""
+        return self.queue.is_busy()
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
-        self._alarms.stop()
-        await cancelled(self._under_way.values())
+        """Cancel the steps under way."""
+        await self.queue.stop()

@@ -52,13 +52,13 @@ class _Known:
 
 
 class StatusWriter:
-    """Writes statuses. ``guard`` raises Fenced once the lease is no longer certain; ``busy``: admissions first."""
+    """Writes statuses. ``check_lease`` raises Fenced once the lease is not certain; ``busy``: admissions first."""
 
     def __init__(
-        self, client: Client, guard: Callable[[], None], *, busy: Callable[[], bool] = lambda: False
+        self, client: Client, check_lease: Callable[[], None], *, busy: Callable[[], bool] = lambda: False
     ) -> None:
         self._client = client
-        self._guard = guard
+        self._check_lease = check_lease
         self._busy = busy
         self._known: dict[str, _Known] = {}
         self._pace = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
@@ -160,7 +160,7 @@ class StatusWriter:
                     # Merges conditions by type; only the built-in kinds know it.
                     kind="strategic" if wanted.shared else "merge",
                     brief=True,
-                    guard=self._guard,
+                    check_lease=self._check_lease,
                 )
                 known.written_at = loop.time()
                 self.counts.written += 1

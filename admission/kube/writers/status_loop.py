@@ -55,7 +55,7 @@ class StatusLoop:
     def __init__(
         self,
         client: Client,
-        guard: Callable[[], None],
+        check_lease: Callable[[], None],
         careers: VolcanoJobController,
         *,
         problems: Mapping[WorkloadKey, Reason],
@@ -63,8 +63,8 @@ class StatusLoop:
         instance: str,
     ) -> None:
         """``problems``: what keeps a Volcano Job's pods from being made; ``busy``: pods are being let go now."""
-        self._status = StatusWriter(client, guard, busy=busy)
-        self._events = EventWriter(client, guard, self._status.counts, instance=instance, busy=busy)
+        self._status = StatusWriter(client, check_lease, busy=busy)
+        self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
         self._careers = careers
         self._problems = problems
         self._complaints = HyperNodeEvents()

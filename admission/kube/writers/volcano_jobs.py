@@ -1,30 +1,32 @@
-"""How pods of Volcano Jobs are made and removed: one write each, and what came of it.
+"""Ledger → cluster for Volcano Jobs: makes and removes their pods, and the objects that the pods need.
 
-Ledger → cluster for Volcano Jobs: sees to it that their pods are made and removed, and what those need.
-
-Level-triggered: ``JobWork`` says what is missing now, and whatever fails is worked out again after a pause.
+Level-triggered: ``JobWork`` says what is missing now, and what fails is worked out again after a pause.
+``JobPods`` carries out the single writes, ``VolcanoJobWriter`` has one Job's work under way once at a time.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
-from admission.kube.writers.work_queue import KeyedWakeups, cancelled, pause_after
+from admission.kube.writers.work_queue import WorkQueue
+from admission.objects import PODS, VOLCANO_JOBS
 from admission.volcano_jobs.pods import PodMold
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
-from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, WorkloadKey
+
+_log = logging.getLogger(__name__)
 
 #: Pods of one Job that are being written at a time; the client bounds all Jobs together.
 AT_A_TIME: Final = 64
@@ -47,22 +49,22 @@ class JobReport:
 
 
 class JobPods:
-    """Writes of one term. ``done`` is told what was brought about: the name of a pod made, the uid of one removed."""
+    """Writes of one term. ``expect`` gets what was carried out: the name of a pod made, the uid of one removed."""
 
     def __init__(
         self,
         client: Client,
-        guard: Callable[[], None],
+        check_lease: Callable[[], None],
         companions: Companions,
         *,
-        done: Callable[[JobWork, str], None],
-        pause: Callable[[str], None],
+        expect: Callable[[JobWork, str], None],
+        failpoint: Callable[[str], None],
     ) -> None:
         self._client = client
-        self._guard = guard
+        self._check_lease = check_lease
         self._companions = companions
-        self._done = done
-        self._pause = pause
+        self._expect = expect
+        self._failpoint = failpoint
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -94,11 +96,11 @@ class JobPods:
     async def _create(
         self, work: JobWork, wanted: PodWanted, mold: PodMold, report: JobReport, hopeless: set[str]
     ) -> None:
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods"
+        path = PODS.path(work.spec.namespace)
         name = pod_name(work, wanted)
         try:
             body = mold.cast(wanted.index, wanted.node, wanted.devices)
-            await self._client.create(path, body, brief=True, guard=self._guard)
+            await self._client.create(path, body, brief=True, check_lease=self._check_lease)
             report.created += 1
         except Conflict as error:
             if error.facts.get("code") != "AlreadyExists":
@@ -114,13 +116,13 @@ class JobPods:
         except ApiError as error:
             self._failed(report, error)
             return
-        self._done(work, name)
-        self._pause("one-released")
+        self._expect(work, name)
+        self._failpoint("one-released")
 
     async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
         """Whether the pod that has the name already is the one we wanted; a stray of ours is removed."""
         name = pod_name(work, wanted)
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{name}"
+        path = PODS.path(work.spec.namespace, name)
         report.unfinished = True
         try:
             meta = msgspec.json.decode(await self._client.get(path), type=_Pod).metadata
@@ -144,23 +146,23 @@ class JobPods:
 
     async def delete(self, work: JobWork, unwanted: PodUnwanted, report: JobReport) -> None:
         """A pod that is not to be there, whatever it does."""
-        path = f"/api/v1/namespaces/{work.spec.namespace}/pods/{unwanted.name}"
+        path = PODS.path(work.spec.namespace, unwanted.name)
         if await self._gone(path, unwanted.uid, report):
             report.deleted += 1
-            self._done(work, unwanted.uid)
+            self._expect(work, unwanted.uid)
 
     async def remove_job(self, work: JobWork, report: JobReport) -> None:
         """The Job itself, with its pods."""
-        path = f"/apis/{BATCH_VOLCANO}/namespaces/{work.spec.namespace}/jobs/{work.spec.name}"
+        path = VOLCANO_JOBS.path(work.spec.namespace, work.spec.name)
         # Foreground, as Volcano does it: the Job is there until its pods are gone.
         if await self._gone(path, work.key.uid, report, propagation="Foreground"):
-            self._done(work, work.key.uid)
+            self._expect(work, work.key.uid)
 
     async def _gone(
         self, path: str, uid: str, report: JobReport, propagation: Literal["Foreground"] | None = None
     ) -> bool:
         try:
-            await self._client.delete(path, uid=uid, propagation=propagation, guard=self._guard)
+            await self._client.delete(path, uid=uid, propagation=propagation, check_lease=self._check_lease)
         except (NotFound, Conflict):
             return False  # it is gone, or another one has its name
         except ApiError as error:
@@ -227,170 +229,124 @@ async def all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
             tasks.create_task(one)
 
 
-_log = logging.getLogger(__name__)
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """The part of a Job's work to be done now."""
 
-#: What was done is not done again for so long, while the watch has not shown it yet.
-ECHO_SECONDS: Final = 30.0
+    creates: deque[PodWanted]
+    deletes: tuple[PodUnwanted, ...]
+    remove: bool
+    #: Pods are left out because of an earlier failure.
+    paused: bool
 
 
 class VolcanoJobWriter:
-    """Writes of one term. ``guard`` raises Fenced once the leader's lease is no longer certain.
+    """Writes of one term. ``check_lease`` raises Fenced once the leader's lease is no longer certain.
 
-    ``again`` is called when a Job's work has to be computed anew; ``pause`` at every point where a test may
-    stop the process.
+    ``requeue`` is called when a Job's work has to be computed again, ``report`` when work on a Job has ended;
+    ``failpoint`` at every point where a test may stop the process.
     """
 
     def __init__(
         self,
         client: Client,
-        guard: Callable[[], None],
+        check_lease: Callable[[], None],
         *,
-        again: Callable[[WorkloadKey], None] = lambda _: None,
-        report: Callable[[JobReport], None] = lambda _: None,
-        pause: Callable[[str], None] = lambda _: None,
-        keys: KeyPairs | None = None,
+        requeue: Callable[[WorkloadKey], None],
+        report: Callable[[JobReport], None],
+        failpoint: Callable[[str], None],
     ) -> None:
-        self._alarms: KeyedWakeups[WorkloadKey] = KeyedWakeups(again)
         self._report = report
-        self._pause = pause
-        self._keys = keys or KeyPairs()
-        self._companions = Companions(client, guard, self._keys)
-        self._pods = JobPods(client, guard, self._companions, done=self._done, pause=pause)
-        self._under_way: dict[WorkloadKey, asyncio.Task[JobReport]] = {}
-        #: Jobs whose work changed while they were worked on.
-        self._outdated: set[WorkloadKey] = set()
-        #: Job's uid → name of a pod made, or uid of one removed → until when that counts as seen.
-        self._echo: dict[str, dict[str, float]] = {}
-        #: Failures in a row, and no attempt before this time of the loop; a new generation starts afresh.
-        self._pauses: dict[WorkloadKey, tuple[int, int, float]] = {}
+        self._failpoint = failpoint
+        self._keys = KeyPairs()
+        self._companions = Companions(client, check_lease, self._keys)
+        self._pods = JobPods(client, check_lease, self._companions, expect=self._expect, failpoint=failpoint)
+        self._queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
+        #: Generation of a Job whose pods could not be made: a new generation need not back off.
+        self._failed_generations: dict[WorkloadKey, int] = {}
         #: What keeps a Job's pods from being made, for its status.
         self.problems: dict[WorkloadKey, Reason] = {}
 
-    def look_at(self, works: Iterable[JobWork]) -> None:
+    def reconcile(self, works: Iterable[JobWork]) -> None:
         """Start what these Jobs need; returns at once. One Job is worked on once at a time.
 
-        What was just done, or lately failed, is left out; ``again`` is called when its time has come.
+        What was just done, or failed lately, is left out; the Job is requeued when its time has come.
         """
-        loop = asyncio.get_running_loop()
         for work in works:
-            self._hear(work)
-            if work.key in self._under_way:
-                self._outdated.add(work.key)
+            self._queue.keep_expectations(work.key.uid, _missing(work))
+            if self._queue.is_busy_with(work.key):
+                self._queue.requeue_when_finished(work.key)
                 continue
             if work.lacks_group:
                 self._companions.make_later(work.spec)
-            due = self._due(work, loop.time())
+            due = self._due(work)
             if due.creates or due.deletes or due.remove:
-                self._under_way[work.key] = loop.create_task(
-                    self._carry_out(work, due), name=f"job {work.spec.name}"
-                )
-
-    async def reconcile(self, works: Sequence[JobWork]) -> list[JobReport]:
-        """Carry out and wait. A Job with nothing to do now has an empty report."""
-        self.look_at(works)
-        tasks = [self._under_way.get(work.key) for work in works]
-        await asyncio.gather(*(task for task in tasks if task is not None))
-        return [
-            task.result() if task is not None else JobReport(workload=work.key)
-            for work, task in zip(works, tasks, strict=True)
-        ]
+                step = partial(self._carry_out, work, due)
+                self._queue.start(work.key, work.key, step, f"job {work.spec.name}")
 
     def creating(self) -> frozenset[WorkloadKey]:
         """Jobs that are being worked on now."""
-        return frozenset(self._under_way)
+        return self._queue.busy_keys()
 
     def is_creating(self, key: WorkloadKey) -> bool:
         """Whether this Job is being worked on now."""
-        return key in self._under_way
+        return self._queue.is_busy_with(key)
 
     def forget(self, key: WorkloadKey) -> None:
         """The Job is gone."""
-        self._alarms.cancel(key)
-        self._echo.pop(key.uid, None)
-        self._pauses.pop(key, None)
+        self._queue.forget(key)
+        self._queue.forget_expectations(key.uid)
+        self._failed_generations.pop(key, None)
         self.problems.pop(key, None)
         self._companions.forget(key.uid)
 
     async def stop(self) -> None:
         """Cancel what is under way."""
-        self._alarms.stop()
-        await cancelled(self._under_way.values())
+        await self._queue.stop()
         await self._companions.stop()
         await self._keys.stop()
 
-    def _due(self, work: JobWork, now: float) -> "_Due":
-        """What of the work is to be done now: not what was just done, no pods while the Job's pause lasts."""
-        generation, _, until = self._pauses.get(work.key, (work.spec.generation, 0, 0.0))
-        paused = bool(work.creates) and generation == work.spec.generation and until > now
-        if paused:
-            self._alarms.ring_by(work.key, until - now)
+    def _due(self, work: JobWork) -> _Due:
+        """What of the work is to be done now: not what was just done, and no pods while the Job backs off."""
+        same = self._failed_generations.get(work.key, work.spec.generation) == work.spec.generation
+        paused = bool(work.creates) and same and self._queue.is_backing_off(work.key)
         creates = () if paused else work.creates
         return _Due(
-            creates=deque(
-                wanted for wanted in creates if not self._just_done(work, pod_name(work, wanted), now)
-            ),
-            deletes=tuple(
-                unwanted for unwanted in work.deletes if not self._just_done(work, unwanted.uid, now)
-            ),
-            remove=work.remove and not self._just_done(work, work.key.uid, now),
+            creates=deque(each for each in creates if not self._is_expected(work, pod_name(work, each))),
+            deletes=tuple(each for each in work.deletes if not self._is_expected(work, each.uid)),
+            remove=work.remove and not self._is_expected(work, work.key.uid),
             paused=paused,
         )
 
-    def _hear(self, work: JobWork) -> None:
-        """What the work lacks, the watch has shown: if it is wanted later, then because it went away again."""
-        echoes = self._echo.get(work.key.uid)
-        if echoes:
-            silent = {pod_name(work, wanted) for wanted in work.creates}
-            silent |= {unwanted.uid for unwanted in work.deletes}
-            if work.remove:
-                silent.add(work.key.uid)
-            self._echo[work.key.uid] = {what: until for what, until in echoes.items() if what in silent}
+    def _is_expected(self, work: JobWork, write: str) -> bool:
+        return self._queue.is_expected(work.key, work.key.uid, write)
 
-    def _just_done(self, work: JobWork, what: str, now: float) -> bool:
-        echoes = self._echo.get(work.key.uid, {})
-        lapses = echoes.get(what)
-        if lapses is None:
-            return False
-        if lapses <= now:
-            del echoes[what]
-            return False
-        self._alarms.ring_by(work.key, lapses - now)
-        return True
+    def _expect(self, work: JobWork, write: str) -> None:
+        self._queue.expect(work.key.uid, write)
 
-    def _done(self, work: JobWork, what: str) -> None:
-        lapses = asyncio.get_running_loop().time() + ECHO_SECONDS
-        self._echo.setdefault(work.key.uid, {})[what] = lapses
-
-    async def _carry_out(self, work: JobWork, due: "_Due") -> JobReport:
+    async def _carry_out(self, work: JobWork, due: _Due) -> None:
         report = JobReport(workload=work.key)
-        fenced = False
         try:
             await self._work(work, due, report)
         except* Fenced:
-            fenced = True
+            raise
         except* Exception:
             # A defect in one Job's work must not keep the others waiting.
             _log.exception("job's work failed", extra={"workload": str(work.key), "job": work.spec.name})
             report.unfinished = True
-        finally:
-            del self._under_way[work.key]
-        if not fenced:
-            self._settle(work, due, report)
-            self._report(report)
-        return report
+        self._settle(work, due, report)
+        self._report(report)
 
-    async def _work(self, work: JobWork, due: "_Due", report: JobReport) -> None:
+    async def _work(self, work: JobWork, due: _Due, report: JobReport) -> None:
         if due.remove:
             await self._pods.remove_job(work, report)
             return
         await all_of(self._pods.delete(work, unwanted, report) for unwanted in due.deletes)
         if due.creates:
             await self._pods.create(work, due.creates, report)
-            self._pause("released")
+            self._failpoint("released")
 
-    # ── what went wrong ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _settle(self, work: JobWork, due: "_Due", report: JobReport) -> None:
+    def _settle(self, work: JobWork, due: _Due, report: JobReport) -> None:
         """Note a problem or its end, and see to it that what is left is tried again."""
         key = work.key
         if report.problem is not None:
@@ -398,15 +354,11 @@ class VolcanoJobWriter:
         elif not due.paused:
             self.problems.pop(key, None)
         if report.unfinished:
-            failures = self._pauses.get(key, (0, 0, 0.0))[1] + 1
-            pause = pause_after(failures)
-            self._pauses[key] = (work.spec.generation, failures, asyncio.get_running_loop().time() + pause)
-            self._alarms.ring_by(key, pause)
+            self._failed_generations[key] = work.spec.generation
+            self._queue.back_off(key)
         elif not due.paused:
-            self._pauses.pop(key, None)
-        if key in self._outdated:
-            self._outdated.discard(key)
-            self._alarms.ring_by(key, 0.0)
+            self._failed_generations.pop(key, None)
+            self._queue.reset(key)
         if report.problem is not None:
             _log.warning(
                 "job's pods not made",
@@ -419,12 +371,10 @@ class VolcanoJobWriter:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """The part of a Job's work to be done now."""
-
-    creates: deque[PodWanted]
-    deletes: tuple[PodUnwanted, ...]
-    remove: bool
-    #: Pods are left out because of an earlier failure.
-    paused: bool
+def _missing(work: JobWork) -> set[str]:
+    """Writes whose effect the informer does not show."""
+    missing = {pod_name(work, wanted) for wanted in work.creates}
+    missing |= {unwanted.uid for unwanted in work.deletes}
+    if work.remove:
+        missing.add(work.key.uid)
+    return missing

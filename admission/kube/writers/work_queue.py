@@ -1,26 +1,238 @@
-"""How what is under way ends when a term does.
+"""What every writer to the cluster needs: the work queue of its term, and a rate for writes that can wait.
 
-Writes that can wait: how fast they go, and how many went.
+The words are client-go's. A *key* is what a writer reconciles (a workload, a pod), an *item* is one write for it. An
+*expectation* is a write whose effect the informer has not shown yet: until it does, or until the expectation lapses,
+the write is not repeated. After a failure a key *backs off*, longer with every failure in a row. A *requeue* hands a
+key back to the caller, to be reconciled again though nothing was seen to change.
 
-Looking again though nothing was seen to change: after a pause that grows from failure to failure.
+Nothing here outlives the process: the next leader reconciles from what Postgres and the cluster show.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from queues.errors import Fenced
 
-async def cancelled(under_way: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel these, and wait until they are over."""
-    tasks = list(under_way)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+_log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=Hashable)
+
+Step = Callable[[], Coroutine[Any, Any, None]]
+
+#: Seconds.
+FIRST_PAUSE: Final = 0.2
+
+LONGEST_PAUSE: Final = 30.0
+
+#: Seconds that the informer may take to show the effect of a write.
+EXPECTATION_SECONDS: Final = 30.0
+
+#: Subjects with expectations beyond which the lapsed ones are removed.
+_MANY: Final = 10_000
 
 
-#: While pods are being let go only what is overdue by so many seconds is written, and more slowly.
+def pause_after(failures: int) -> float:
+    """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Failures of a key in a row, and the time of the loop before which it is not tried again."""
+
+    failures: int
+    until: float
+
+
+class WorkQueue(Generic[Key]):
+    """The work of one writer: under way, expected, backing off, to be requeued."""
+
+    def __init__(self, requeue: Callable[[Key], None], finished: Callable[[Key], None]) -> None:
+        """``requeue`` gets a key when its time has come; ``finished`` when a step for it has ended."""
+        self._requeue = requeue
+        self._finished = finished
+        self._steps: dict[Hashable, asyncio.Task[None]] = {}
+        #: Steps under way by key.
+        self._busy: Counter[Key] = Counter()
+        #: Keys to be requeued as soon as their step has ended.
+        self._dirty: set[Key] = set()
+        #: Subject → write → time of the loop at which the expectation lapses.
+        self._expected: dict[Hashable, dict[Hashable, float]] = {}
+        self._prune_above = _MANY
+        self._backoffs: dict[Key, Backoff] = {}
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._stopped = False
+
+    def now(self) -> float:
+        """Seconds, on the clock that expectations and backoffs are measured by."""
+        return asyncio.get_running_loop().time()
+
+    # ── under way ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, key: Key, item: Hashable, step: Step, name: str) -> None:
+        """Carry out a step for a key; ``name`` is the task's. The item must not be under way."""
+        self._busy[key] += 1
+        self._steps[item] = asyncio.create_task(self._run(key, item, step, name), name=name)
+
+    async def _run(self, key: Key, item: Hashable, step: Step, name: str) -> None:
+        fenced = False
+        try:
+            await step()
+        except* Fenced:
+            fenced = True  # the term is over: nothing is to be tried again
+        except* Exception:
+            # A defect that one key brings to light must not keep the others waiting.
+            _log.exception("write failed unexpectedly", extra={"key": str(key), "step": name})
+            self.defer(key, LONGEST_PAUSE)
+        finally:
+            self._steps.pop(item, None)
+            self._busy[key] -= 1
+            if not self._busy[key]:
+                del self._busy[key]
+        if fenced:
+            return
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self.requeue_after(key, 0.0)
+        self._finished(key)
+
+    def is_under_way(self, item: Hashable) -> bool:
+        """Whether a step for this item has not ended yet."""
+        return item in self._steps
+
+    def under_way(self) -> int:
+        """Steps that have not ended yet."""
+        return len(self._steps)
+
+    def is_busy(self) -> bool:
+        """Whether any step has not ended yet."""
+        return bool(self._steps)
+
+    def busy_keys(self) -> frozenset[Key]:
+        """Keys with a step that has not ended yet."""
+        return frozenset(self._busy)
+
+    def is_busy_with(self, key: Key) -> bool:
+        """Whether a step for this key has not ended yet."""
+        return key in self._busy
+
+    def requeue_when_finished(self, key: Key) -> None:
+        """Requeue a busy key as soon as its step has ended: what it was based on is outdated."""
+        self._dirty.add(key)
+
+    # ── expectations ────────────────────────────────────────────────────────────────────────────────────────
+
+    def expect(self, subject: Hashable, write: Hashable, seconds: float = EXPECTATION_SECONDS) -> None:
+        """A write was carried out; until the informer shows it, at most for so long, it is not repeated."""
+        self._expected.setdefault(subject, {})[write] = self.now() + seconds
+        if len(self._expected) > self._prune_above:
+            now = self.now()
+            self._expected = {
+                subject: writes for subject, writes in self._expected.items() if max(writes.values()) > now
+            }
+            self._prune_above = max(_MANY, 2 * len(self._expected))
+
+    def is_expected(self, key: Key, subject: Hashable, write: Hashable) -> bool:
+        """Whether the informer has yet to show a write. If so, the key is requeued when that lapses."""
+        lapses = self._expected.get(subject, {}).get(write)
+        if lapses is None or lapses <= self.now():
+            return False
+        self.requeue_after(key, lapses - self.now())
+        return True
+
+    def keep_expectations(self, subject: Hashable, missing: Iterable[Hashable]) -> None:
+        """Drop expectations whose effect was seen: all but those of writes that are ``missing`` still.
+
+        A write that is wanted again later is then wanted because its effect was undone.
+        """
+        known = self._expected.get(subject)
+        if not known:
+            return
+        left = {write: known[write] for write in missing if write in known}
+        if left:
+            self._expected[subject] = left
+        else:
+            del self._expected[subject]
+
+    def forget_expectations(self, subject: Hashable) -> None:
+        """Expect nothing of this subject."""
+        self._expected.pop(subject, None)
+
+    # ── backoff and requeue ─────────────────────────────────────────────────────────────────────────────────
+
+    def back_off(self, key: Key) -> None:
+        """A failure: wait before the next attempt, twice as long as after the failure before it."""
+        known = self._backoffs.get(key)
+        failures = (known.failures if known is not None else 0) + 1
+        self._wait(key, Backoff(failures, self.now() + pause_after(failures)))
+
+    def defer(self, key: Key, seconds: float) -> None:
+        """No attempt for so long, whatever failed before."""
+        self._wait(key, Backoff(0, self.now() + seconds))
+
+    def _wait(self, key: Key, backoff: Backoff) -> None:
+        self._backoffs[key] = backoff
+        self.requeue_after(key, backoff.until - self.now())
+
+    def is_backing_off(self, key: Key) -> bool:
+        """Whether the next attempt has to wait. If so, the key is requeued when it need not."""
+        backoff = self._backoffs.get(key)
+        if backoff is None or backoff.until <= self.now():
+            return False
+        self.requeue_after(key, backoff.until - self.now())
+        return True
+
+    def reset(self, key: Key) -> None:
+        """A success: the next failure is the first in a row."""
+        self._backoffs.pop(key, None)
+
+    def requeue_after(self, key: Key, seconds: float) -> None:
+        """Requeue the key after so many seconds at the latest: once, however often it is asked for."""
+        if self._stopped:
+            return
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, partial(self._ring, key))
+
+    def _ring(self, key: Key) -> None:
+        del self._timers[key]
+        self._requeue(key)
+
+    def __len__(self) -> int:
+        """Keys that will be requeued."""
+        return len(self._timers)
+
+    def forget(self, key: Key) -> None:
+        """The object is gone: no backoff, no requeue."""
+        self._dirty.discard(key)
+        self._backoffs.pop(key, None)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def stop(self) -> None:
+        """Cancel the steps under way and wait until they have ended; never requeue again."""
+        self._stopped = True
+        while self._timers:
+            self._timers.popitem()[1].cancel()
+        tasks = list(self._steps.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# ── writes that can wait ────────────────────────────────────────────────────────────────────────────────────────
+
+#: While pods are being released only what is overdue by so many seconds is written, and more slowly.
 HOLD: Final = 15.0
 
 PER_SECOND_BUSY: Final = 20.0
@@ -57,99 +269,3 @@ class StatusCounts:
     failed: int = 0
     events: int = 0
     events_dropped: int = 0
-
-
-Key = TypeVar("Key")
-
-#: Seconds.
-FIRST_PAUSE: Final = 0.2
-
-LONGEST_PAUSE: Final = 30.0
-
-
-def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, doubled each time; 0: what changed meanwhile is no failure."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10))
-
-
-class Wakeup:
-    """Rings once, on the running event loop, and can be set again."""
-
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self._ring = ring
-        self._timer: asyncio.TimerHandle | None = None
-        self._stopped = False
-
-    def ring_by(self, pause: float) -> None:
-        """Ring after this pause at the latest: an alarm that is set for earlier stays as it is."""
-        if self._timer is None or self._timer.when() > asyncio.get_running_loop().time() + pause:
-            self.ring_in(pause)
-
-    def ring_in(self, pause: float) -> float:
-        """Ring after just this pause, whatever was set before. Returns the time of the loop then."""
-        loop = asyncio.get_running_loop()
-        self.cancel()
-        if self._stopped:
-            return loop.time() + pause
-        self._timer = loop.call_later(pause, self._rings)
-        return self._timer.when()
-
-    def _rings(self) -> None:
-        self._timer = None
-        self._ring()
-
-    def cancel(self) -> None:
-        """Do not ring, unless it is set again."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def stop(self) -> None:
-        """Never ring again, though somebody who is on his way out sets it once more."""
-        self._stopped = True
-        self.cancel()
-
-
-class KeyedWakeups(Generic[Key]):
-    """An alarm for each of many."""
-
-    def __init__(self, ring: Callable[[Key], None]) -> None:
-        self._ring = ring
-        self._set: dict[Key, Wakeup] = {}
-        self._stopped = False
-
-    def ring_by(self, key: Key, pause: float) -> None:
-        """Ring for this one after this pause at the latest."""
-        self._of(key).ring_by(pause)
-
-    def ring_in(self, key: Key, pause: float) -> float:
-        """Ring for this one after just this pause. Returns the time of the loop then."""
-        return self._of(key).ring_in(pause)
-
-    def _of(self, key: Key) -> Wakeup:
-        alarm = self._set.get(key) or Wakeup(partial(self._rings, key))
-        if self._stopped:
-            alarm.stop()
-        else:
-            self._set[key] = alarm
-        return alarm
-
-    def _rings(self, key: Key) -> None:
-        del self._set[key]
-        self._ring(key)
-
-    def cancel(self, key: Key) -> None:
-        """Do not ring for this one, unless it is set again."""
-        alarm = self._set.pop(key, None)
-        if alarm is not None:
-            alarm.cancel()
-
-    def __len__(self) -> int:
-        """For how many it will ring."""
-        return len(self._set)
-
-    def stop(self) -> None:
-        """Never ring again for anybody."""
-        self._stopped = True
-        while self._set:
-            self._set.popitem()[1].stop()

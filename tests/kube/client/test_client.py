@@ -146,14 +146,14 @@ async def test_a_silent_server_does_not_hold_a_request_for_ever(
 
 
 async def test_nothing_is_sent_once_the_guard_says_no(server: FakeApiServer, client: Client) -> None:
-    def guard() -> None:
+    def check_lease() -> None:
         raise Fenced(term=3, holder="old", reason="the lease has run out")
 
     for write in (
-        client.create(PODS, {}, guard=guard),
-        client.patch(f"{PODS}/x", {}, guard=guard),
-        client.delete(f"{PODS}/x", guard=guard),
-        client.replace(f"{PODS}/x", {}, guard=guard),
+        client.create(PODS, {}, check_lease=check_lease),
+        client.patch(f"{PODS}/x", {}, check_lease=check_lease),
+        client.delete(f"{PODS}/x", check_lease=check_lease),
+        client.replace(f"{PODS}/x", {}, check_lease=check_lease),
     ):
         with pytest.raises(Fenced):
             await write
@@ -163,7 +163,7 @@ async def test_nothing_is_sent_once_the_guard_says_no(server: FakeApiServer, cli
 async def test_the_guard_is_asked_again_before_each_attempt(server: FakeApiServer, client: Client) -> None:
     asked = 0
 
-    def guard() -> None:
+    def check_lease() -> None:
         nonlocal asked
         asked += 1
         if asked == 2:
@@ -171,7 +171,7 @@ async def test_the_guard_is_asked_again_before_each_attempt(server: FakeApiServe
 
     server.once("POST", answers(429, "wait", Retry_After="0"))
     with pytest.raises(Fenced):
-        await client.create(PODS, {}, guard=guard)
+        await client.create(PODS, {}, check_lease=check_lease)
     assert len(server.requests) == 1
 
 

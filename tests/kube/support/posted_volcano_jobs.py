@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
+from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
 from admission.objects import WirePod
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pods import PodRules
@@ -21,6 +22,7 @@ from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from tests import waiting
 from tests.builders.volcano_jobs import document
 
 Document = dict[str, Any]
@@ -117,13 +119,39 @@ async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) 
             await asyncio.sleep(0.05)
 
 
+class ReportingWriter(VolcanoJobWriter):
+    """A writer that can be waited for, with what became of each Job's work."""
+
+    def __init__(
+        self,
+        api: Client,
+        check_lease: Callable[[], None] = lambda: None,
+        *,
+        requeue: Callable[[WorkloadKey], None] = lambda key: None,
+        failpoint: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        self.reports: dict[WorkloadKey, JobReport] = {}
+        super().__init__(api, check_lease, requeue=requeue, report=self._keep, failpoint=failpoint)
+
+    def _keep(self, report: JobReport) -> None:
+        self.reports[report.workload] = report
+
+    async def reconciled(self, works: Sequence[JobWork]) -> list[JobReport]:
+        """Carry out and wait. A Job with nothing to do now has an empty report."""
+        self.reports.clear()
+        self.reconcile(works)
+        keys = {work.key for work in works}
+        await waiting.eventually(lambda: keys.isdisjoint(self.creating()), "all Jobs", seconds=60)
+        return [self.reports.get(work.key, JobReport(workload=work.key)) for work in works]
+
+
 async def let_go(api: Client, namespace: str) -> NoReturn:
     """As Muster does it: pods that are deleted are not kept."""
-    dismissal = FinalizerRemover(api, lambda: None)
+    dismissal = FinalizerRemover(api, lambda: None, requeue=lambda: None)
     try:
         while True:
             pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
-            dismissal.look_at([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
+            dismissal.reconcile([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
             await asyncio.sleep(0.05)
     finally:
         await dismissal.stop()

@@ -4,7 +4,7 @@ import pytest
 
 from admission.facts import PodFact
 from admission.kube.client.client import Client
-from admission.kube.writers import finalizers as dismissal_module
+from admission.kube.writers import finalizers as finalizers_module
 from admission.kube.writers.finalizers import AT_LEISURE, FinalizerRemover
 from queues.errors import Fenced
 from tests.builders.facts import pod
@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dismissal_module, "_PAUSE", 0.01)
+    monkeypatch.setattr(finalizers_module, "_PAUSE", 0.01)
 
 
 def allowed() -> None:
@@ -32,12 +32,12 @@ def dismissed(server: FakeApiServer) -> list[str]:
 async def test_every_pod_is_let_go_once_and_other_finalizers_stay(
     server: FakeApiServer, client: Client
 ) -> None:
-    dismissal = FinalizerRemover(client, allowed)
+    dismissal = FinalizerRemover(client, allowed, requeue=lambda: None)
     pods = [ended(f"p{number}") for number in range(3 * AT_LEISURE)]
     for _ in range(3):
-        dismissal.look_at(pods)
+        dismissal.reconcile(pods)
     await eventually(lambda: len(dismissed(server)) == len(pods), "all to be let go")
-    dismissal.look_at(pods)
+    dismissal.reconcile(pods)
     await dismissal.stop()
     assert sorted(dismissed(server)) == sorted(pod.name for pod in pods)
     request = server.seen("PATCH")[0]
@@ -54,11 +54,11 @@ async def test_those_that_are_deleted_do_not_wait_for_those_that_are_not(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", hangs, times=AT_LEISURE)
-    dismissal = FinalizerRemover(client, allowed)
+    dismissal = FinalizerRemover(client, allowed, requeue=lambda: None)
     at_leisure = [ended(f"p{number}") for number in range(AT_LEISURE + 1)]
-    dismissal.look_at(at_leisure)
+    dismissal.reconcile(at_leisure)
     await eventually(lambda: len(dismissed(server)) == AT_LEISURE, "as many as may be at a time")
-    dismissal.look_at([ended("urgent", deleting=True), *at_leisure])
+    dismissal.reconcile([ended("urgent", deleting=True), *at_leisure])
     await eventually(lambda: "urgent" in dismissed(server), "the one that is deleted")
     await dismissal.stop()
     assert at_leisure[-1].name not in dismissed(server)
@@ -66,11 +66,11 @@ async def test_those_that_are_deleted_do_not_wait_for_those_that_are_not(
 
 async def test_what_the_server_could_not_do_is_asked_for_again(server: FakeApiServer, client: Client) -> None:
     def again() -> None:
-        dismissal.look_at([ended("a")])
+        dismissal.reconcile([ended("a")])
 
     server.once("PATCH", answers(403, "forbidden"))
-    dismissal = FinalizerRemover(client, allowed, again=again)
-    dismissal.look_at([ended("a")])
+    dismissal = FinalizerRemover(client, allowed, requeue=again)
+    dismissal.reconcile([ended("a")])
     await eventually(lambda: dismissed(server) == ["a", "a"], "a second try")
     await dismissal.stop()
 
@@ -82,8 +82,8 @@ async def test_nobody_is_let_go_once_the_lease_is_lost(server: FakeApiServer, cl
         asked.append(True)
         raise Fenced(term=1, holder="me", reason="the lease is lost")
 
-    dismissal = FinalizerRemover(client, fenced)
-    dismissal.look_at([ended("a")])
+    dismissal = FinalizerRemover(client, fenced, requeue=lambda: None)
+    dismissal.reconcile([ended("a")])
     await eventually(lambda: bool(asked), "the lease to be looked at")
     await dismissal.stop()
     assert dismissed(server) == []

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from admission.facts import Change
 from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import RecreationWriter
@@ -54,7 +55,7 @@ class Stage:
             self.cluster.change("pods", uid, {"metadata": metadata, "spec": spec})
         self.lead()
 
-    def lead(self, guard: Callable[[], None] = allowed) -> None:
+    def lead(self, check_lease: Callable[[], None] = allowed) -> None:
         """A new leader, that knows what Postgres has."""
         taken = evicting(admission(self.group, "n1 n2", pod_set="m"))
         rows = WorldRows(
@@ -62,14 +63,22 @@ class Stage:
         )
         self.world = World(rows, Timeouts())
         self.world.begin((), (), self.cluster.watch.list_anew(self.cluster.objects))
+        self.handed_in: list[Change] = []
         self.recreate = RecreationWriter(
-            cast(Client, self.api), self.world, guard, again=self.world.look_again
+            cast(Client, self.api),
+            self.world,
+            check_lease,
+            hand_in=self.handed_in.append,
+            requeue=self.world.look_again,
+            failpoint=lambda point: None,
         )
 
     def turn(self) -> None:
         """See, store, order."""
         world = self.world
         world.observe(self.cluster.watch.deliver())
+        world.observe(self.handed_in)
+        self.handed_in.clear()
         world.refresh(self.cluster.now)
         entries = dict(world.recreations.unsaved)
         for uid, entry in entries.items():
@@ -80,7 +89,7 @@ class Stage:
             world.look_again(key)
         world.refresh(self.cluster.now)
         touched, world.touched = world.touched, set()
-        self.recreate.look_at(touched)
+        self.recreate.reconcile(touched)
 
     async def turns(self, holds: Callable[[], bool], what: str) -> None:
         """Turns, kubelets and writes until it is so and nothing is under way."""

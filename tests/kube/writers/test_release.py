@@ -1,7 +1,7 @@
 """Orders carried out: each once, what failed again after a pause, and nothing once the lease is lost."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -54,16 +54,25 @@ def allowed() -> None:
     return None
 
 
+def release_writer(
+    client: Client,
+    known: World,
+    check_lease: Callable[[], None],
+    requeue: Callable[[WorkloadKey], None] = lambda key: None,
+) -> ReleaseWriter:
+    return ReleaseWriter(client, known, check_lease, requeue=requeue, failpoint=lambda point: None)
+
+
 async def quiet(release: ReleaseWriter) -> None:
     await eventually(lambda: not release.is_busy(), "all orders")
 
 
 async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client: Client) -> None:
-    release = ReleaseWriter(client, gang("a", "b", "c"), allowed)
+    release = release_writer(client, gang("a", "b", "c"), allowed)
     for _ in range(3):
-        release.look_at([GROUP])
+        release.reconcile([GROUP])
     await quiet(release)
-    release.look_at([GROUP])
+    release.reconcile([GROUP])
     await quiet(release)
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["a", "b", "c"]
     seats = {request.body["metadata"]["annotations"]["muster.dev/seat"] for request in server.seen("PATCH")}
@@ -75,12 +84,12 @@ async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_sea
     server: FakeApiServer, client: Client
 ) -> None:
     known = gang("b", "c")
-    release = ReleaseWriter(client, known, allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP])
     await quiet(release)
     known.observe([seen(gated("a", group="gang"))])
     known.refresh(0)
-    release.look_at([GROUP])
+    release.reconcile([GROUP])
     await quiet(release)
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["b", "c"]
     await release.stop()
@@ -90,8 +99,8 @@ async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", answers(503, "overloaded"))
-    release = ReleaseWriter(client, gang("a"), allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a"), allowed)
+    release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "a second try")
     await release.stop()
 
@@ -100,8 +109,8 @@ async def test_an_answer_that_was_lost_means_the_same_write_again(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", breaks_before_answering)
-    release = ReleaseWriter(client, gang("a", "b"), allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a", "b"), allowed)
+    release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 3, "a third write")
     told = [(request.path, str(request.body)) for request in server.seen("PATCH")]
     assert len(set(told)) == 2
@@ -113,12 +122,12 @@ async def test_many_failures_of_one_workload_are_one_look_later(
 ) -> None:
     monkeypatch.setattr(work_queue, "FIRST_PAUSE", 60.0)
     server.once("PATCH", answers(500, "broken"), times=3)
-    release = ReleaseWriter(client, gang("a", "b", "c"), allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a", "b", "c"), allowed)
+    release.reconcile([GROUP])
     await quiet(release)
-    release.look_at([GROUP])
+    release.reconcile([GROUP])
     assert not release.is_busy(), "the pause lasts"
-    assert len(release._alarms) == 1
+    assert len(release._queue) == 1
     await release.stop()
 
 
@@ -127,35 +136,35 @@ async def test_what_the_server_refuses_is_told_until_it_does_not(
 ) -> None:
     told: list[WorkloadKey] = []
     server.once("PATCH", answers(422, "spec: Forbidden"))
-    release = ReleaseWriter(client, gang("a"), allowed, again=told.append)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a"), allowed, told.append)
+    release.reconcile([GROUP])
     await eventually(lambda: told == [GROUP, GROUP], "the problem and its end")
     assert release.problems == {}
     await release.stop()
 
 
 async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, client: Client) -> None:
-    def guard() -> None:
+    def check_lease() -> None:
         raise Fenced(term=1, holder="me", reason="its lease ran out unrenewed")
 
-    release = ReleaseWriter(client, gang("a"), guard)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a"), check_lease)
+    release.reconcile([GROUP])
     await quiet(release)
     assert server.seen("PATCH") == []
-    assert len(release._alarms) == 0
+    assert len(release._queue) == 0
     await release.stop()
 
 
 async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, client: Client) -> None:
     server.once("PATCH", hangs)
     server.once("PATCH", answers(503, "overloaded"), times=100)
-    release = ReleaseWriter(client, gang("a", "b"), allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, gang("a", "b"), allowed)
+    release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) >= 2, "two writes")
     await release.stop()
     assert not release.is_busy()
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("patch pod")]
-    assert len(release._alarms) == 0
+    assert len(release._queue) == 0
 
 
 async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
@@ -163,8 +172,8 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
 ) -> None:
     member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
     known = world([node("n1"), group(1), member], [evicting(admission(GROUP, "n1", pod_set=MEMBER))])
-    release = ReleaseWriter(client, known, allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP])
     await quiet(release)
     (request,) = server.seen("DELETE")
     assert request.body["preconditions"] == {"uid": "uid-a"}
@@ -173,8 +182,8 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
 
 async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
     known = world([node("n1"), job(1, suspended=True)], [admission(JOB, "n1")])
-    release = ReleaseWriter(client, known, allowed)
-    release.look_at([JOB])
+    release = release_writer(client, known, allowed)
+    release.reconcile([JOB])
     await quiet(release)
     (request,) = server.seen("PATCH")
     assert request.body["spec"]["suspend"] is False
@@ -187,12 +196,12 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
 ) -> None:
     waits = job(1, suspended=True)
     known = world([node("n1"), waits], [admission(JOB, "n1")])
-    release = ReleaseWriter(client, known, allowed)
+    release = release_writer(client, known, allowed)
 
     async def look(fact: WorkloadFact) -> int:
         known.observe([seen(fact)])
         known.refresh(0)
-        release.look_at([JOB])
+        release.reconcile([JOB])
         await quiet(release)
         return len(server.seen("PATCH"))
 
@@ -206,13 +215,13 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
 async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, client: Client) -> None:
     known = gang("a")
     server.once("PATCH", answers(422, "no"), times=100)
-    release = ReleaseWriter(client, known, allowed)
-    release.look_at([GROUP])
+    release = release_writer(client, known, allowed)
+    release.reconcile([GROUP])
     await eventually(lambda: GROUP in release.problems, "the problem")
     known.observe([gone(gated("a")), gone(group(1))])
     known.put_admissions([])
     known.portraits.clear()
-    release.look_at([GROUP])
+    release.reconcile([GROUP])
     assert release.problems == {}
     await release.stop()
 
@@ -235,8 +244,8 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         [node("n1"), job(1, suspended=True), group(1), gated("a", group="gang")],
         [admission(JOB, "n1"), admission(GROUP, "n1", number=2, pod_set=MEMBER)],
     )
-    release = ReleaseWriter(client, known, allowed)
-    release.look_at([JOB, GROUP])
+    release = release_writer(client, known, allowed)
+    release.reconcile([JOB, GROUP])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
     await release.stop()

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives import serialization
 
 from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
-from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
@@ -20,6 +19,7 @@ from tests import waiting
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.posted_volcano_jobs import (
     Document,
+    ReportingWriter,
     admitted,
     eventually,
     fact,
@@ -33,13 +33,13 @@ from tests.kube.support.posted_volcano_jobs import (
 
 
 async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
-    local_cluster: LocalCluster, api: Client, namespace: str, jobs: VolcanoJobWriter
+    local_cluster: LocalCluster, api: Client, namespace: str, jobs: ReportingWriter
 ) -> None:
     nodes = await asyncio.to_thread(local_cluster.add_nodes, 4, prefix="gang-of-four")
     spec = await submitted(api, namespace, gang_of_four())
     admission = admitted(spec, nodes)
 
-    (report,) = await jobs.reconcile([work(spec, admission, has_group=False)])
+    (report,) = await jobs.reconciled([work(spec, admission, has_group=False)])
 
     assert (report.created, report.companions, report.problem) == (4, 4, None)
 
@@ -79,18 +79,18 @@ async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
 
 
 async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, gang_of_four())
     todo = work(spec, admitted(spec, nodes))
-    (first,) = await jobs.reconcile([todo])
+    (first,) = await jobs.reconciled([todo])
     before = sum(api.counts.values())
 
-    (again,) = await jobs.reconcile([todo])
+    (again,) = await jobs.reconciled([todo])
     assert sum(api.counts.values()) == before
 
-    successor = VolcanoJobWriter(api, lambda: None)
-    (later,) = await successor.reconcile([todo])
+    successor = ReportingWriter(api)
+    (later,) = await successor.reconciled([todo])
     await successor.stop()
 
     assert (first.created, again.created, later.created, later.found) == (4, 0, 0, 4)
@@ -99,13 +99,13 @@ async def test_nothing_is_made_twice_neither_by_the_same_nor_by_the_next_leader(
 
 
 async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
     admission = admitted(spec, nodes)
-    (first,) = await jobs.reconcile([work(spec, admission)])
+    (first,) = await jobs.reconciled([work(spec, admission)])
     pods = await listed(api, namespace)
-    await jobs.reconcile([work(spec, admission, pods=tuple(fact(pod) for pod in pods))])
+    await jobs.reconciled([work(spec, admission, pods=tuple(fact(pod) for pod in pods))])
     lost = pods[0]["metadata"]["name"]
     await api.delete(f"/api/v1/namespaces/{namespace}/pods/{lost}", grace=0)
 
@@ -113,7 +113,7 @@ async def test_a_pod_that_was_seen_and_went_away_is_made_again_at_once(
         return lost not in {pod["metadata"]["name"] for pod in await listed(api, namespace)}
 
     await eventually(gone)
-    (second,) = await jobs.reconcile(
+    (second,) = await jobs.reconciled(
         [work(spec, admission, pods=tuple(fact(pod) for pod in pods if pod["metadata"]["name"] != lost))]
     )
 
@@ -148,28 +148,28 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
     )
     server.once("POST", slow, times=2)
     points: list[str] = []
-    jobs = VolcanoJobWriter(client, lambda: None, pause=points.append)
+    jobs = ReportingWriter(client, failpoint=points.append)
     jobs.look_at([everything])
     await waiting.eventually(lambda: bool(points), "the first pod to be made")
     jobs.look_at([work(spec, admitted(spec, ["n1"]), pods=(made,))])
     go_on.set()
-    await jobs.reconcile([everything])
-    await jobs.reconcile([everything])
+    await jobs.reconciled([everything])
+    await jobs.reconciled([everything])
     await jobs.stop()
     names = [request.body["metadata"]["name"] for request in server.seen("POST")]
     assert names.count(made.name) == 2, names
 
 
 async def test_a_stray_of_an_earlier_admission_makes_way(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
-    await jobs.reconcile([work(spec, admitted(spec, nodes, 7))])
+    await jobs.reconciled([work(spec, admitted(spec, nodes, 7))])
     new = work(spec, admitted(spec, nodes, 8))
-    successor = VolcanoJobWriter(api, lambda: None)
+    successor = ReportingWriter(api)
 
     async def replaced() -> bool:
-        await successor.reconcile([new])
+        await successor.reconciled([new])
         pods = await listed(api, namespace)
         return [pod["metadata"]["annotations"]["muster.dev/admission-id"] for pod in pods] == ["8"] * 4
 
@@ -178,16 +178,16 @@ async def test_a_stray_of_an_earlier_admission_makes_way(
 
 
 async def test_pods_of_a_closed_admission_are_removed_and_only_those(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain())
     admission = admitted(spec, nodes)
-    await jobs.reconcile([work(spec, admission)])
+    await jobs.reconciled([work(spec, admission)])
     pods = [fact(pod) for pod in await listed(api, namespace)]
     reborn = replace(pods[0], uid="of-a-pod-that-had-this-name-before", admission=AdmissionId(3))
     stray = replace(pods[1], admission=AdmissionId(3))
 
-    (report,) = await jobs.reconcile([work(spec, admission, pods=(reborn, stray, *pods[2:]))])
+    (report,) = await jobs.reconciled([work(spec, admission, pods=(reborn, stray, *pods[2:]))])
 
     async def three() -> bool:
         return {pod["metadata"]["uid"] for pod in await listed(api, namespace)} == {
@@ -199,12 +199,12 @@ async def test_pods_of_a_closed_admission_are_removed_and_only_those(
 
 
 async def test_a_job_goes_when_its_time_after_the_end_is_over(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, plain(ttlSecondsAfterFinished=0))
-    await jobs.reconcile([work(spec, admitted(spec, nodes))])
+    await jobs.reconciled([work(spec, admitted(spec, nodes))])
 
-    await jobs.reconcile([work(spec, phase=Phase.COMPLETED)])
+    await jobs.reconciled([work(spec, phase=Phase.COMPLETED)])
 
     left = await listed(api, namespace, "jobs", "apis/batch.volcano.sh/v1alpha1")
     # Its pods go first; the garbage collector sees to that.
@@ -216,12 +216,12 @@ async def test_scaling_a_task_tells_the_others_of_the_new_hosts(
     api: Client, namespace: str, nodes: list[str]
 ) -> None:
     spec = await submitted(api, namespace, gang_of_four())
-    jobs = VolcanoJobWriter(api, lambda: None)
-    await jobs.reconcile([work(spec, admitted(spec, nodes))])
+    jobs = ReportingWriter(api)
+    await jobs.reconciled([work(spec, admitted(spec, nodes))])
     scaled = replace(spec, tasks=(replace(spec.tasks[0], replicas=5),), generation=2)
     pods = tuple(fact(pod) for pod in await listed(api, namespace))
 
-    (report,) = await jobs.reconcile([work(scaled, admitted(scaled, nodes), pods=pods)])
+    (report,) = await jobs.reconciled([work(scaled, admitted(scaled, nodes), pods=pods)])
     await jobs.stop()
 
     hosts = (await named(api, namespace, "configmaps", "pytorch-distributed-svc"))["data"]

@@ -1,9 +1,9 @@
 """What stands in the way of a Volcano Job's pods is a reason, and stops no other Job."""
 
 from admission.kube.client.client import Client
-from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
 from queues.errors import Fenced
 from tests.kube.support.posted_volcano_jobs import (
+    ReportingWriter,
     admitted,
     eventually,
     gang_of_four,
@@ -16,7 +16,7 @@ from tests.kube.support.posted_volcano_jobs import (
 
 
 async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     squatter = {
         "metadata": {"name": "plain-worker-2"},
@@ -25,7 +25,7 @@ async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
     await api.create(f"/api/v1/namespaces/{namespace}/pods", squatter)
     spec = await submitted(api, namespace, plain())
 
-    (report,) = await jobs.reconcile([work(spec, admitted(spec, nodes))])
+    (report,) = await jobs.reconciled([work(spec, admitted(spec, nodes))])
 
     assert report.created == 3
     assert report.problem is not None
@@ -47,10 +47,9 @@ async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
     await eventually(counted)
     spec = await submitted(api, namespace, plain())
     todo = work(spec, admitted(spec, nodes))
-    reports: list[JobReport] = []
-    jobs = VolcanoJobWriter(api, lambda: None, report=reports.append, again=lambda _: jobs.look_at([todo]))
+    jobs = ReportingWriter(api, requeue=lambda _: jobs.reconcile([todo]))
 
-    (first,) = await jobs.reconcile([todo])
+    (first,) = await jobs.reconciled([todo])
     assert first.created == 2
     assert first.problem is not None
     assert first.problem.code == "PodRefused"
@@ -66,7 +65,7 @@ async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
 
 
 async def test_an_invalid_template_is_a_reason_and_stops_no_other_job(
-    api: Client, namespace: str, jobs: VolcanoJobWriter, nodes: list[str]
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
 ) -> None:
     template = {"spec": {"containers": [{"name": "Not A Name", "image": "i"}]}}
     bad = await submitted(
@@ -75,7 +74,7 @@ async def test_an_invalid_template_is_a_reason_and_stops_no_other_job(
     good = await submitted(api, namespace, plain("good"))
     refused_before = api.counts["POST", "pods", 422]
 
-    bad_report, good_report = await jobs.reconcile(
+    bad_report, good_report = await jobs.reconciled(
         [work(bad, admitted(bad, nodes)), work(good, admitted(good, nodes))]
     )
 
@@ -92,9 +91,9 @@ async def test_a_leader_whose_lease_is_over_writes_nothing(
         raise Fenced(term=1, holder="me", reason="its lease ran out")
 
     spec = await submitted(api, namespace, gang_of_four())
-    deposed = VolcanoJobWriter(api, over)
+    deposed = ReportingWriter(api, over)
 
-    (report,) = await deposed.reconcile([work(spec, admitted(spec, nodes), has_group=False)])
+    (report,) = await deposed.reconciled([work(spec, admitted(spec, nodes), has_group=False)])
     await deposed.stop()
 
     assert report.created == 0

@@ -127,8 +127,9 @@ class Ring:
         fault: tuple[str, type[BaseException] | None] = ("", None),
     ) -> None:
         """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
-        self.world.observe(self.cluster.watch.deliver(None if delivered is None else dict(delivered)))
-        self.recreate.ring()
+        seen = self.cluster.watch.deliver(None if delivered is None else dict(delivered))
+        self.world.observe([*seen, *self.recreate.drain()])
+        self.recreate.queue.ring()
         open_before = set(self.world.admissions)
         self._fault = fault
         try:
@@ -154,7 +155,7 @@ class Ring:
 
     def look_at(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
-        self.recreate.look_at(keys)
+        self.recreate.reconcile(keys)
         for key in sorted(keys):
             portrait = self.world.portraits.get(key)
             if portrait is None:
@@ -180,7 +181,7 @@ class Ring:
                 self._echo[mark] = self.cluster.now + ECHO
             except (Conflict, NotFound, ApiRefused):
                 self.world.touched.add(key)
-        done += self.recreate.carry_out(most - done)
+        done += self.recreate.queue.carry_out(most - done)
         for key, work in list(self.works.items()):
             steps = most - done
             done += self._do(work, steps)
@@ -236,7 +237,13 @@ class Ring:
         """Somebody deletes a pod. If it was about to be taken back, it may come again, or not."""
         name = self.cluster.objects["pods"][uid]["metadata"]["name"]
         recreations = self.world.recreations
-        going = uid in recreations.stored or uid in recreations.unsaved or uid in self.recreate.steps
+        intents = (
+            recreations.stored,
+            recreations.unsaved,
+            self.recreate.handed_in,
+            self.recreate.queue.steps,
+        )
+        going = any(uid in known for known in intents)
         if name in self.cluster.wanted and not going:
             self.cluster.unwanted.add(name)
         self.cluster.wanted.discard(name)

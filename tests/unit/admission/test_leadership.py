@@ -84,7 +84,7 @@ async def test_who_is_elected_leads_and_stays_in_office(postgres: Flaky) -> None
         elected = reign.mandates[0]
         first = elected.left()
         await eventually(lambda: elected.left() > first, "a renewal")
-        elected.guard()
+        elected.check_lease()
         assert reign.at_work == 1
 
 
@@ -97,12 +97,12 @@ async def test_who_lost_the_lease_stops_at_once_and_may_not_write(postgres: Flak
         )
         await eventually(lambda: reign.at_work == 0, "the end of the term")
         with pytest.raises(Fenced):
-            reign.mandates[0].guard()
+            reign.mandates[0].check_lease()
         await run(postgres, "UPDATE leases SET expires = now()")
         await eventually(lambda: len(reign.mandates) == 2, "another term")
         assert reign.mandates[1].term.number > reign.mandates[0].term.number
         with pytest.raises(Fenced):
-            reign.mandates[0].guard()
+            reign.mandates[0].check_lease()
 
 
 async def test_who_cannot_renew_stops_before_the_lease_ends(postgres: Flaky) -> None:
@@ -114,7 +114,7 @@ async def test_who_cannot_renew_stops_before_the_lease_ends(postgres: Flaky) -> 
         await eventually(lambda: reign.at_work == 0, "the end of the term")
         assert monotonic() - since < QUICK.lease
         with pytest.raises(Fenced):
-            reign.mandates[0].guard()
+            reign.mandates[0].check_lease()
         postgres.away = False
         await eventually(lambda: reign.at_work == 1, "another term")
 
