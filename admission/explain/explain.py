@@ -1,6 +1,6 @@
-"""Why one workload waits: its place, what it waits behind, and the smallest changes that would let it in.
+"""Why one workload waits: its position, what it waits behind, and the smallest changes that would let it in.
 
-Worked out when somebody asks, from a Snapshot and its Plan alone.
+Derived on request from a Snapshot and its Plan alone.
 """
 
 from collections.abc import Sequence
@@ -22,42 +22,43 @@ from queues.workload import AdmissionId, Workload, WorkloadKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What can be told of one pending workload."""
+    """Why one pending workload waits."""
 
     reason: Reason | None
-    #: 1-based place in its queue among those who are tried; None: it is not tried as it is.
+    #: 1-based, among the workloads of its queue that are tried; None: the workload is not tried as it is.
     position: int | None
+    #: Workloads of the queue that are tried; None: this one is not.
     queue_length: int | None
-    #: Those right before it in its queue, nearest last.
+    #: The workloads right before it in its queue, the nearest last.
     ahead: tuple[WorkloadKey, ...]
-    #: What it waits behind, as a sentence; "" = nothing.
+    #: What the workload waits behind, as a sentence; "": nothing.
     behind: str
-    #: Smallest first; () = nothing of what is known would.
+    #: The smallest first; empty: no known change lets the workload in.
     changes: tuple[Suggestion, ...]
 
 
 def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:
-    """About one workload after a turn; None: it does not wait."""
+    """Why a workload waits after a turn; None: it does not wait. ``ahead``: workloads before it to name at most."""
     workload = snapshot.pending.get(key)
     reason = plan.reasons.get(key)
     if workload is None or reason is None:
         return None
     line = _in_line(snapshot, workload)
-    place = line.index(key) if key in line else None
-    before = line[:place] if place is not None else []
-    world = after(snapshot, plan)
+    index = line.index(key) if key in line else None
+    before = [] if index is None else line[:index]
+    next_snapshot = after(snapshot, plan)
     return Explained(
         reason=reason,
-        position=None if place is None else place + 1,
-        queue_length=len(line) if place is not None else None,
+        position=None if index is None else index + 1,
+        queue_length=None if index is None else len(line),
         ahead=tuple(before[-ahead:]),
-        behind=_behind(world, workload, [snapshot.pending[each] for each in before]),
-        changes=tuple(suggestions(world, workload, reason)),
+        behind=_behind(next_snapshot, workload, [snapshot.pending[each] for each in before]),
+        changes=tuple(suggestions(next_snapshot, workload, reason)),
     )
 
 
 def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
-    """Those of its queue who are tried, in order."""
+    """Workloads of its queue that are tried, in the order in which the engine tries them."""
     own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
     alone = replace(snapshot, pending=own)
     desk = EngineState()
@@ -78,19 +79,19 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     return found
 
 
-def _behind(world: Snapshot, workload: Workload, before: Sequence[Workload]) -> str:
-    told = []
+def _behind(snapshot: Snapshot, workload: Workload, before: Sequence[Workload]) -> str:
+    parts = []
     if before:
-        told.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
-    others = [key for key in world.claims if key != workload.key]
+        parts.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
+    others = [key for key in snapshot.claims if key != workload.key]
     if others:
-        promised = listed([str(_workload(world, key) or key) for key in sorted(others)])
-        told.append(f"space is promised to {promised}")
-    return "; ".join(told)
+        promised = listed([str(_workload(snapshot, key) or key) for key in sorted(others)])
+        parts.append(f"space is promised to {promised}")
+    return "; ".join(parts)
 
 
-def _workload(world: Snapshot, key: WorkloadKey) -> Workload | None:
-    return world.pending.get(key) or world.holders.get(key)
+def _workload(snapshot: Snapshot, key: WorkloadKey) -> Workload | None:
+    return snapshot.pending.get(key) or snapshot.holders.get(key)
 
 
 def after(snapshot: Snapshot, plan: Plan) -> Snapshot:

@@ -1,6 +1,7 @@
-"""Whose end lets a workload in: the fewest admissions, each answer tried before it is told.
+"""The fewest admissions whose end would let a pending workload in.
 
-Whose end would make room for a workload: few admissions, worked out roughly. ``fewest`` tries the answer.
+An estimate names few admissions, by amounts alone (``_estimate``). ``fewest_endings`` then lets the engine decide
+without them, adds what is refused next, and tries smaller sets.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,117 +12,129 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.nodes.table import Amounts, Mask, NodeTable
-from admission.engine.placement.need import MissingMembers
 from admission.engine.snapshot import Snapshot
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload
+from queues.resources import NOTHING, Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName
 
-#: Rough answers that are put together until the workload goes in: a limit first, say, and room then.
+#: Estimates that are joined until the workload is admitted: first for a limit, say, and then for room.
 _ROUNDS = 6
 
-#: So many who run are tried alone, and so many sets, where the rough answer names more.
+#: Admissions that are tried alone, and sets that are tried, where the estimate names more.
 _ALONE = 24
 
 _SETS = 48
 
+#: Seconds: counts as the time left of a workload that declared no run time.
+_FOREVER = 1 << 40
+
+#: Admissions with seats on a node, and what they hold there.
+Occupants = Sequence[tuple[AdmissionId, Resources]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """Admissions, and the domain of a required level that the workload then gets; "" = no level is required."""
+    """Admissions whose end lets a workload in."""
 
     admissions: tuple[AdmissionId, ...]
-    where: str
+    #: Domain of the required level that the workload then gets, as "rack r1"; "": no level is required.
+    domain: str
 
 
-def fewest(trying: WhatIf, refused: Reason | None) -> Endings | None:
-    """The fewest, as far as a bounded number of tries tells; None: no end would do."""
-    found = _enough(trying, refused)
+def fewest_endings(what_if: WhatIf, refused: Reason | None) -> Endings | None:
+    """The fewest admissions that a bounded number of tries finds; None: no ends let the workload in."""
+    found = _sufficient(what_if, refused)
     if found is None:
         return None
-    ends, admit = found
-    for number in sorted(ends, key=lambda each: _lasting(trying, each), reverse=True)[:_SETS]:
-        if len(ends) > 1 and (now := _goes_in(trying, ends - {number})) is not None:
-            ends, admit = ends - {number}, now
-    for fewer in _smaller(trying, len(ends)):
-        if (now := _goes_in(trying, fewer)) is not None:
-            ends, admit = frozenset(fewer), now
+    ending, admit = found
+    for number in sorted(ending, key=lambda each: _time_left(what_if.snapshot, each), reverse=True)[:_SETS]:
+        if len(ending) > 1 and (smaller := _admit_without(what_if, ending - {number})) is not None:
+            ending, admit = ending - {number}, smaller
+    for candidate in _smaller_sets(what_if, len(ending)):
+        if (smaller := _admit_without(what_if, candidate)) is not None:
+            ending, admit = frozenset(candidate), smaller
             break
-    return Endings(admissions=tuple(sorted(ends)), where=_where(trying, admit))
+    return Endings(admissions=tuple(sorted(ending)), domain=_domain(what_if, admit))
 
 
-def _enough(trying: WhatIf, refused: Reason | None) -> tuple[frozenset[AdmissionId], Admit] | None:
-    """Rough answers one upon the other: when those are gone, who has to go still?"""
-    ends: frozenset[AdmissionId] = frozenset()
+def time_left(snapshot: Snapshot, admission: Admission) -> int | None:
+    """Seconds until the workload has run as long as it declared; None: it declared no run time."""
+    holder = snapshot.holders.get(admission.workload)
+    if holder is None or holder.run_time is None:
+        return None
+    return max(0, admission.opened_at + holder.run_time - snapshot.now)
+
+
+def _sufficient(what_if: WhatIf, refused: Reason | None) -> tuple[frozenset[AdmissionId], Admit] | None:
+    """Estimates joined until the workload is admitted: after each, the next refusal is estimated."""
+    ending: frozenset[AdmissionId] = frozenset()
     for _ in range(_ROUNDS):
         if refused is None:
             return None
-        more = fewest_endings(trying.without(ends), trying.workload, trying.need(), trying.tree, refused)
+        more = _estimate(what_if, what_if.without(ending), refused)
         if not more:
             break
-        ends |= more
-        outcome = _outcome(trying, ends)
+        ending |= more
+        outcome = _outcome_without(what_if, ending)
         if outcome.admit is not None:
-            return ends, outcome.admit
+            return ending, outcome.admit
         refused = outcome.reason
-    every = frozenset(_running(trying))
-    admit = _goes_in(trying, every) if ends < every and len(every) <= _ALONE else None
+    every = frozenset(each.id for each in _open_admissions(what_if.snapshot))
+    admit = _admit_without(what_if, every) if ending < every and len(every) <= _ALONE else None
     return None if admit is None else (every, admit)
 
 
-def _smaller(trying: WhatIf, size: int) -> Iterator[Collection[AdmissionId]]:
-    """Sets of fewer than ``size``, the smallest first, those that hold much before others."""
+def _smaller_sets(what_if: WhatIf, size: int) -> Iterator[Collection[AdmissionId]]:
+    """Sets of fewer than ``size`` admissions: the smallest sets first, then admissions that hold much."""
     likely = sorted(
-        _running(trying), key=lambda each: (-_matters(trying, each), _lasting(trying, each), each)
+        (each.id for each in _open_admissions(what_if.snapshot)),
+        key=lambda each: (-_relevance(what_if, each), _time_left(what_if.snapshot, each), each),
     )
     tries = 0
-    for fewer in range(1, size):
-        for some in combinations(likely[: _ALONE if fewer == 1 else 2 * _ALONE // (fewer + 1)], fewer):
+    for count in range(1, size):
+        for candidate in combinations(likely[: _ALONE if count == 1 else 2 * _ALONE // (count + 1)], count):
             tries += 1
             if tries > _SETS:
                 return
-            yield some
+            yield candidate
 
 
-def _running(trying: WhatIf) -> list[AdmissionId]:
-    admissions = trying.world.admissions
-    return [each for each in sorted(admissions) if admissions[each].state is AdmissionState.OPEN]
+def _open_admissions(snapshot: Snapshot) -> Iterable[Admission]:
+    return (each for _, each in sorted(snapshot.admissions.items()) if each.state is AdmissionState.OPEN)
 
 
-def _matters(trying: WhatIf, number: AdmissionId) -> int:
-    """Pods of the workload that would fit into what it holds, in thousandths, by the scarcest resource."""
-    held = trying.world.admissions[number].holds()
-    sets = [pods.takes for pods in trying.workload.pod_sets]
+def _relevance(what_if: WhatIf, number: AdmissionId) -> int:
+    """Pods of the workload that fit into what the admission holds, in thousandths, by the scarcest resource."""
+    held = what_if.snapshot.admissions[number].holds()
+    requests = [pods.takes for pods in what_if.workload.pod_sets]
     return max(
-        (min((1000 * held.get(name) // units for name, units in takes.items() if units), default=0))
-        for takes in sets
+        min((1000 * held.get(name) // units for name, units in takes.items() if units), default=0)
+        for takes in requests
     )
 
 
-def _lasting(trying: WhatIf, number: AdmissionId) -> int:
-    left = remaining(trying.world, trying.world.admissions[number])
-    return 1 << 40 if left is None else left
+def _time_left(snapshot: Snapshot, number: AdmissionId) -> int:
+    left = time_left(snapshot, snapshot.admissions[number])
+    return _FOREVER if left is None else left
 
 
-def _outcome(trying: WhatIf, ends: Collection[AdmissionId]) -> WhatIfOutcome:
-    then = trying.without(ends)
-    return trying.outcome(admissions=then.admissions, nodes=then.nodes)
+def _outcome_without(what_if: WhatIf, ended: Collection[AdmissionId]) -> WhatIfOutcome:
+    after = what_if.without(ended)
+    return what_if.outcome(admissions=after.admissions, nodes=after.nodes)
 
 
-def _goes_in(trying: WhatIf, ends: Collection[AdmissionId]) -> Admit | None:
-    return _outcome(trying, ends).admit
+def _admit_without(what_if: WhatIf, ended: Collection[AdmissionId]) -> Admit | None:
+    return _outcome_without(what_if, ended).admit
 
 
-def _where(trying: WhatIf, admit: Admit) -> str:
-    layout = trying.world.nodes.layout
-    for pods in trying.workload.pod_sets:
+def _domain(what_if: WhatIf, admit: Admit) -> str:
+    layout = what_if.snapshot.nodes.layout
+    for pods in what_if.workload.pod_sets:
         chain = layout.chain(pods.required_topology) if pods.required_topology else None
         node: NodeName | None = next((seat.node for seat in admit.seats if seat.pod_set == pods.name), None)
         if chain is not None and node is not None:
@@ -131,190 +144,160 @@ def _where(trying: WhatIf, admit: Admit) -> str:
     return ""
 
 
-#: Seconds; of those who declared no run time.
-_FOREVER = 1 << 40
+# ── the estimate ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fewest_endings(
-    world: Snapshot, workload: Workload, lacks: MissingMembers, tree: QueueTree, refused: Reason
-) -> frozenset[AdmissionId]:
-    """Admissions whose end might help against this refusal; none: no end would."""
+def _estimate(what_if: WhatIf, snapshot: Snapshot, refused: Reason) -> frozenset[AdmissionId]:
+    """Admissions of the snapshot whose end might answer this refusal; empty: no end would."""
     if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
-        return _below_limit(world, tree, refused.facts)
+        account = Account(refused.facts["flavor"], refused.facts["resource"])
+        return _for_limit(what_if, snapshot, refused.facts["queue"], account, refused.facts["over"])
     if refused.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT):
-        return _room(world, workload, lacks)
+        return _for_room(what_if, snapshot)
     return frozenset()
 
 
-def _below_limit(world: Snapshot, tree: QueueTree, facts: Mapping[str, object]) -> frozenset[AdmissionId]:
-    """Out of the queue whose limit it is, enough to come down by what is too much."""
-    queue, over = QueueName(str(facts["queue"])), facts["over"]
-    account = Account(facts["flavor"], facts["resource"])  # type: ignore[arg-type]
-    assert isinstance(over, int)
+def _for_limit(
+    what_if: WhatIf, snapshot: Snapshot, queue: QueueName, account: Account, over: int
+) -> frozenset[AdmissionId]:
+    """Admissions below the queue that hold at least ``over`` of the account: one if one is enough."""
     held: list[tuple[int, AdmissionId]] = []
-    for admission in _running_admissions(world):
-        if queue in tree.paths.get(admission.queue, ()):
+    for admission in _open_admissions(snapshot):
+        if queue in what_if.tree.paths.get(admission.queue, ()):
             units = charges(admission.holding()).get(account, 0)
             if units:
                 held.append((units, admission.id))
-    enough = sorted(each for each in held if each[0] >= over)
-    if enough:
-        return frozenset({enough[0][1]})
-    chosen: set[AdmissionId] = set()
+    enough = min((each for each in held if each[0] >= over), default=None)
+    if enough is not None:
+        return frozenset({enough[1]})
+    ending: set[AdmissionId] = set()
     for units, number in sorted(held, key=lambda each: (-each[0], each[1])):
-        chosen.add(number)
+        ending.add(number)
         over -= units
         if over <= 0:
-            return frozenset(chosen)
+            return frozenset(ending)
     return frozenset()
-
-
-def _running_admissions(world: Snapshot) -> Iterable[Admission]:
-    return (each for _, each in sorted(world.admissions.items()) if each.state is AdmissionState.OPEN)
-
-
-def remaining(world: Snapshot, admission: Admission) -> int | None:
-    """Seconds until it has run as long as it declared; None: it declared nothing."""
-    holder = world.holders.get(admission.workload)
-    if holder is None or holder.run_time is None:
-        return None
-    return max(0, admission.opened_at + holder.run_time - world.now)
-
-
-def holding(table: NodeTable, takes: Resources, mask: Mask, *, empty: bool = False) -> Amounts:
-    """(N,) how many such pods each node holds now, or if nothing was on it; 0 outside the mask."""
-    room = table.allocatable if empty else table.allocatable - table.used
-    pods = np.full(len(table), 1 << 31, np.int64)
-    for name, units in takes.items():
-        row = table.resources.index(name) if name in table.resources else None
-        pods = np.minimum(pods, room[row] // units if row is not None else 0)
-    return np.maximum(pods, 0) * mask
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What one node gives when some admissions end there."""
+    """Pods that one node has room for once some admissions have ended."""
 
-    node: int
+    column: int
     pods: int
-    ends: frozenset[AdmissionId]
+    ending: frozenset[AdmissionId]
 
 
-def _room(world: Snapshot, workload: Workload, lacks: MissingMembers) -> frozenset[AdmissionId]:
-    """Where the fewest have to end for those who start together; without a required level all nodes are one place."""
-    sitting = _sitting(world)
-    chosen: frozenset[AdmissionId] = frozenset()
-    for pods in workload.pod_sets:
-        wanted = 1 if lacks.complete and pods.name in lacks.missing else len(lacks.minimum.get(pods.name, ()))
-        more = _for_pods(world, pods, wanted, sitting, chosen)
+def _for_room(what_if: WhatIf, snapshot: Snapshot) -> frozenset[AdmissionId]:
+    """Admissions whose end makes room for the members that start together; empty: no ends make enough room."""
+    missing, occupants = what_if.missing(), _occupants(snapshot)
+    ending: frozenset[AdmissionId] = frozenset()
+    for pods in what_if.workload.pod_sets:
+        is_extra = missing.complete and pods.name in missing.missing
+        wanted = 1 if is_extra else len(missing.minimum.get(pods.name, ()))
+        more = _for_pods(snapshot, pods, wanted, occupants, ending)
         if more is None:
             return frozenset()
-        chosen |= more
-    return chosen
+        ending |= more
+    return ending
 
 
-def _sitting(world: Snapshot) -> dict[NodeName, list[tuple[AdmissionId, Resources]]]:
-    sitting: dict[NodeName, dict[AdmissionId, Resources]] = {}
-    for admission in _running_admissions(world):
+def _occupants(snapshot: Snapshot) -> dict[NodeName, Occupants]:
+    by_node: dict[NodeName, dict[AdmissionId, Resources]] = {}
+    for admission in _open_admissions(snapshot):
         for seat in admission.holding():
-            here = sitting.setdefault(seat.node, {})
-            here[admission.id] = here.get(admission.id, Resources()) + seat.takes
-    return {node: list(here.items()) for node, here in sitting.items()}
+            held = by_node.setdefault(seat.node, {})
+            held[admission.id] = held.get(admission.id, NOTHING) + seat.takes
+    return {node: list(held.items()) for node, held in by_node.items()}
 
 
 def _for_pods(
-    world: Snapshot,
+    snapshot: Snapshot,
     pods: PodSet,
     wanted: int,
-    sitting: Mapping[NodeName, Sequence[tuple[AdmissionId, Resources]]],
-    gone: frozenset[AdmissionId],
+    occupants: Mapping[NodeName, Occupants],
+    ended: frozenset[AdmissionId],
 ) -> frozenset[AdmissionId] | None:
-    lasting = {
-        number: _FOREVER if (left := remaining(world, each)) is None else left
-        for number, each in world.admissions.items()
-    }
-    table, layout = world.nodes, world.nodes.layout
-    mask = layout.allowed(pods.nodes)
+    """Ends for ``wanted`` pods of a set, in one domain if a level is required; None: never enough room."""
+    left = {number: _time_left(snapshot, number) for number in snapshot.admissions}
+    table, layout = snapshot.nodes, snapshot.nodes.layout
+    allowed = layout.allowed(pods.nodes)
     offers: list[list[_Offer]] = []
     for column in range(len(table)):
         offers.append([])
-        if not mask[column]:
+        if not allowed[column]:
             continue
-        room = table.allocatable[:, column] - table.used[:, column]
-        amounts = dict(zip(table.resources, room.tolist(), strict=True))
-        offers[column] = _offers(column, amounts, pods.takes, sitting.get(layout.names[column], ()), gone)
+        free = table.allocatable[:, column] - table.used[:, column]
+        amounts = dict(zip(table.resources, free.tolist(), strict=True))
+        offers[column] = _offers(column, amounts, pods.takes, occupants.get(layout.names[column], ()), ended)
     found = layout.chain(pods.required_topology)
     if pods.required_topology is None or found is None:
-        return _pick(np.arange(len(table)), offers, wanted, lasting)
+        return _cheapest(np.arange(len(table)), offers, wanted, left)
     chain, at = found
     level = chain[at]
     best: tuple[tuple[int, int], frozenset[AdmissionId]] | None = None
     for domain in range(len(level.domains)):
-        ends = _pick(level.members(domain), offers, wanted, lasting)
-        if ends is None:
+        ending = _cheapest(level.members(domain), offers, wanted, left)
+        if ending is None:
             continue
-        rank = (len(ends), max((lasting[each] for each in ends), default=0))
-        if best is None or rank < best[0]:
-            best = (rank, ends)
+        cost = (len(ending), max((left[each] for each in ending), default=0))
+        if best is None or cost < best[0]:
+            best = (cost, ending)
     return None if best is None else best[1]
 
 
 def _offers(
-    column: int,
-    free: dict[str, int],
-    takes: Resources,
-    sitting: Sequence[tuple[AdmissionId, Resources]],
-    gone: frozenset[AdmissionId],
+    column: int, free: dict[str, int], takes: Resources, occupants: Occupants, ended: frozenset[AdmissionId]
 ) -> list[_Offer]:
-    """How many pods the node takes as more and more of those on it end, the largest first."""
-    ends: set[AdmissionId] = set()
-    for number, held in sitting:
-        if number in gone:
+    """Room on a node as more and more of its occupants end, the largest first. Free amounts are without ``ended``."""
+    for number, held in occupants:
+        if number in ended:
             free = {name: units + held.get(name) for name, units in free.items()}
-    made = [_Offer(column, _holds(free, takes), frozenset())]
-    staying = [each for each in sitting if each[0] not in gone]
+    offers = [_Offer(column, _room(free, takes), frozenset())]
+    staying = [each for each in occupants if each[0] not in ended]
     staying.sort(
         key=lambda each: (-sum(min(each[1].get(name), units) for name, units in takes.items()), each[0])
     )
+    ending: set[AdmissionId] = set()
     for number, held in staying:
         free = {name: units + held.get(name) for name, units in free.items()}
-        ends.add(number)
-        holds = _holds(free, takes)
-        if holds > made[-1].pods:
-            made.append(_Offer(column, holds, frozenset(ends)))
-    return made
+        ending.add(number)
+        pods = _room(free, takes)
+        if pods > offers[-1].pods:
+            offers.append(_Offer(column, pods, frozenset(ending)))
+    return offers
 
 
-def _holds(free: Mapping[str, int], takes: Resources) -> int:
+def _room(free: Mapping[str, int], takes: Resources) -> int:
     return max(0, min((free.get(name, 0) // units for name, units in takes.items()), default=1 << 31))
 
 
-def _pick(
+def _cheapest(
     columns: NDArray[np.intp],
     offers: Sequence[Sequence[_Offer]],
     wanted: int,
-    lasting: Mapping[AdmissionId, int],
+    left: Mapping[AdmissionId, int],
 ) -> frozenset[AdmissionId] | None:
-    """Ends until so many pods have room: first what is free anyway, then the most pods for the fewest ends."""
+    """Ends until ``wanted`` pods have room: free room first, then the most pods for the fewest ends."""
     here = [offers[column] for column in columns.tolist() if offers[column]]
     room = sum(each[0].pods for each in here)
-    ends: set[AdmissionId] = set()
     steps = sorted(
-        ((more.pods - each[0].pods, more) for each in here for more in each[1:]),
+        ((offer.pods - each[0].pods, offer) for each in here for offer in each[1:]),
         key=lambda step: (
-            Fraction(len(step[1].ends), step[0]),
-            len(step[1].ends),
-            max(lasting[each] for each in step[1].ends),
-            step[1].node,
+            Fraction(len(step[1].ending), step[0]),
+            len(step[1].ending),
+            max(left[each] for each in step[1].ending),
+            step[1].column,
         ),
     )
-    given: dict[int, int] = {}
-    for gain, step in steps:
+    ending: set[AdmissionId] = set()
+    gained: dict[int, int] = {}
+    for gain, offer in steps:
         if room >= wanted:
             break
-        already = given.get(step.node, 0)
-        if gain > already:
-            room += gain - already
-            given[step.node] = gain
-            ends |= step.ends
-    return frozenset(ends) if room >= wanted else None
+        before = gained.get(offer.column, 0)
+        if gain > before:
+            room += gain - before
+            gained[offer.column] = gain
+            ending |= offer.ending
+    return frozenset(ending) if room >= wanted else None

@@ -1,6 +1,6 @@
-"""One workload before the engine, in worlds that differ from the real one in one thing. Pure.
+"""One pending workload decided alone, in snapshots that differ from the real one in one thing. Pure.
 
-What people are told would help has been tried here first.
+Every suggestion to a user was tried here first.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,22 +23,22 @@ from queues.workload import NO_FLAVOR, AdmissionId, NodeName, Workload
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The workload alone before the engine, in worlds that differ in one thing."""
+    """One workload, and a snapshot in which no other one is pending."""
 
-    world: Snapshot
+    snapshot: Snapshot
     workload: Workload
-    #: Of the world as it is.
+    #: The engine's memo after the snapshot as it is.
     memo: Memo
-    #: Of the world that was tried last; one entry.
-    latest: list[Memo]
+    #: One entry: the engine's memo after the snapshot that was tried last.
+    latest_memo: list[Memo]
 
     @classmethod
-    def of(cls, world: Snapshot, workload: Workload) -> "tuple[WhatIf, WhatIfOutcome]":
-        """The workload alone in this world, and what becomes of it there."""
-        alone = replace(world, pending={workload.key: workload})
+    def of(cls, snapshot: Snapshot, workload: Workload) -> "tuple[WhatIf, WhatIfOutcome]":
+        """The workload alone in this snapshot, and its outcome there."""
+        alone = replace(snapshot, pending={workload.key: workload})
         _, memo = decide(alone, Memo())
-        trying = cls(alone, workload, memo, [memo])
-        return trying, trying.outcome()
+        what_if = cls(alone, workload, memo, [memo])
+        return what_if, what_if.outcome()
 
     @property
     def tree(self) -> QueueTree:
@@ -46,10 +46,9 @@ class WhatIf:
         assert self.memo.tree is not None
         return self.memo.tree
 
-    def outcome(self, **other: Any) -> "WhatIfOutcome":
-        """What ``decide`` says with these fields of the snapshot instead."""
-        world = replace(self.world, **other)
-        plan, self.latest[0] = decide(world, self.latest[0])
+    def outcome(self, **fields: Any) -> "WhatIfOutcome":
+        """The workload's outcome if these fields of the snapshot were different."""
+        plan, self.latest_memo[0] = decide(replace(self.snapshot, **fields), self.latest_memo[0])
         key = self.workload.key
         return WhatIfOutcome(
             admit=next((admit for admit in plan.admits if admit.workload == key), None),
@@ -57,51 +56,51 @@ class WhatIf:
             reason=plan.reasons.get(key),
         )
 
-    def need(self) -> MissingMembers:
-        """What it lacks beyond the seats that it has."""
-        mine = (each for each in self.world.admissions.values() if each.workload == self.workload.key)
+    def missing(self) -> MissingMembers:
+        """Members of the workload that have no seat."""
+        mine = (each for each in self.snapshot.admissions.values() if each.workload == self.workload.key)
         held = [seat for each in mine if each.state is AdmissionState.OPEN for seat in each.holding()]
         return missing_members(self.workload, held)
 
-    def without(self, ends: Collection[AdmissionId]) -> Snapshot:
-        """The world once these have ended."""
-        admissions = self.world.admissions
-        gone = [(admissions[each], -1) for each in ends]
-        left = {key: each for key, each in admissions.items() if key not in ends}
-        return replace(self.world, admissions=left, nodes=moved_nodes(self.world.nodes, gone))
+    def without(self, ended: Collection[AdmissionId]) -> Snapshot:
+        """The snapshot once these admissions have ended."""
+        admissions = self.snapshot.admissions
+        freed = [(admissions[each], -1) for each in ended]
+        left = {key: each for key, each in admissions.items() if key not in ended}
+        return replace(self.snapshot, admissions=left, nodes=moved_nodes(self.snapshot.nodes, freed))
 
-    def instead(self, **other: Any) -> "WhatIfOutcome":
-        """The same with other fields of the workload."""
-        workload = replace(self.workload, **other)
+    def outcome_of_workload(self, **fields: Any) -> "WhatIfOutcome":
+        """The outcome if these fields of the workload were different."""
+        workload = replace(self.workload, **fields)
         return self.outcome(pending={workload.key: workload})
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """What became of the workload. True: it goes in, now or once its victims are gone."""
+    """What one decision does with the workload. True: it is admitted, now or once its victims are gone."""
 
-    #: Its seats, if it goes in now.
+    #: None: the workload is not admitted in this decision.
     admit: Admit | None
     victims: tuple[Evict, ...]
-    #: Why it waits, if it does.
+    #: Why the workload waits; None: it is admitted.
     reason: Reason | None
 
     @property
-    def goes_in(self) -> bool:
-        """Without anybody being taken back for it."""
+    def is_admitted(self) -> bool:
+        """True if the workload is admitted now and needs no victims."""
         return self.admit is not None
 
     def __bool__(self) -> bool:
-        return self.goes_in or bool(self.victims)
+        return self.is_admitted or bool(self.victims)
 
 
 def is_scarce(tree: QueueTree, account: Account) -> bool:
-    """Whether somebody's share of it is written: what nobody counts keeps nobody out."""
+    """True if some queue states ``deserved`` for the account; an account without any limits no queue."""
     return any(account in own for own in tree.own_deserved.values())
 
 
 def with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
-    """The queue with another ``deserved`` or ``capability``."""
+    """The queue with another amount as ``kind``: ``deserved`` or ``capability``."""
     limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors[account.flavor]
     if kind == "deserved":
         limits = replace(limits, deserved={**limits.deserved, account.resource: units})
@@ -113,7 +112,7 @@ def with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
 
 
 def moved_nodes(nodes: NodeTable, moved: Sequence[tuple[Admission, int]]) -> NodeTable:
-    """Nodes with the seats of some admissions put on (1) or taken off (-1)."""
+    """The nodes with the seats of some admissions added (1) or removed (-1)."""
     deltas: dict[NodeName, Resources] = {}
     for admission, sign in moved:
         for seat in admission.holding():
