@@ -14,7 +14,7 @@ from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
 from admission.objects import WireStruct
 from queues.api import names
-from queues.api.reading.device_shares import FRACTION, FRACTION_DEVICES, FRACTION_MEMORY, share_of
+from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
     host_ports_of,
     node_filter_of,
@@ -32,7 +32,7 @@ Tier = tuple[str, int | str]
 _ONE_POD: Final = Resources({PODS: 1})
 
 #: Annotations that may say something that cannot be read.
-_READ: Final = (names.PARTITIONS, FRACTION, FRACTION_MEMORY, FRACTION_DEVICES)
+_READ: Final = (names.PARTITIONS, names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
 
 
 class WireNetworkTopology(WireStruct):

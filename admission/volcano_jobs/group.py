@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from admission.volcano_jobs.companions import Companion, metadata
 from admission.volcano_jobs.job import JobSpec
-from queues.api.names import SCHEDULING_VOLCANO, TASK_SPEC
+from queues.api.names import PARTITION_ID, SCHEDULING_VOLCANO, TASK_SPEC
 
 GROUPS: Final = f"apis/{SCHEDULING_VOLCANO}"
 
@@ -27,7 +27,7 @@ def group_of(job: JobSpec) -> Companion:
                 "name": task.name,
                 "subGroupSize": task.partition_size,
                 "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
-                "matchLabelKeys": ["volcano.sh/partition-id"],
+                "matchLabelKeys": [PARTITION_ID],
             }
             for task in partitioned
         ]

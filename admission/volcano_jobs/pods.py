@@ -20,12 +20,12 @@ from queues.workload import AdmissionId, NodeName
 
 #: Annotations that pods inherit from their Job: Volcano's, and who created it.
 INHERITED: Final = (
-    "volcano.sh/numa-topology-policy",
+    names.NUMA_TOPOLOGY_POLICY,
     names.PREEMPTABLE,
     names.COOLDOWN_TIME,
-    "volcano.sh/revocable-zone",
-    "volcano.sh/jdb-min-available",
-    "volcano.sh/jdb-max-unavailable",
+    names.REVOCABLE_ZONE,
+    names.JDB_MIN_AVAILABLE,
+    names.JDB_MAX_UNAVAILABLE,
     names.USER,
 )
 
@@ -164,7 +164,7 @@ def _labels(job: JobSpec, task: TaskSpec, index: str, partition: str | None) -> 
         names.RELEASED: "true",
     }
     if partition is not None:
-        labels["volcano.sh/partition-id"] = partition
+        labels[names.PARTITION_ID] = partition
     return labels
 
 
@@ -178,7 +178,7 @@ def _annotations(job: JobSpec, task: TaskSpec, index: str, stamp: Stamp) -> dict
         names.JOB_NAME: job.name,
         names.VOLCANO_QUEUE: job.queue,
         names.JOB_VERSION: str(stamp.version),
-        "volcano.sh/template-uid": f"{job.name}-{task.name}",
+        names.TEMPLATE_UID: f"{job.name}-{task.name}",
         names.JOB_RETRY_COUNT: str(stamp.retry_count),
         names.ADMISSION_ID: str(stamp.admission),
         names.SEAT: f"{task.name}/{index}",

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from queues.api.model import Model
+from queues.api.names import MANAGED_BY_LABEL
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.podgroup import PodGroup
@@ -20,7 +21,7 @@ from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 
 #: On every definition of Muster: an existing definition without it belongs to another product (Volcano).
-OWNER_LABEL = {"app.kubernetes.io/managed-by": "muster"}
+OWNER_LABEL = {MANAGED_BY_LABEL: "muster"}
 
 _INT32 = (-(2**31), 2**31 - 1)
 

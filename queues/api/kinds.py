@@ -9,12 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queues.api.names import BATCH, BATCH_VOLCANO, CORE, SCHEDULING_VOLCANO, TOPOLOGY_VOLCANO
+from queues.api.names import (
+    BATCH,
+    BATCH_VOLCANO,
+    CORE,
+    PART_OF_LABEL,
+    SCHEDULING_VOLCANO,
+    TOPOLOGY_VOLCANO,
+)
 
 Document = dict[str, Any]
 
 #: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
-PART_OF: Final = {"app.kubernetes.io/part-of": "muster"}
+PART_OF: Final = {PART_OF_LABEL: "muster"}
 
 _PLURALS: Final = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",

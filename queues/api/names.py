@@ -1,4 +1,8 @@
-"""Every name that Muster reads from or writes on Kubernetes objects: groups, labels, annotations, gate."""
+"""Names on Kubernetes objects that Muster reads or writes: API versions, labels, annotations, gate, finalizer.
+
+Not here, but with the code that reads them: labels that Kubernetes' own controllers and kubectl set (host name, pod
+index …), and names inside specs and statuses (resources, condition types).
+"""
 
 from typing import Final
 
@@ -19,23 +23,24 @@ CORE: Final = "v1"
 #: The scheduling gate of a pod that waits.
 GATE: Final = "muster.dev/admission"
 
-#: Label on a Job, Pod, PodGroup or owner; on a Namespace an annotation: the default of its objects.
+#: Label on a Job, Pod or PodGroup; on a Namespace an annotation: the queue of objects there that name none.
 QUEUE_LABEL: Final = "muster.dev/queue-name"
 
-#: Volcano's annotation for the same: on pods and namespaces.
+#: Volcano's annotation for the same, on workloads, pods and namespaces; on pods a label too.
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 
-#: On pods, written by Volcano's job controller.
+#: Label and annotation of a Volcano Job's pods; read on other pods as a last resort.
 VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
 
-#: Label on a Namespace: all its pods are gated.
+#: Label on a Namespace, ``"true"``: all pods and Jobs created in it wait, also if they name no queue.
 GATED_NAMESPACE: Final = "muster.dev/gated"
 
-#: The PodGroup of a pod, in its namespace: the name the ecosystem uses, then Volcano's newer alias.
+#: The PodGroup of a pod, in its namespace: the name that most schedulers read, then Volcano's newer one.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 
 GROUP_ANNOTATION_VOLCANO: Final = "scheduling.volcano.sh/group-name"
 
+#: Annotation of a batch/v1 Job: so many of its pods start together.
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 
 #: Annotations of a pod template: a node label key that is a level of a Topology.
@@ -43,33 +48,51 @@ REQUIRED_TOPOLOGY: Final = "muster.dev/required-topology"
 
 PREFERRED_TOPOLOGY: Final = "muster.dev/preferred-topology"
 
-#: The levels of HyperNodes have keys that begin so, then the tier.
+#: The levels that HyperNodes make have this key, followed by the tier.
 HYPERNODE_TIER: Final = "topology.volcano.sh/tier-"
 
-#: Parts of the pods of a template, each in one domain: ``8=topology.muster.dev/rack,2=kubernetes.io/hostname``.
+#: Annotation of a pod template: parts of its pods, each in one domain, the larger parts first:
+#: ``8=topology.muster.dev/rack,2=kubernetes.io/hostname``.
 PARTITIONS: Final = "muster.dev/partitions"
 
-#: Templates of one Job with the same name here go into one domain of their level together.
+#: Annotation of a pod template: templates of one Job with equal values share one domain of their level.
 TOGETHER: Final = "muster.dev/together"
 
-#: ``"true"``: evenly over the fewest domains of the level.
+#: Annotation of a pod template, ``"true"``: pods evenly over the fewest domains of the level.
 BALANCED: Final = "muster.dev/balanced"
 
-#: Label of a node: its devices may be shared in parts.
+#: Label of a node, ``"true"``: its devices may be shared in parts.
 SHARES_DEVICES: Final = "muster.dev/shares-devices"
 
-#: How long the work runs, and how much of it is lost on eviction; Go durations (``2h``, ``30m``).
+#: Label of a node, written by NVIDIA's device discovery: MiB of memory of each device.
+DEVICE_MEMORY: Final = "nvidia.com/gpu.memory"
+
+#: Annotations of a pod, KAI's: a part of a device (``0.5``) or its memory in MiB, and of how many devices.
+GPU_FRACTION: Final = "gpu-fraction"
+
+GPU_MEMORY: Final = "gpu-memory"
+
+GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
+
+#: Expected run time, and the most work that an eviction loses; Go durations (``2h``, ``30m``).
 RUN_TIME: Final = "muster.dev/run-time"
 
 CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"
 
+#: Protection from eviction for this long: after the start, and (Volcano's) after the admission.
 MIN_RUN_TIME: Final = "muster.dev/min-run-time"
-
-PREEMPTABLE: Final = "volcano.sh/preemptable"
 
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
-#: Written by Muster only. Label ``"true"`` on what it created or released.
+#: Whether the workload may be evicted for a beneficiary.
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+
+#: Annotations of a Queue, Volcano's: checked for form, without effect.
+HIERARCHY: Final = "volcano.sh/hierarchy"
+
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+
+#: Label of pods and Jobs: ``"true"`` if Muster created or released them, ``"false"`` if it made them wait.
 RELEASED: Final = "muster.dev/released"
 
 #: Annotation of pods: the id of the admission that holds their seat.
@@ -81,10 +104,10 @@ SEAT: Final = "muster.dev/seat"
 #: Annotation of pods with parts of devices: the numbers of their devices, ascending (``0,3``).
 DEVICES: Final = "muster.dev/devices"
 
-#: Annotation of pods that Muster made again: uid of the pod that it took back.
+#: Annotation of pods that Muster recreated: uid of the pod that this one replaces.
 RECREATED_FROM: Final = "muster.dev/recreated-from"
 
-#: Annotation: the user who created the object.
+#: Annotation of workloads and pods: the user who created the object.
 USER: Final = "muster.dev/user"
 
 #: Annotation of Queues: the user who changed them last.
@@ -92,6 +115,21 @@ CHANGED_BY: Final = "muster.dev/changed-by"
 
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
+
+#: Label of a PriorityClass that Muster made: the class of the same value that it stands for.
+TWIN_OF: Final = "muster.dev/twin-of"
+
+#: Annotation of a definition that another product installed before: uninstalling Muster never deletes it.
+ADOPTED: Final = "muster.dev/adopted"
+
+#: Label of every object that ``muster install`` applies, so that ``muster uninstall`` finds it again.
+PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
+
+#: Label of definitions: ``muster`` on Muster's, another product's name on that product's.
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+
+#: Annotation of objects that Helm applied: the name of the release.
+HELM_RELEASE: Final = "meta.helm.sh/release-name"
 
 #: Labels and annotations that only Muster's identity may write.
 OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY)
@@ -109,6 +147,21 @@ TASK_SPEC: Final = "volcano.sh/task-spec"
 
 TASK_INDEX: Final = "volcano.sh/task-index"
 
+#: Label, of pods of a task with partitions only: the number of the partition.
+PARTITION_ID: Final = "volcano.sh/partition-id"
+
+#: Annotation: ``<job>-<task>``.
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+
+#: Annotations of a Volcano Job that its pods inherit; Muster gives them no meaning.
+NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
+
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+
+JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+
+JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
@@ -116,7 +169,7 @@ DEFAULT_QUEUE: Final = "default"
 
 ROOT_QUEUE: Final = "root"
 
-#: ``spec.schedulerName`` that Volcano's webhook writes; Muster turns it into the configured scheduler.
+#: ``spec.schedulerName`` that Volcano's webhook fills in; Muster replaces it by the configured scheduler.
 VOLCANO_SCHEDULER: Final = "volcano"
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

@@ -107,8 +107,11 @@ def test_the_names_that_are_listed_are_those_that_the_code_has() -> None:
         for key, value in vars(names).items()
         if key.isupper() and isinstance(value, str) and "/" in value
     }
-    listed = {name for name in re.findall(r"`([a-z0-9.]+/[a-z-]+)`", text) if not name.startswith("queues/")}
+    listed = {name for name in re.findall(r"`([a-z0-9.]+/[a-z.-]+)`", text) if not name.startswith("queues/")}
     assert listed == known - versions
+    assert {names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES} <= set(
+        re.findall(r"`([a-z-]+)`", text)
+    )
 
 
 def test_what_a_saved_turn_says_of_typical_pods_is_explained() -> None:

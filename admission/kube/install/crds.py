@@ -10,16 +10,13 @@ from admission.kube.install.queues import remove_first_queue
 from admission.kube.install.server_side_apply import Tell, apply, found_at, gone, items_of
 from queues.api.crd import OWNER_LABEL, crds
 from queues.api.kinds import PART_OF, Document, path_of
-from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from queues.api.names import ADOPTED, DEFAULT_QUEUE, HELM_RELEASE, MANAGED_BY_LABEL, ROOT_QUEUE
 from queues.errors import MusterError
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 #: Seconds until the API server must serve new definitions.
 _PATIENCE: Final = 30.0
-
-#: On definitions that were somebody else's before: uninstalling never deletes those.
-ADOPTED: Final = "muster.dev/adopted"
 
 
 class DefinitionsOfOthers(MusterError):
@@ -71,9 +68,9 @@ def _owner(definition: Document) -> str:
     """Who made a definition, by what Helm, operators and kubectl leave on it."""
     metadata = definition["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    if release := annotations.get("meta.helm.sh/release-name"):
+    if release := annotations.get(HELM_RELEASE):
         return f"Helm release {release}"
-    if manager := labels.get("app.kubernetes.io/managed-by"):
+    if manager := labels.get(MANAGED_BY_LABEL):
         return f"managed by {manager}"
     managers = [entry.get("manager") for entry in metadata.get("managedFields") or []]
     return f"written by {managers[0]}" if managers and managers[0] else "no sign of whose they are"

@@ -11,12 +11,11 @@ from typing import Final
 
 from admission.kube.client.client import Client
 from admission.objects import PRIORITY_CLASSES, WirePriorityClass
+from queues.api.kinds import PART_OF
+from queues.api.names import TWIN_OF
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
-
-#: Label of a twin: the class that it ranks like.
-TWIN_OF: Final = "muster.dev/twin-of"
 
 _PREFIX: Final = "muster-never-preempts-"
 
@@ -75,7 +74,7 @@ class NonPreemptingClasses:
             "kind": "PriorityClass",
             "metadata": {
                 "name": _PREFIX + name,
-                "labels": {TWIN_OF: name, "app.kubernetes.io/part-of": "muster"},
+                "labels": {TWIN_OF: name, **PART_OF},
             },
             "value": value,
             "preemptionPolicy": "Never",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from queues.api.model import shown
-from queues.api.names import DEFAULT_QUEUE
+from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.violations import (
     SUBDOMAIN,
@@ -18,10 +18,6 @@ from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources, show
 from queues.workload import QueueName
-
-HIERARCHY = "volcano.sh/hierarchy"
-
-HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 
 
 def queue_violations(

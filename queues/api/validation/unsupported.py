@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from queues.api.names import HIERARCHY
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 
@@ -31,7 +32,7 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.access.admins", access.admins),
         # Only ``shortest`` asks for it, for work that declares no run time.
         ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
-        ("metadata.annotations[volcano.sh/hierarchy]", "volcano.sh/hierarchy" in queue.metadata.annotations),
+        (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )
     return tuple(path for path, given in fields if given)
 
