@@ -12,7 +12,7 @@ import msgspec
 
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
-from admission.objects import WireStruct
+from admission.objects import WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
@@ -25,7 +25,7 @@ from queues.api.reading.pod_places import (
 from queues.api.reading.pod_requests import requests_of
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import PODS, Resources
-from queues.workload import Partition, PodSet, Requirement
+from queues.workload import PodSet, Requirement
 
 Tier = tuple[str, int | str]
 
@@ -33,14 +33,6 @@ _ONE_POD: Final = Resources({PODS: 1})
 
 #: Annotations that may say something that cannot be read.
 _READ: Final = (names.PARTITIONS, names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
-
-
-class WireNetworkTopology(WireStruct):
-    """How far apart pods may lie, in tiers."""
-
-    mode: str | None = None
-    highest_tier_allowed: int | None = None
-    highest_tier_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,52 +141,6 @@ def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, 
     if required:
         return replace(pods, required_topology=pods.required_topology or level)
     return replace(pods, preferred_topology=pods.preferred_topology or level)
-
-
-class _PartitionPolicy(WireStruct):
-    partition_size: int = 0
-    min_partitions: int = 0
-    network_topology: WireNetworkTopology | None = None
-
-
-class _Task(WireStruct):
-    partition_policy: _PartitionPolicy | None = None
-
-
-class _Spec(WireStruct):
-    tasks: tuple[_Task, ...] = ()
-
-
-class _Job(WireStruct):
-    spec: _Spec
-
-
-_JOB: Final = msgspec.json.Decoder(_Job)
-
-
-def partitions_of_tasks(document: bytes) -> list[tuple[Partition | None, Tier | None]]:
-    """The partitionPolicy of every task of a Volcano Job, and the tier of its partitions.
-
-    Without a topology of their own partitions are parts that start whole, wherever their pods are. Raises
-    InvalidDocument.
-    """
-    found: list[tuple[Partition | None, Tier | None]] = []
-    try:
-        tasks = _JOB.decode(document).spec.tasks
-    except msgspec.DecodeError as error:
-        raise InvalidDocument(
-            where="Job", found=str(error), expected="partitionPolicy as Volcano has it"
-        ) from error
-    for task in tasks:
-        policy = task.partition_policy
-        if policy is None or policy.partition_size < 1:
-            found.append((None, None))
-            continue
-        part = Partition(
-            size=policy.partition_size, level="", required=False, minimum=max(0, policy.min_partitions)
-        )
-        found.append((part, tier_of(policy.network_topology)))
-    return found
 
 
 class _Expression(WireStruct):

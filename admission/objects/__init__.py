@@ -32,7 +32,7 @@ from admission.objects.cluster import (
     WireSelectorRequirement,
 )
 from admission.objects.lists import Page, WatchEvent
-from admission.objects.parts import Bare, WireCondition, WireMetadata, WireStruct
+from admission.objects.parts import Bare, WireCondition, WireMetadata, WireNetworkTopology, WireStruct
 from admission.objects.pods import WirePod, WirePodSpec, WirePodStatus, WirePodTemplate
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "WireLabelSelector",
     "WireMetadata",
     "WireNamespace",
+    "WireNetworkTopology",
     "WireNode",
     "WirePod",
     "WirePodDisruptionBudget",

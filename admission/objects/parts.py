@@ -50,3 +50,11 @@ class WireCondition(WireStruct):
     reason: str | None = None
     message: str | None = None
     last_transition_time: str | None = None
+
+
+class WireNetworkTopology(WireStruct):
+    """How far apart pods may lie, in tiers."""
+
+    mode: str | None = None
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None

@@ -5,10 +5,11 @@ Defaults are those of Volcano's mutating webhook, so a Job reads the same whethe
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.errors import InvalidDocument
 
@@ -26,8 +27,12 @@ class TaskSpec:
     #: ``hostname`` and ``subdomain`` of the template; "" = made from names.
     hostname: str = ""
     subdomain: str = ""
-    #: Pods per partition; 0 = no partitions.
+    #: Pods per partition; 0: the task has no partitions.
     partition_size: int = 0
+    #: Partitions that must start together, each whole; 0: no minimum of their own.
+    min_partitions: int = 0
+    #: How close the pods of a partition must be; None: anywhere.
+    partition_topology: WireNetworkTopology | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,93 +95,98 @@ class JobSpec:
 
 
 def read_job(document: bytes | Mapping[str, Any]) -> JobSpec:
-    """From a whole Job object, JSON or decoded. Raises InvalidDocument."""
+    """The Job of a whole document, JSON or decoded. Raises InvalidDocument."""
     raw = document if isinstance(document, bytes) else msgspec.json.encode(document)
     try:
-        job = _decoder.decode(raw)
-        tasks = tuple(_task(position, task) for position, task in enumerate(job.spec.tasks))
+        job = _JOB.decode(raw)
     except msgspec.DecodeError as error:
-        raise InvalidDocument(
-            where="Job", found=str(error), expected="a batch.volcano.sh/v1alpha1 Job"
-        ) from error
+        raise _invalid(str(error)) from error
+    return job_of(job.metadata, job.spec)
+
+
+def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
+    """The Job with this metadata and this spec. Raises InvalidDocument."""
+    try:
+        spec = _SPEC.decode(spec_json)
+        tasks = tuple(_task(position, task) for position, task in enumerate(spec.tasks))
+    except msgspec.DecodeError as error:
+        found = str(error)
+        where = found.replace("`$", "`$.spec") if "`$" in found else f"{found} - at `$.spec`"
+        raise _invalid(where) from error
     return JobSpec(
-        namespace=job.metadata.namespace,
-        name=job.metadata.name,
-        uid=job.metadata.uid,
-        generation=job.metadata.generation,
-        queue=job.metadata.labels.get(QUEUE_LABEL) or job.spec.queue or DEFAULT_QUEUE,
-        scheduler_name=job.spec.schedulerName,
-        priority_class=job.spec.priorityClassName,
-        minimum=job.spec.minAvailable or sum(task.minimum for task in tasks),
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        generation=metadata.generation,
+        queue=(metadata.labels or {}).get(QUEUE_LABEL) or spec.queue or DEFAULT_QUEUE,
+        scheduler_name=spec.scheduler_name,
+        priority_class=spec.priority_class_name,
+        minimum=spec.min_available or sum(task.minimum for task in tasks),
         tasks=tasks,
-        plugins={name: tuple(flags or ()) for name, flags in job.spec.plugins.items()},
+        plugins={name: tuple(flags or ()) for name, flags in spec.plugins.items()},
         volumes=tuple(
             VolumeSpec(
-                mount_path=volume.mountPath, claim_name=volume.volumeClaimName, claim=volume.volumeClaim
+                mount_path=volume.mount_path, claim_name=volume.volume_claim_name, claim=volume.volume_claim
             )
-            for volume in job.spec.volumes
+            for volume in spec.volumes
         ),
-        max_retry=job.spec.maxRetry or 3,
-        min_success=job.spec.minSuccess,
-        ttl=job.spec.ttlSecondsAfterFinished,
-        labels=job.metadata.labels,
-        annotations=job.metadata.annotations,
-        network_topology=job.spec.networkTopology,
-        unsupported=_unsupported(job.spec),
+        max_retry=spec.max_retry or 3,
+        min_success=spec.min_success,
+        ttl=spec.ttl_seconds_after_finished,
+        labels=metadata.labels or {},
+        annotations=metadata.annotations or {},
+        network_topology=spec.network_topology,
+        unsupported=_unsupported(spec),
     )
 
 
-# What is read, under the names of the API.
-class _Metadata(msgspec.Struct, gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    generation: int = 0
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+def _invalid(found: str) -> InvalidDocument:
+    return InvalidDocument(where="Job", found=found, expected="a batch.volcano.sh/v1alpha1 Job")
 
 
-class _Volume(msgspec.Struct):
-    mountPath: str = ""  # noqa: N815
-    volumeClaimName: str = ""  # noqa: N815
-    volumeClaim: dict[str, Any] | None = None  # noqa: N815
+# The fields that are decoded.
+class _Job(WireStruct):
+    metadata: WireMetadata
+    spec: msgspec.Raw
 
 
-class _Partition(msgspec.Struct):
-    partitionSize: int = 0  # noqa: N815
-    minPartitions: int = 0  # noqa: N815
+class _Volume(WireStruct):
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: dict[str, Any] | None = None
 
 
-class _Task(msgspec.Struct):
+class _Partition(WireStruct):
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: WireNetworkTopology | None = None
+
+
+class _Task(WireStruct):
     name: str = ""
     replicas: int = 1
-    minAvailable: int | None = None  # noqa: N815
+    min_available: int | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
-    partitionPolicy: _Partition | None = None  # noqa: N815
-    policies: list[msgspec.Raw] = []
-    dependsOn: Any = None  # noqa: N815
-    topologyPolicy: str = ""  # noqa: N815
+    partition_policy: _Partition | None = None
+    policies: tuple[msgspec.Raw, ...] = ()
+    depends_on: Any = None
+    topology_policy: str = ""
 
 
-class _Spec(msgspec.Struct):
+class _Spec(WireStruct):
     queue: str = ""
-    schedulerName: str = ""  # noqa: N815
-    priorityClassName: str = ""  # noqa: N815
-    minAvailable: int = 0  # noqa: N815
-    tasks: list[_Task] = []
-    plugins: dict[str, list[str] | None] = {}
-    volumes: list[_Volume] = []
-    maxRetry: int = 3  # noqa: N815
-    minSuccess: int | None = None  # noqa: N815
-    ttlSecondsAfterFinished: int | None = None  # noqa: N815
-    networkTopology: dict[str, Any] | None = None  # noqa: N815
-    policies: list[msgspec.Raw] = []
-    runningEstimate: Any = None  # noqa: N815
-
-
-class _Job(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    min_available: int = 0
+    tasks: tuple[_Task, ...] = ()
+    plugins: dict[str, list[str] | None] = msgspec.field(default_factory=dict)
+    volumes: tuple[_Volume, ...] = ()
+    max_retry: int = 3
+    min_success: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    network_topology: dict[str, Any] | None = None
+    policies: tuple[msgspec.Raw, ...] = ()
+    running_estimate: Any = None
 
 
 class _Names(msgspec.Struct):
@@ -188,17 +198,19 @@ class _Template(msgspec.Struct):
     spec: _Names = msgspec.field(default_factory=_Names)
 
 
-_decoder = msgspec.json.Decoder(_Job)
+_JOB: Final = msgspec.json.Decoder(_Job)
 
-_template_decoder = msgspec.json.Decoder(_Template)
+_SPEC: Final = msgspec.json.Decoder(_Spec)
+
+_TEMPLATE: Final = msgspec.json.Decoder(_Template)
 
 
 def _task(position: int, task: _Task) -> TaskSpec:
-    names = _template_decoder.decode(task.template).spec
-    partition = task.partitionPolicy or _Partition()
-    minimum = task.minAvailable
+    names = _TEMPLATE.decode(task.template).spec
+    partition = task.partition_policy or _Partition()
+    minimum = task.min_available
     if minimum is None:
-        minimum = partition.minPartitions * partition.partitionSize or task.replicas
+        minimum = partition.min_partitions * partition.partition_size or task.replicas
     return TaskSpec(
         name=task.name or f"default{position}",
         replicas=task.replicas,
@@ -206,7 +218,9 @@ def _task(position: int, task: _Task) -> TaskSpec:
         template=bytes(task.template),
         hostname=names.hostname,
         subdomain=names.subdomain,
-        partition_size=partition.partitionSize,
+        partition_size=partition.partition_size,
+        min_partitions=partition.min_partitions,
+        partition_topology=partition.network_topology,
     )
 
 
@@ -216,10 +230,10 @@ def _unsupported(spec: _Spec) -> tuple[str, ...]:
         where = f"spec.tasks[{position}]"
         if task.policies:
             fields.append(f"{where}.policies")
-        if task.dependsOn is not None:
+        if task.depends_on is not None:
             fields.append(f"{where}.dependsOn")
-        if task.topologyPolicy not in ("", "none"):
+        if task.topology_policy not in ("", "none"):
             fields.append(f"{where}.topologyPolicy")
-    if spec.runningEstimate is not None:
+    if spec.running_estimate is not None:
         fields.append("spec.runningEstimate")
     return tuple(fields)

@@ -13,10 +13,10 @@ import msgspec
 from admission.decode.fields import explained, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle
-from admission.decode.topology_requests import WireNetworkTopology, subgroups_of, tier_of
+from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said
 from admission.facts import PodFact, SubGroup, WorkloadFact
-from admission.objects import POD_GROUPS, WireMetadata, WireStruct
+from admission.objects import POD_GROUPS, WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered

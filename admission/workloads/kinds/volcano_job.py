@@ -10,24 +10,24 @@ import msgspec
 from admission.decode.fields import seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, pod_set_of
-from admission.decode.topology_requests import WireNetworkTopology, partitions_of_tasks, tier_of
+from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
-from admission.objects import VOLCANO_JOBS, WireMetadata, WireStruct
-from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
+from admission.objects import VOLCANO_JOBS, WireMetadata, WireNetworkTopology, WireStruct
+from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
 class WireVolcanoJobSpec(WireStruct):
-    """The spec of a Volcano Job, but for what admission.volcano_jobs reads from the document."""
+    """The part of a spec that counts even if the rest cannot be read (``admission.volcano_jobs.job`` has all of it)."""
 
     queue: str | None = None
     priority_class_name: str | None = None
@@ -44,7 +44,6 @@ class WireVolcanoJobStatus(WireStruct):
     """The status of a Volcano Job."""
 
     state: WireVolcanoJobState | None = None
-    version: int | None = None
 
 
 class WireVolcanoJob(WireStruct):
@@ -74,21 +73,21 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         finished=phase in _ENDED,
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
-        document=_without_managed_fields(raw),
     )
+    document = _DOCUMENT.decode(raw)
+    document.metadata.pop("managedFields", None)
+    fact = replace(fact, document=msgspec.json.encode(document))
     try:
-        spec = read_job(fact.document)
-        parts = partitions_of_tasks(fact.document)
+        spec = job_of(meta, document.spec)
     except InvalidDocument as error:
         return replace(fact, obstacle=(ReasonCode.INVALID_SPEC, str(error)))
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
     ]
-    minimums = _task_minimums(spec)
     pod_sets = tuple(
-        replace(found[0], minimum=least, partitions=found[0].partitions if part is None else (part,))
-        for found, least, (part, _) in zip(sets, minimums, parts, strict=True)
+        replace(found[0], minimum=least, partitions=_partitions(task) or found[0].partitions)
+        for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
     problem = next((found[2] for found in sets if found[2] is not None), None)
     fact = replace(
@@ -97,14 +96,24 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         pod_sets=pod_sets,
         priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
-        generation=_digest_of_spec(fact.document),
+        generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=_contradiction(spec) or problem,
         unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
         partition_tiers={
-            pods.name: tier for pods, (_, tier) in zip(pod_sets, parts, strict=True) if tier is not None
+            task.name: tier
+            for task in spec.tasks
+            if task.partition_size > 0 and (tier := tier_of(task.partition_topology)) is not None
         },
     )
     return of_possible_size(fact, "spec.tasks")
+
+
+def _partitions(task: TaskSpec) -> tuple[Partition, ...]:
+    """The partitionPolicy of a task. Partitions without a topology of their own start whole, on whatever nodes."""
+    if task.partition_size < 1:
+        return ()
+    minimum = max(0, task.min_partitions)
+    return (Partition(size=task.partition_size, level="", required=False, minimum=minimum),)
 
 
 def _task_minimums(spec: JobSpec) -> list[int]:
@@ -149,19 +158,6 @@ class _Document(msgspec.Struct, rename="camel"):
 
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
-
-
-def _without_managed_fields(raw: bytes) -> bytes:
-    try:
-        document = _DOCUMENT.decode(raw)
-    except msgspec.DecodeError:
-        return raw
-    document.metadata.pop("managedFields", None)
-    return msgspec.json.encode(document)
-
-
-def _digest_of_spec(document: bytes) -> str:
-    return blake2b(memoryview(_DOCUMENT.decode(document).spec), digest_size=8).hexdigest()
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
