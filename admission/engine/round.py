@@ -114,8 +114,10 @@ class AdmissionRound:
         heads = [
             LongestWaiting(each.longest_waiting(), each.wants.need, each.screened_out()) for each in batches
         ]
-        backfill = Backfill.around(snapshot, heads, self.trial, self.state.open_admissions, told=told)
-        backfill.no_later_than(until)
+        backfill = Backfill.reserving_for(
+            snapshot, heads, self.trial, self.state.open_admissions, ends_matter=told
+        )
+        backfill.revisit_at(until)
         return backfill
 
     def try_all(self, backfill: Backfill) -> None:

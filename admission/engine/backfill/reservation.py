@@ -1,31 +1,34 @@
-"""A place in the near future for a gang that cannot start now; what would delay it there stays off that place.
+"""A place in the near future for a gang that cannot start now; work that would delay the gang there stays off it.
 
 EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001), for gangs on nodes: the place is where the gang could
 start soonest, as far as run times are declared. Where none are, a place counts as free as soon as it may be
 cleared for the gang (``starvation.clearAfter``), so only work that could not be cleared by then is in the way
-(``admission.engine.backfill.expected_ends``). Where nobody clears anything, it is where those run who passed the gang
-(``admission.engine.backfill.passed_over``). When the place is free at last, smaller work that comes first in the
-order of the
-queue does not take it either.
+(``admission.engine.backfill.expected_ends``). Where no place is cleared, it is where the work runs that overtook the
+gang (``admission.engine.backfill.passed_over``). When the place is free at last, smaller work that comes first in
+the order of the queue does not take it either.
 
-One gang keeps a place, the one that has waited longest of those who lack room. Quota is kept for more of them: of
-what a limit on their path leaves free, what they will need. That is also so where their quota is to be cleared now:
-what others get of it in each turn would never be among what can be cleared. Where only quota is kept, only those
-count as leaving who use quota of the same limits: they are few, and no others have it.
-Derived anew in every turn, never stored.
+One gang keeps a place: the one that has waited longest of the gangs that lack room. Quota is kept for more gangs:
+what they will need of what a limit on their path leaves free. That is also so where their quota is to be cleared
+now: what others get of it in each turn would never be among what can be cleared. Where only quota is kept, only
+admissions that use quota of the same limits count as leaving: they are few, and no others have it.
+Derived again in every turn, never stored.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from admission.engine import reasons
-from admission.engine.backfill import expected_ends
-from admission.engine.backfill import passed_over as passed_over_module
-from admission.engine.backfill.passed_over import has_less_than_its_share, holds_until, share_holds
-from admission.engine.backfill.reserved_space import ReservedSpace, limits_on, of_place
-from admission.engine.pending import waiting_time
-from admission.engine.pending.waiting_time import starves_by, waits_since
+from admission.engine.backfill.expected_ends import soonest_place
+from admission.engine.backfill.passed_over import (
+    deserved_suffices,
+    is_owed_a_place,
+    overtakers,
+    overtakers_change_at,
+    place_of_overtakers,
+)
+from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, limiting_queues
+from admission.engine.pending.waiting_time import LONG_WAIT, is_passed_over, soonest, starves_by, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.settlement import OpenAdmissions
@@ -44,109 +47,111 @@ _QUOTAS_KEPT = 4
 
 
 class LongestWaiting(NamedTuple):
-    """Who has waited longest of a class."""
+    """The workload of a class that has waited longest."""
 
-    candidate: LineEntry
+    entry: LineEntry
     #: What it lacks.
     need: MissingMembers
-    #: Why nobody of the class could go in even alone; None: one may.
+    #: Why no workload of the class could be admitted even alone. None: one may be.
     refused: Reason | None
 
 
 @dataclass(slots=True, eq=False)
 class Backfill:
-    """Admits around what is reserved, and the places of those who can start now."""
+    """The reservations of a turn, and admission around them."""
 
     snapshot: Snapshot
-    #: In the order in which those have waited whom they are for: it is the younger who stays off.
+    #: In the order in which the workloads have waited that they are for: younger ones stay off.
     reservations: list[ReservedSpace] = field(default_factory=list)
-    #: When the answers may be others though nothing else changed; None: never.
+    #: From this second on the answers may be others though nothing else changed. None: never.
     until: int | None = None
 
     @classmethod
-    def around(
+    def reserving_for(
         cls,
         snapshot: Snapshot,
         heads: Iterable[LongestWaiting],
         trial: Trial,
-        possessions: OpenAdmissions,
+        open_admissions: OpenAdmissions,
         *,
-        told: bool,
+        ends_matter: bool,
     ) -> "Backfill":
-        """Reserve for the longest-starved of these who lacks nothing but room, and for one before it who fits now.
+        """Reserve for the longest waiting of these heads that lacks nothing but room, and for one that fits now.
 
-        And quota for those who lack it. ``trial`` is as before. ``told``: whether anybody's end is known, or somebody
-        in them could settle where he cannot be cleared.
+        And quota for heads that lack it. ``trial`` is left unchanged. ``ends_matter``: the end of some running work
+        is known, or work could settle where it cannot be cleared.
         """
-        search = _Search(cls(snapshot), trial, possessions, told)
-        alone = [each for each in heads if not each.candidate.joins and not each.need.seated_nodes]
-        for head in sorted(alone, key=lambda each: waits_since(each.candidate.workload)):
-            if search.over:
+        search = _ReservationSearch(cls(snapshot), trial, open_admissions, ends_matter)
+        alone = [each for each in heads if not each.entry.joins and not each.need.seated_nodes]
+        for head in sorted(alone, key=lambda each: waits_since(each.entry.workload)):
+            if search.is_over:
                 break
-            search.ask(head)
+            search.reserve_for(head)
         return search.backfill
 
-    def no_later_than(self, second: int | None) -> None:
-        """The answers may be others from that second on; None: not by then."""
-        if second is not None:
-            self.until = second if self.until is None else min(self.until, second)
+    def revisit_at(self, second: int | None) -> None:
+        """Say that the answers may be others from a second on. None: they may not."""
+        self.until = soonest(self.until, second)
 
-    def admit(self, candidate: LineEntry, need: MissingMembers, trial: Trial) -> Admit | Reason:
-        """As ``gangs.admit``, but off what is reserved for those whom it would delay."""
-        reserved = self._in_the_way_of(candidate, trial)
-        if not reserved:
-            return gangs.admit(candidate.workload, need, trial)
-        for each in reserved:
-            each.withhold(trial)
-        answer = gangs.admit(candidate.workload, need, trial)
-        for each in reserved:
-            each.let_go(trial)
+    def admit(self, entry: LineEntry, need: MissingMembers, trial: Trial) -> Admit | Reason:
+        """As ``gangs.admit``, but off what is reserved for workloads that this one would delay."""
+        delayed = self._delayed_by(entry, trial)
+        if not delayed:
+            return gangs.admit(entry.workload, need, trial)
+        for space in delayed:
+            space.withhold(trial)
+        answer = gangs.admit(entry.workload, need, trial)
+        for space in delayed:
+            space.release(trial)
         if isinstance(answer, Admit):
             return answer
         # The reason is the one that holds without the reservation, if there is one.
-        without = gangs.admit(candidate.workload, need, trial.fork())
+        without = gangs.admit(entry.workload, need, trial.fork())
         if isinstance(without, Reason):
             return without
-        return reasons.would_delay(str(reserved[0].candidate.workload), reserved[0].at)
+        return reasons.would_delay(str(delayed[0].entry.workload), delayed[0].free_at)
 
-    def _in_the_way_of(self, candidate: LineEntry, trial: Trial) -> list[ReservedSpace]:
+    def _delayed_by(self, entry: LineEntry, trial: Trial) -> list[ReservedSpace]:
+        """Reservations that a workload must stay off. One that fits now ends when its own class is tried."""
         found = []
-        for number, each in enumerate(self.reservations):
-            if _alike(each.candidate, candidate):
-                if each.due:  # in or not, its turn has come
-                    del self.reservations[number]
+        for index, space in enumerate(self.reservations):
+            if _same_class(space.entry, entry):
+                if space.fits_now:
+                    del self.reservations[index]
                 break
-            if each.is_delayed_by(candidate, self.snapshot.now, trial):
-                found.append(each)
+            if space.is_delayed_by(entry, self.snapshot.now, trial):
+                found.append(space)
         return found
 
 
-def _alike(one: LineEntry, other: LineEntry) -> bool:
-    """Whether they are of one class, of which the first in the order of the queue goes for all."""
+def _same_class(one: LineEntry, other: LineEntry) -> bool:
+    """True if two entries are of one class: the first in the order of the queue stands for all of it."""
     return one.workload.queue == other.workload.queue and one.shape == other.shape
 
 
-class _Search:
-    """Who gets a reservation, asked one by one, the longest waiting first."""
+class _ReservationSearch:
+    """Reserves for one head after another, the longest waiting first."""
 
-    def __init__(self, backfill: Backfill, trial: Trial, possessions: OpenAdmissions, told: bool) -> None:
+    def __init__(
+        self, backfill: Backfill, trial: Trial, open_admissions: OpenAdmissions, ends_matter: bool
+    ) -> None:
         self.backfill = backfill
         self._snapshot = backfill.snapshot
-        self._possessions = possessions
+        self._open_admissions = open_admissions
         #: The world without what is reserved so far.
         self._trial = trial
-        self._told = told
-        self._freed = any(backfill.snapshot.ended.values())
-        #: So many were asked for a place, so many for quota alone.
+        self._ends_matter = ends_matter
+        self._seats_ended = any(backfill.snapshot.ended.values())
+        #: Heads asked for a place, and for quota alone.
         self._asked = self._asked_quota = 0
-        #: Somebody keeps a place who lacks room, somebody who lacks quota, somebody who fits.
-        self._for_room = self._for_quota = self._due = False
+        #: A place is kept: for lack of room, for lack of quota, for a gang that fits now.
+        self._for_room = self._for_quota = self._for_fitting = False
         #: Queues of which quota is kept, or none can be.
-        self._quotas: set[QueueName] = set()
+        self._quota_queues: set[QueueName] = set()
 
     @property
-    def over(self) -> bool:
-        """Whether nobody can get anything any more."""
+    def is_over(self) -> bool:
+        """True if no further head can get anything."""
         return self._no_place_left and self._no_quota_left
 
     @property
@@ -155,131 +160,133 @@ class _Search:
 
     @property
     def _no_quota_left(self) -> bool:
-        return self._asked_quota >= _HEADS_ASKED or len(self._quotas) >= _QUOTAS_KEPT
+        return self._asked_quota >= _HEADS_ASKED or len(self._quota_queues) >= _QUOTAS_KEPT
 
-    def ask(self, head: LongestWaiting) -> None:
-        """Reserve for one what there is to be reserved."""
-        (candidate, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
-        workload = candidate.workload
+    def reserve_for(self, head: LongestWaiting) -> None:
+        """Reserve what one head may have: a place, or quota, or nothing."""
+        (entry, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
+        workload = entry.workload
         starved = starves_by(workload, need, tree, now)
-        passed_over = waiting_time.is_passed_over(workload, need, tree, now)
-        in_vain = passed_over and has_less_than_its_share(candidate, self._trial)
-        place = (self._told or in_vain) and not self._no_place_left
-        quota = (self._told or starved or passed_over) and self._may_keep_quota(workload.queue)
+        passed_over = is_passed_over(workload, need, tree, now)
+        owed = passed_over and is_owed_a_place(entry, self._trial)
+        place = (self._ends_matter or owed) and not self._no_place_left
+        quota = (self._ends_matter or starved or passed_over) and self._may_keep_quota(workload.queue)
         if quota and refused is not None and refused.code == ReasonCode.QUEUE_LIMIT:
-            self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
+            self._reserve_for_quota(entry, need, starved=starved, passed_over=passed_over)
             return
-        # Of quota alone something is kept for those only who may go in now, or who lack nothing but room for long.
-        quota = quota and ((self._freed and refused is None) or passed_over)
+        # Quota alone is kept only for a head that may be admitted now, or lacked nothing but room for long.
+        quota = quota and ((self._seats_ended and refused is None) or passed_over)
         if not place and not quota:
             return
         self._asked_quota += not place
-        later = self._trial.fork()
-        answer = gangs.admit(workload, need, later)
+        world = self._trial.fork()
+        answer = gangs.admit(workload, need, world)
         if isinstance(answer, Admit):
             self._asked += place
-            self._fits(candidate, later, answer, place=place)
+            self._reserve_fitting(entry, FutureFit(world, answer), place=place)
         elif answer.code == ReasonCode.QUEUE_LIMIT:
             if quota:
-                self._lacks_quota(candidate, need, starved=starved, passed_over=passed_over)
+                self._reserve_for_quota(entry, need, starved=starved, passed_over=passed_over)
         elif answer.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
             self._asked += place
-            found = self._lacks_room(candidate, need, in_vain=in_vain) if place else None
-            if found is None and quota and passed_over:
-                among = self._with_its_limits(workload)
-                self._keep_quota(self._of_those_who_passed(candidate, need, among=among))
+            space = self._reserve_for_room(entry, need, owed=owed) if place else None
+            if space is None and quota and passed_over:
+                self._keep_quota(
+                    self._place_of_overtakers(entry, need, among=self._under_its_limits(workload))
+                )
         else:
             self._asked += place
 
     def _may_keep_quota(self, queue: QueueName) -> bool:
-        """Whether quota may be kept for one more of this queue."""
+        """True if quota may be kept for one more head of this queue."""
         return (
-            not self._no_quota_left and queue not in self._quotas and bool(limits_on(queue, self._trial.tree))
+            not self._no_quota_left
+            and queue not in self._quota_queues
+            and bool(limiting_queues(queue, self._trial.tree))
         )
 
-    def _fits(self, candidate: LineEntry, later: Trial, answer: Admit, *, place: bool) -> None:
-        """Nobody smaller takes what was given back in this turn before it was asked."""
-        if not self._freed:
+    def _reserve_fitting(self, entry: LineEntry, fit: FutureFit, *, place: bool) -> None:
+        """Keep what was freed in this turn from smaller work that is tried before the head."""
+        if not self._seats_ended:
             return
-        found = of_place(candidate, self._trial, later, answer, at=self._snapshot.now, due=True)
-        if place and not self._due:
-            self._due, self._trial = True, later
-            self.backfill.reservations.append(found)
+        space = replace(ReservedSpace.of(entry, self._trial, fit), free_at=self._snapshot.now, fits_now=True)
+        if place and not self._for_fitting:
+            self._for_fitting, self._trial = True, fit.world
+            self.backfill.reservations.append(space)
         elif not place:
-            self._keep_quota(found)
+            self._keep_quota(space)
 
-    def _lacks_room(
-        self, candidate: LineEntry, need: MissingMembers, *, in_vain: bool
+    def _reserve_for_room(
+        self, entry: LineEntry, need: MissingMembers, *, owed: bool
     ) -> ReservedSpace | None:
-        """It keeps a place. If nothing is known about its own, nobody who came later has one."""
-        found = self._soonest(candidate, need) if self._told else None
-        if found is None and in_vain:
-            found = self._of_those_who_passed(candidate, need)
-        self._for_room = self._told or found is not None
-        if found is not None:
-            self._keep(found)
-        return found
+        """Keep a place for a head that lacks room. If nothing is known about it, no later head gets a place."""
+        space = self._soonest_place(entry, need) if self._ends_matter else None
+        if space is None and owed:
+            space = self._place_of_overtakers(entry, need)
+        self._for_room = self._ends_matter or space is not None
+        if space is not None:
+            self._keep(space)
+        return space
 
-    def _lacks_quota(
-        self, candidate: LineEntry, need: MissingMembers, *, starved: bool, passed_over: bool
+    def _reserve_for_quota(
+        self, entry: LineEntry, need: MissingMembers, *, starved: bool, passed_over: bool
     ) -> None:
-        """It keeps of limits on its path what they leave free; one keeps its place, if that is not idle until then."""
-        workload, found = candidate.workload, None
-        self._quotas.add(workload.queue)
+        """Keep what limits on its path leave free for a head that lacks quota; for one head also its place."""
+        workload, space = entry.workload, None
+        self._quota_queues.add(workload.queue)
         if not self._for_quota:
-            if self._told and not starved:
-                found = self._soonest(candidate, need)
-            if found is None and passed_over and self._keeps_place_for_quota(candidate, need):
-                found = self._of_those_who_passed(candidate, need, starved=starved)
-        if found is not None:
+            if self._ends_matter and not starved:
+                space = self._soonest_place(entry, need)
+            if space is None and passed_over and self._keeps_place_for_quota(workload, need):
+                space = self._place_of_overtakers(entry, need, clearing=starved)
+        if space is not None:
             self._for_quota = True
-            self._keep(found)
+            self._keep(space)
         elif starved or passed_over:
-            among = self._with_its_limits(workload)
-            self._keep_quota(self._of_those_who_passed(candidate, need, among=among, starved=starved))
+            among = self._under_its_limits(workload)
+            self._keep_quota(self._place_of_overtakers(entry, need, among=among, clearing=starved))
 
-    def _keeps_place_for_quota(self, candidate: LineEntry, need: MissingMembers) -> bool:
-        """Whether a gang that lacks quota has waited too long for others to have its place until it has enough."""
-        since, _, _ = waits_since(candidate.workload)
-        long = self._snapshot.now - since >= waiting_time.LONG_WAIT
-        return long and share_holds(candidate.workload, need, self._trial)
+    def _keeps_place_for_quota(self, workload: Workload, need: MissingMembers) -> bool:
+        """True if a gang that lacks quota has waited too long for others to have its place until it has enough."""
+        since, _, _ = waits_since(workload)
+        return self._snapshot.now - since >= LONG_WAIT and deserved_suffices(workload, need, self._trial)
 
-    def _soonest(self, candidate: LineEntry, need: MissingMembers) -> ReservedSpace | None:
-        found = expected_ends.place(self._snapshot, candidate, need, self._trial)
+    def _soonest_place(self, entry: LineEntry, need: MissingMembers) -> ReservedSpace | None:
+        found = soonest_place(self._snapshot, entry, need, self._trial)
         if found is None:
             return None
-        self.backfill.no_later_than(found[1])
-        return found[0]
+        self.backfill.revisit_at(found.until)
+        return found.space
 
-    def _of_those_who_passed(
+    def _place_of_overtakers(
         self,
-        candidate: LineEntry,
+        entry: LineEntry,
         need: MissingMembers,
         *,
         among: Iterable[AdmissionId] | None = None,
-        starved: bool = False,
+        clearing: bool = False,
     ) -> ReservedSpace | None:
-        """``among``: only they leave; None: all. ``starved``: those who may be cleared away for it count with them."""
-        snapshot, workload = self._snapshot, candidate.workload
-        every = snapshot.admissions if among is None else list(among)
-        self.backfill.no_later_than(holds_until(snapshot, workload, every))
-        those = passed_over_module.those(snapshot, workload, every, self._trial.tree, cleared=starved)
-        found = passed_over_module.place(snapshot, workload, need, self._trial, those)
-        return None if found is None else of_place(candidate, self._trial, *found)
+        """``among``: only these admissions leave; None: all. ``clearing``: as in ``overtakers``."""
+        snapshot, workload = self._snapshot, entry.workload
+        numbers = snapshot.admissions if among is None else list(among)
+        self.backfill.revisit_at(overtakers_change_at(snapshot, workload, numbers))
+        leaving = overtakers(snapshot, workload, numbers, self._trial.tree, clearing=clearing)
+        fit = place_of_overtakers(snapshot, workload, need, self._trial, leaving)
+        return None if fit is None else ReservedSpace.of(entry, self._trial, fit)
 
-    def _with_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
-        """Whoever uses quota that a limit on its path counts."""
+    def _under_its_limits(self, workload: Workload) -> Iterable[AdmissionId]:
+        """Admissions that use quota which a limit on the workload's path counts."""
         tree = self._trial.tree
-        return self._possessions.in_subtree(limits_on(workload.queue, tree)[-1], tree)
+        return self._open_admissions.in_subtree(limiting_queues(workload.queue, tree)[-1], tree)
 
-    def _keep(self, found: ReservedSpace) -> None:
-        self.backfill.reservations.append(found)
+    def _keep(self, space: ReservedSpace) -> None:
+        self.backfill.reservations.append(space)
         self._trial = self._trial.fork()
-        found.withhold(self._trial)
+        space.withhold(self._trial)
 
-    def _keep_quota(self, found: ReservedSpace | None) -> None:
-        """Of what was found, only the quota."""
-        if found is not None:
-            self._quotas.add(found.candidate.workload.queue)
-            if found.books:
-                self._keep(found.without_place())
+    def _keep_quota(self, space: ReservedSpace | None) -> None:
+        """Keep only the quota of a place. None: there is no place."""
+        if space is not None:
+            self._quota_queues.add(space.entry.workload.queue)
+            if space.quota:
+                self._keep(space.quota_only())

@@ -1,11 +1,12 @@
-"""What is kept for somebody who cannot start now, and who is to stay off it.
+"""What is reserved for a gang that cannot start now, and which workloads it keeps off.
 
-Kept is only what is free: room on nodes, host ports there, and quota, each so far as it will be needed when those
-are gone who are expected to go first.
+Only what is free now is reserved: amounts of nodes, host ports there, and quota, each as far as the gang will need
+it when the admissions that are expected to go first are gone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from admission.engine.claims import amounts_per_node
 from admission.engine.nodes.host_ports import OnNode, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
-from admission.engine.placement.need import size_of
+from admission.engine.placement import gangs
+from admission.engine.placement.need import MissingMembers, size_of
 from admission.engine.trial import Columns, Trial
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
@@ -27,12 +29,12 @@ from queues.workload import QueueName, Workload
 NEVER = 1 << 62
 
 
-def clearable(workload: Workload, admitted_at: int, head: Workload, tree: QueueTree) -> int:
-    """From when on somebody admitted at that second may be cleared away for the head; ``NEVER``: never."""
+def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: QueueTree) -> int:
+    """The second from which on a workload admitted then may be cleared away for the head; ``NEVER``: it may not."""
     policy = tree.policy(workload.queue) if workload.queue in tree.paths else None
     if policy is None or not workload.preemptable or workload.priority > head.priority:
         return NEVER
-    # Only single pods go, and only what is smaller (admission.engine.preemption.rules).
+    # Only smaller single pods are cleared away (admission.engine.preemption.rules).
     if sum(len(pods.wanted()) for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
         return NEVER
     if workload.evictions >= (policy.max_evictions or 0):
@@ -46,100 +48,110 @@ def _size(workload: Workload) -> int:
     return size_of((pods.takes, len(pods.wanted())) for pods in workload.pod_sets)
 
 
+class FutureFit(NamedTuple):
+    """How a gang fits a future world."""
+
+    #: The future world, with the gang in its seats.
+    world: Trial
+    admit: Admit
+
+
+def fit_in(world: Trial, workload: Workload, need: MissingMembers) -> FutureFit | None:
+    """How a gang fits a future world, which is changed. None: it does not."""
+    answer = gangs.admit(workload, need, world)
+    return FutureFit(world, answer) if isinstance(answer, Admit) else None
+
+
+class ReservedQuota(NamedTuple):
+    """Quota of one queue on the gang's path that is kept, beyond what is kept of queues below it."""
+
+    queue: QueueName
+    amounts: Mapping[Account, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReservedSpace:
-    """Where and when somebody is to start, or of which quota."""
+    """Where and when a gang is to start, or of which quota."""
 
-    candidate: LineEntry
-    #: Seconds since the epoch at which all should be free, at the latest; None: nobody knows.
-    at: int | None = None
-    #: From when on (seconds since the epoch) a place may be cleared for it; None: never.
-    clears: int | None = None
+    #: The gang.
+    entry: LineEntry
+    #: The second by which everything should be free. None: unknown.
+    free_at: int | None = None
+    #: The second from which on a place may be cleared for the gang. None: never.
+    clears_from: int | None = None
     #: Its nodes …
     columns: Columns
-    #: … (R, n) what of them, free now, nobody may hold at that time …
-    withheld: Amounts
+    #: … (R, n) what of them, free now, no other workload may hold at that time …
+    amounts: Amounts
     #: … and host ports.
     ports: Sequence[OnNode] = ()
-    #: The same of the quota of queues on its path, so that all of them together come to what is kept of each.
-    books: Sequence[tuple[QueueName, Mapping[Account, int]]] = ()
-    #: It could start now: all this is for it until it was tried.
-    due: bool = False
+    quota: Sequence[ReservedQuota] = ()
+    #: The gang could start now: all this is kept until it was tried.
+    fits_now: bool = False
 
-    def is_delayed_by(self, candidate: LineEntry, now: int, trial: Trial) -> bool:
-        """Whether somebody who is admitted now could be in the way, and has no right to be."""
-        mine, other = self.candidate.workload, candidate.workload
+    @classmethod
+    def of(cls, entry: LineEntry, trial: Trial, fit: FutureFit) -> "ReservedSpace":
+        """What of the trial must be kept for a gang to fit that future world."""
+        seats = fit.admit.seats
+        columns, _ = amounts_per_node(seats, trial)
+        left = np.maximum(fit.world.free[:, columns], 0)
+        return cls(
+            entry=entry,
+            columns=columns,
+            amounts=np.maximum(trial.free[:, columns] - left, 0),
+            ports=ports_of(entry.workload, seats),
+            quota=_quota(entry.workload.queue, trial, fit.world),
+        )
+
+    def is_delayed_by(self, entry: LineEntry, now: int, trial: Trial) -> bool:
+        """True if a workload that is admitted now could be in the gang's way and has no right to be."""
+        mine, other = self.entry.workload, entry.workload
         if other.key == mine.key or other.priority > mine.priority:
             return False
         if not len(self.columns) and not self._shares_quota(other.queue, trial.tree):
             return False
-        if self.at is not None:
+        if self.free_at is not None:
             run_time = run_time_class(other)
-            if run_time is not None and now + run_time <= self.at:
+            if run_time is not None and now + run_time <= self.free_at:
                 return False
-            cleared = clearable(other, now, mine, trial.tree)
-            if self.clears is not None and max(self.clears, cleared) <= self.at:
+            clearable = clearable_from(other, now, mine, trial.tree)
+            if self.clears_from is not None and max(self.clears_from, clearable) <= self.free_at:
                 return False
         if other.queue == mine.queue:
             return True
         usage = trial.usage
-        owed = below_deserved(usage, other.queue, candidate.accounts)
-        return not owed or below_deserved(usage, mine.queue, self.candidate.accounts)
+        owed = below_deserved(usage, other.queue, entry.accounts)
+        return not owed or below_deserved(usage, mine.queue, self.entry.accounts)
 
-    def without_place(self) -> "ReservedSpace":
-        """The same, but nothing of nodes."""
+    def quota_only(self) -> "ReservedSpace":
+        """The same without its place on nodes."""
         none = self.columns[:0]
-        return replace(self, columns=none, withheld=self.withheld[:, none], ports=())
+        return replace(self, columns=none, amounts=self.amounts[:, none], ports=())
 
     def _shares_quota(self, queue: QueueName, tree: QueueTree) -> bool:
         path = tree.paths[queue]
-        return any(name in path for name, _ in self.books)
+        return any(each.queue in path for each in self.quota)
 
     def withhold(self, trial: Trial) -> None:
-        """Nobody has it, until it is let go."""
+        """Take it out of a trial, until ``release``."""
         self._change(trial, 1)
         trial.ports.occupy(self.ports)
 
-    def let_go(self, trial: Trial) -> None:
-        """The contrary of ``withhold``."""
+    def release(self, trial: Trial) -> None:
+        """Undo ``withhold``."""
         self._change(trial, -1)
         trial.ports.vacate(self.ports)
 
     def _change(self, trial: Trial, times: int) -> None:
         if len(self.columns):
-            trial.free[:, self.columns] -= times * self.withheld
+            trial.free[:, self.columns] -= times * self.amounts
             trial.mark_dirty(self.columns)
-        for name, amounts in self.books:
-            trial.usage.add(name, amounts, times=times)
+        for each in self.quota:
+            trial.usage.add(each.queue, each.amounts, times=times)
 
 
-def of_place(
-    candidate: LineEntry,
-    trial: Trial,
-    later: Trial,
-    answer: Admit,
-    *,
-    at: int | None = None,
-    clears: int | None = None,
-    due: bool = False,
-) -> ReservedSpace:
-    """What is to be kept for somebody who has these seats in a later world, others being gone by then."""
-    columns, _ = amounts_per_node(answer.seats, trial)
-    left = np.maximum(later.free[:, columns], 0)
-    return ReservedSpace(
-        candidate=candidate,
-        at=at,
-        clears=clears,
-        columns=columns,
-        withheld=np.maximum(trial.free[:, columns] - left, 0),
-        ports=ports_of(candidate.workload, answer.seats),
-        books=_books(candidate.workload.queue, trial, later),
-        due=due,
-    )
-
-
-def limits_on(queue: QueueName, tree: QueueTree) -> Sequence[QueueName]:
-    """The queue and those above it, as far as they limit it otherwise than by the size of the cluster."""
+def limiting_queues(queue: QueueName, tree: QueueTree) -> Sequence[QueueName]:
+    """The queue and those above it that have a limit; the size of the cluster alone is none."""
     return [
         name
         for name in tree.paths.get(queue, ())
@@ -147,12 +159,12 @@ def limits_on(queue: QueueName, tree: QueueTree) -> Sequence[QueueName]:
     ]
 
 
-def _books(queue: QueueName, trial: Trial, later: Trial) -> Sequence[tuple[QueueName, Mapping[Account, int]]]:
-    """What more each queue that limits it will count later, as far as it is free now."""
-    tree, now, then = trial.tree, trial.usage, later.usage
-    books = []
+def _quota(queue: QueueName, trial: Trial, world: Trial) -> Sequence[ReservedQuota]:
+    """What each limiting queue will count more in a future world, as far as it is free now."""
+    tree, now, then = trial.tree, trial.usage, world.usage
+    quota = []
     kept = now.copy()
-    for name in limits_on(queue, tree):
+    for name in limiting_queues(queue, tree):
         amounts = {}
         for account, limit in tree.capabilities[name].items():
             counted = now.counted(name, account)
@@ -161,5 +173,5 @@ def _books(queue: QueueName, trial: Trial, later: Trial) -> Sequence[tuple[Queue
                 amounts[account] = more
         if amounts:
             kept.add(name, amounts)
-            books.append((name, amounts))
-    return books
+            quota.append(ReservedQuota(name, amounts))
+    return quota
