@@ -1,15 +1,15 @@
-"""The plan applier: one transaction, fenced, re-checked by the ledger; a gang stands or is dropped whole.
+"""The plan applier: one transaction, fenced, re-checked by the ledger; a gang is admitted whole or dropped whole.
 
-The planner may be wrong, the applier may not (Nomad's plan applier). What was dropped is still pending, and
-the next turn sees the truth.
+The planner may be wrong, the applier may not (Nomad's plan applier). A dropped gang is still pending, and the next
+turn decides on what the ledger really holds.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from admission.volcano_jobs.state import JobTransition
-from queues.admissions import Admission, AdmissionState, Claim
-from queues.plan import Admit, Adopt, Evict, Plan, Reason
+from queues.admissions import Admission, Claim
+from queues.plan import Admit, Adopt, Evict, Free, Plan, Reason
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -28,7 +28,7 @@ class Applied:
     evicted: tuple[Evict, ...] = ()
     closed: frozenset[AdmissionId] = frozenset()
     #: Gangs that the ledger refused.
-    dropped: Mapping[WorkloadKey, Reason] | None = None
+    dropped: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     jobs: tuple[JobTransition, ...] = ()
     #: New claims, and beneficiaries whose claims ended.
     claims: tuple[Claim, ...] = ()
@@ -39,104 +39,96 @@ class Applied:
 class Reasons:
     """Reasons to store with the plan: changed ones, and workloads that have none any more."""
 
-    changed: Mapping[WorkloadKey, Reason]
+    changed: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     gone: Collection[WorkloadKey] = ()
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPlan:
+    """All that one turn commits."""
+
+    plan: Plan
+    #: Transitions of Volcano Jobs.
+    jobs: tuple[JobTransition, ...] = ()
+    reasons: Reasons = Reasons()
+    #: Users whose workloads get seats; "" or absent: unknown.
+    users: Mapping[WorkloadKey, str] = field(default_factory=dict)
+
+    def changes_ledger(self) -> bool:
+        """True if there is anything to commit."""
+        return bool(self.plan.changes_ledger() or self.jobs or self.reasons)
+
+
 async def apply(
     database: Database,
     term: Term,
-    plan: Plan,
-    reasons: Reasons,
+    turn: TurnPlan,
     admissions: Mapping[AdmissionId, Admission],
-    pause: Callable[[str], None] = lambda point: None,
-    users: Mapping[WorkloadKey, str] = ledger.NOBODY,
+    failpoint: Callable[[str], None],
 ) -> Applied:
-    """Commit a plan. ``admissions`` are those it was decided on; ``pause`` is told when seats are given back.
+    """Commit a plan. ``admissions``: those it was decided on. ``failpoint`` is called when seats are given back.
 
-    ``users``: who asked for what the plan gives.
-
-    Raises Fenced (the term is over, or somebody else wrote: read the world again), OutcomeUnknown,
+    Raises Fenced (the term is over, or another leader wrote: read the world again), OutcomeUnknown,
     DatabaseError.
     """
+    plan = turn.plan
     async with database.transaction() as tx:
-        entry = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
-        freed = None
+        transaction = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
+        freed = await ledger.free(tx, transaction, plan.frees)
         if plan.frees:
-            freed = await ledger.free(tx, entry, plan.frees)
-            pause("freeing")
-        if plan.starts:
-            await ledger.start(tx, entry, plan.starts)
-        adopted = await ledger.adopt(tx, entry, plan.adopts, users) if plan.adopts else []
-        verdict = await ledger.admit(tx, entry, plan.admits, users) if plan.admits else None
-        evicted = await ledger.evict(tx, entry, plan.evicts) if plan.evicts else frozenset()
-        await ledger.drop_claims(tx, entry, plan.dropped)
-        await ledger.claim(tx, entry, plan.claims)
-        if plan.jobs:
-            rows = [ledger.JobRow(key=job.key, state=job.new.to_json()) for job in plan.jobs]
-            await ledger.record_job_states(tx, entry, rows)
-        dropped = _dropped(plan, verdict)
-        changed = {**reasons.changed, **dropped}
-        if changed or reasons.gone:
-            await ledger.record_reasons(tx, entry, changed, reasons.gone)
-        decisions = _decisions(plan, verdict, adopted, evicted, admissions)
-        if decisions:
-            await ledger.record_decisions(tx, entry, decisions)
-    accepted = verdict.accepted if verdict is not None else {}
-    now_open = _changed(plan, freed, evicted, admissions)
-    admitted = tuple((accepted[index], plan.admits[index]) for index in sorted(accepted))
-    adoptions = tuple(zip(adopted, plan.adopts, strict=True))
-    for id_, admit in admitted:
-        now_open[id_] = _opened(id_, admit, plan.now, users)
-    for id_, adopt in adoptions:
-        opened = _opened(id_, adopt.admit, plan.now, users)
-        now_open[id_] = replace(opened, adopted=dict(adopt.pods), started=True)
+            failpoint("freeing")
+        await ledger.start(tx, transaction, plan.starts)
+        adopted = await ledger.adopt(tx, transaction, plan.adopts, turn.users)
+        outcome = await ledger.admit(tx, transaction, plan.admits, turn.users)
+        evicted = await ledger.evict(tx, transaction, plan.evicts)
+        await ledger.drop_claims(tx, transaction, plan.dropped)
+        await ledger.claim(tx, transaction, plan.claims)
+        await ledger.record_job_states(
+            tx, transaction, [ledger.JobRow(key=job.key, state=job.new.to_json()) for job in turn.jobs]
+        )
+        dropped = _dropped(plan, outcome)
+        await ledger.record_reasons(tx, transaction, {**turn.reasons.changed, **dropped}, turn.reasons.gone)
+        decisions = _decisions(plan, outcome, adopted, evicted, admissions)
+        await ledger.record_decisions(tx, transaction, decisions)
+    taken = _committed(plan, freed, outcome, evicted)
+    admitted = [outcome.accepted[index] for index in sorted(outcome.accepted)]
+    changed = taken.changed_admissions(admissions, [*adopted, *admitted], turn.users)
     return Applied(
-        ledger_seq=entry.seq,
-        admissions=tuple(now_open[id_] for id_ in sorted(now_open)),
-        admitted=admitted,
-        adopted=adoptions,
-        evicted=tuple(evict for evict in plan.evicts if evict.admission in evicted),
-        closed=freed.closed if freed is not None else frozenset(),
+        ledger_seq=transaction.seq,
+        admissions=tuple(changed[id_] for id_ in sorted(changed)),
+        admitted=tuple(zip(admitted, taken.admits, strict=True)),
+        adopted=tuple(zip(adopted, taken.adopts, strict=True)),
+        evicted=taken.evicts,
+        closed=frozenset(free.admission for free in taken.frees if free.closes),
         dropped=dropped,
-        jobs=plan.jobs,
-        claims=plan.claims,
-        unclaimed=plan.dropped,
+        jobs=turn.jobs,
+        claims=taken.claims,
+        unclaimed=taken.dropped,
     )
 
 
-def _opened(id_: AdmissionId, admit: Admit, now: int, users: Mapping[WorkloadKey, str]) -> Admission:
-    return replace(admit.opened(id_, now), user=users.get(admit.workload, ""))
-
-
-def _changed(
+def _committed(
     plan: Plan,
-    freed: ledger.Freed | None,
+    freed: ledger.Freed,
+    outcome: ledger.LedgerOutcome,
     evicted: frozenset[AdmissionId],
-    admissions: Mapping[AdmissionId, Admission],
-) -> dict[AdmissionId, Admission]:
-    """Admissions that were open before and are different now."""
-    changed: dict[AdmissionId, Admission] = {}
-    for id_ in plan.starts:
-        changed[id_] = replace(admissions[id_], started=True)
-    for id_ in evicted:
-        changed[id_] = replace(changed.get(id_, admissions[id_]), state=AdmissionState.EVICTING)
-    if freed is not None:
-        for id_, seats in freed.seats.items():
-            before = changed.get(id_, admissions[id_])
-            changed[id_] = replace(before, ended=before.ended | seats)
-        for id_ in freed.closed:
-            before = changed.get(id_, admissions[id_])
-            changed[id_] = replace(before, state=AdmissionState.CLOSED)
-    return changed
+) -> Plan:
+    """The plan as far as the ledger took it."""
+    return replace(
+        plan,
+        frees=tuple(
+            Free(admission=id_, seats=seats, closes=id_ in freed.closed) for id_, seats in freed.seats.items()
+        ),
+        admits=tuple(plan.admits[index] for index in sorted(outcome.accepted)),
+        evicts=tuple(evict for evict in plan.evicts if evict.admission in evicted),
+    )
 
 
-def _dropped(plan: Plan, verdict: ledger.LedgerOutcome | None) -> dict[WorkloadKey, Reason]:
-    if verdict is None:
-        return {}
+def _dropped(plan: Plan, outcome: ledger.LedgerOutcome) -> dict[WorkloadKey, Reason]:
+    """Gangs that the ledger refused, with its reason."""
     return {
         plan.admits[index].workload: Reason(
             code=rejection.code,
@@ -150,13 +142,13 @@ def _dropped(plan: Plan, verdict: ledger.LedgerOutcome | None) -> dict[WorkloadK
                 "asked": rejection.asked,
             },
         )
-        for index, rejection in verdict.rejected.items()
+        for index, rejection in outcome.rejected.items()
     }
 
 
 def _decisions(
     plan: Plan,
-    verdict: ledger.LedgerOutcome | None,
+    outcome: ledger.LedgerOutcome,
     adopted: list[AdmissionId],
     evicted: frozenset[AdmissionId],
     admissions: Mapping[AdmissionId, Admission],
@@ -164,11 +156,11 @@ def _decisions(
     """Lines of the decision log."""
     lines = []
     for index, admit in enumerate(plan.admits):
-        if verdict is not None and index in verdict.accepted:
+        if index in outcome.accepted:
             code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
-            lines.append(_line("admit", admit, code, admission=verdict.accepted[index]))
-        elif verdict is not None:
-            rejection = verdict.rejected[index]
+            lines.append(_line("admit", admit, code, admission=outcome.accepted[index]))
+        else:
+            rejection = outcome.rejected[index]
             lines.append(_line("reject", admit, rejection.code, message=rejection.message))
     for id_, adopt in zip(adopted, plan.adopts, strict=True):
         lines.append(_line("adopt", adopt.admit, "running", admission=id_))
@@ -207,6 +199,6 @@ def _leaving(kind: str, admission: Admission, code: ledger.DecisionCode, message
 
 
 def _evicted(evict: Evict, admission: Admission) -> ledger.Decision:
-    """Who for whom, by which rule, on which numbers."""
+    """An eviction with its beneficiary, its rule and the numbers it was decided on."""
     line = _leaving("evict", admission, evict.code, evict.message)
     return replace(line, beneficiary=evict.beneficiary, numbers={**line.numbers, **evict.facts})

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from admission import process
-from admission.failpoints import fault
+from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.server import WebhookServer
@@ -135,7 +135,7 @@ class Controller:
             ),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._observe,
-            pause=fault(os.environ.get("MUSTER_FAULT")),
+            failpoint=armed(os.environ.get("MUSTER_FAULT")),
         )
 
     async def _serve(self, means: TermDependencies, mandate: LeaderLease) -> None:

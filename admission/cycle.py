@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic, perf_counter
 
-from admission.apply import Applied, Reasons, apply
+from admission.apply import Applied, Reasons, TurnPlan, apply
 from admission.engine.decide import Memo, decide
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
@@ -42,9 +42,9 @@ class Cycle:
         save: Callable[[Database, Term, World], Awaitable[bool]],
         transitions: Callable[[World, int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
-        pause: Callable[[str], None] = lambda point: None,
+        failpoint: Callable[[str], None],
     ) -> None:
-        """``clock`` gives seconds since the epoch; ``pause`` is told when the turn passes a named point."""
+        """``clock`` gives seconds since the epoch; ``failpoint`` is called at each named point of the turn."""
         self._database = database
         self._term = term
         self.world = world
@@ -52,7 +52,7 @@ class Cycle:
         self._save = save
         self._transitions = transitions
         self._clock = clock
-        self._pause = pause
+        self._failpoint = failpoint
         self._memo = Memo()
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
@@ -80,7 +80,7 @@ class Cycle:
             await look_back(self._database, world, now)
         world.refresh(now)
         if await self._save(self._database, self._term, world):
-            self._pause("intake-committed")
+            self._failpoint("intake-committed")
             world.refresh(now)
         jobs = self._transitions(world, now)
         self._tell_defects()
@@ -92,23 +92,19 @@ class Cycle:
         world.news = True
         frozen = perf_counter()
         plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
-        plan = replace(plan, jobs=jobs)
         decided = perf_counter()
         self.last = Decided(snapshot=snapshot, plan=plan)
-        self._pause("decided")
+        self._failpoint("decided")
         reasons = self._changed_reasons(plan, snapshot.pending)
         applied = None
-        if plan.changes_ledger() or reasons:
-            given = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
-            users = {admit.workload: world.user_of(admit.workload) for admit in given}
-            applied = await apply(
-                self._database, self._term, plan, reasons, snapshot.admissions, self._pause, users
-            )
+        turn = TurnPlan(plan=plan, jobs=jobs, reasons=reasons, users=self._users(plan))
+        if turn.changes_ledger():
+            applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
         world.news = False
         self._told = self._telling.told
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
-            self._pause("applied")
+            self._failpoint("applied")
             self._take(applied, plan, reasons)
             world.refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
@@ -121,6 +117,11 @@ class Cycle:
             decide_seconds=decided - frozen,
             apply_seconds=perf_counter() - decided,
         )
+
+    def _users(self, plan: Plan) -> dict[WorkloadKey, str]:
+        """Users whose workloads the plan gives seats."""
+        opening = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
+        return {admit.workload: self.world.user_of(admit.workload) for admit in opening}
 
     def _tell_defects(self) -> None:
         while self.world.defects:
@@ -170,7 +171,7 @@ class Cycle:
             world.put_job(job.key, job.new)
         for key in reasons.gone:
             world.reasons.pop(key, None)
-        for key, reason in {**reasons.changed, **(applied.dropped or {})}.items():
+        for key, reason in {**reasons.changed, **applied.dropped}.items():
             world.reasons[key] = reason
             world.touched.add(key)
         world.touched.update(reasons.gone)
@@ -216,7 +217,7 @@ class Cycle:
             adopted=len(applied.adopted) if applied else 0,
             freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
             evicted=len(applied.evicted) if applied else 0,
-            dropped=len(applied.dropped or {}) if applied else 0,
+            dropped=len(applied.dropped) if applied else 0,
             pending=counts(plan.reasons, snapshot.pending),
             used=self._amounts.used,
             deserved=self._amounts.deserved,

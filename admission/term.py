@@ -64,8 +64,8 @@ class TermDependencies:
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
-    #: Told when a named point of the ring is passed (``admission.failpoints``).
-    pause: Callable[[str], None]
+    #: Called at each named point of the ring (``admission.failpoints``).
+    failpoint: Callable[[str], None]
 
 
 class LeaderTerm:
@@ -101,7 +101,7 @@ class LeaderTerm:
         tasks.create_task(self._keep_partitions(), name="partitions")
         careers = VolcanoJobController(means.rules)
         release = ReleaseWriter(
-            means.client, world, check_lease, requeue=self._look_again, failpoint=means.pause
+            means.client, world, check_lease, requeue=self._look_again, failpoint=means.failpoint
         )
         recreate = RecreationWriter(
             means.client,
@@ -109,14 +109,14 @@ class LeaderTerm:
             check_lease,
             hand_in=self.informers.hand_in,
             requeue=self._look_again,
-            failpoint=means.pause,
+            failpoint=means.failpoint,
         )
         jobs = VolcanoJobWriter(
             means.client,
             check_lease,
             requeue=self._look_again,
             report=lambda report: self._look_again(report.workload),
-            failpoint=means.pause,
+            failpoint=means.failpoint,
         )
         dismissal = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
         world.is_busy = jobs.is_creating
@@ -136,7 +136,7 @@ class LeaderTerm:
             save=intake.save,
             transitions=careers.transitions,
             clock=time,
-            pause=means.pause,
+            failpoint=means.failpoint,
         )
         tasks.create_task(statuses.run(), name="statuses")
         tasks.create_task(self._keep_twins(), name="priority class twins")

@@ -1,12 +1,16 @@
-"""The answer of one turn: a delta, plain data. ``apply`` stores it, ``kube`` carries it out; neither decides."""
+"""The answer of one turn: a delta, plain data. ``admission.apply`` stores it; what is stored is then carried out."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
-from queues.admissions import Admission, Claim, Seat
+from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, WorkloadKey
+
+#: Users whose workloads the plan gives seats: none is known.
+NO_USERS: Final[Mapping[WorkloadKey, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +26,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """Give these seats to a workload: the whole gang, or further members of one that runs."""
+    """Seats for a workload: for the whole gang, or for further members of one that runs."""
 
     workload: WorkloadKey
     namespace: str
@@ -34,8 +38,8 @@ class Admit:
     #: True: joins a gang that is admitted already.
     elastic: bool = False
 
-    def opened(self, id_: AdmissionId, at: int) -> Admission:
-        """The possession that this opens, at this time (seconds since the epoch)."""
+    def opened(self, id_: AdmissionId, at: int, user: str = "") -> Admission:
+        """The admission that this opens at that second (since the epoch) for a user; "": unknown."""
         return Admission(
             id=id_,
             workload=self.workload,
@@ -46,12 +50,13 @@ class Admit:
             seats=self.seats,
             opened_at=at,
             generation=self.generation,
+            user=user,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopt:
-    """Take pods that run already into the books, whatever the limits say."""
+    """An admission for pods that run already, whatever the limits say."""
 
     admit: Admit
     #: Pod uid → index into the seats.
@@ -60,7 +65,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Free:
-    """Give back seats of an admission (indices); ``closes`` when none is left."""
+    """Seats of an admission to give back (indices); ``closes``: none is left."""
 
     admission: AdmissionId
     seats: frozenset[int]
@@ -69,14 +74,14 @@ class Free:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
-    """Take an admission back whole: its pods are removed, then the seats are freed."""
+    """An admission to end whole: its pods are removed, then its seats are freed."""
 
     admission: AdmissionId
     code: ReasonCode
     message: str
     #: The workload may be tried again from this time on (seconds since the epoch).
     not_before: int = 0
-    #: For whom (preemption, reclaim); None: not for anybody.
+    #: Workload that gets the room (preemption, reclaim); None: none does.
     beneficiary: WorkloadKey | None = None
     #: The numbers it was decided on, JSON-able.
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -84,7 +89,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What changes. Every pending workload of the snapshot is in ``admits`` or has a reason."""
+    """Changes of the ledger. Every pending workload of the snapshot is in ``admits`` or has a reason."""
 
     now: int
     ledger_seq: int
@@ -100,11 +105,9 @@ class Plan:
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
-    #: Transitions of Volcano Jobs (filled in by admission.volcano_jobs.lifecycle in the same turn).
-    jobs: tuple[Any, ...] = ()
 
     def changes_ledger(self) -> bool:
-        """Whether there is anything to commit but reasons."""
+        """True if the plan holds more than reasons."""
         return bool(
             self.frees
             or self.adopts
@@ -113,5 +116,38 @@ class Plan:
             or self.claims
             or self.dropped
             or self.admits
-            or self.jobs
         )
+
+    def changed_admissions(
+        self,
+        before: Mapping[AdmissionId, Admission],
+        ids: Iterable[AdmissionId],
+        users: Mapping[WorkloadKey, str] = NO_USERS,
+    ) -> dict[AdmissionId, Admission]:
+        """Admissions that the plan changes or opens, as they are once it is committed; closed ones are among them.
+
+        ``before``: admissions it was decided on. ``ids``: numbers of the new ones, first for ``adopts``, then for
+        ``admits``.
+        """
+        changed: dict[AdmissionId, Admission] = {}
+        for id_ in self.starts:
+            changed[id_] = replace(before[id_], started=True)
+        for evict in self.evicts:
+            admission = changed.get(evict.admission, before[evict.admission])
+            changed[evict.admission] = replace(admission, state=AdmissionState.EVICTING)
+        for free in self.frees:
+            admission = changed.get(free.admission, before[free.admission])
+            changed[free.admission] = replace(
+                admission,
+                ended=admission.ended | free.seats,
+                state=AdmissionState.CLOSED if free.closes else admission.state,
+            )
+        numbers = iter(ids)
+        for adopt in self.adopts:
+            id_ = next(numbers)
+            opened = adopt.admit.opened(id_, self.now, users.get(adopt.admit.workload, ""))
+            changed[id_] = replace(opened, adopted=dict(adopt.pods), started=True)
+        for admit in self.admits:
+            id_ = next(numbers)
+            changed[id_] = admit.opened(id_, self.now, users.get(admit.workload, ""))
+        return changed

@@ -1,15 +1,17 @@
 """Everything a decision may see, frozen: pure data in, no clock, no I/O."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from admission.engine.nodes.demand import Typical
 from admission.engine.nodes.table import NodeTable
-from queues.admissions import Admission, Claim, Seat
+from queues.admissions import Admission, AdmissionState, Claim, Seat
+from queues.plan import Plan
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources
+from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
 
@@ -75,3 +77,61 @@ class Snapshot:
         """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
         gone = admission.ended | self.ended.get(admission.id, frozenset())
         return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+
+    def after(self, plan: Plan, last_id: int = 0) -> "Snapshot":
+        """The snapshot of the next turn, if the plan is committed and nothing else happens.
+
+        Pods of victims are not gone yet. ``last_id``: the highest number that any admission had so far.
+        """
+        opened = len(plan.adopts) + len(plan.admits)
+        first = max([*self.admissions, last_id]) + 1
+        workloads = (self.pending.get(admit.workload) for admit in plan.admits)
+        users = {workload.key: workload.user for workload in workloads if workload is not None}
+        ids = [AdmissionId(number) for number in range(first, first + opened)]
+        changed = plan.changed_admissions(self.admissions, ids, users)
+        admissions = {**self.admissions, **changed}
+        holders = dict(self.holders)
+        pending = dict(self.pending)
+        for evict in plan.evicts:
+            key = self.admissions[evict.admission].workload
+            if evict.beneficiary is not None and key in holders:
+                before = self.holders[key]
+                holders[key] = pending[key] = replace(
+                    before, evictions=before.evictions + 1, waiting_since=plan.now
+                )
+        holders |= {admit.workload: self.pending[admit.workload] for admit in plan.admits}
+        seats = Counter[WorkloadKey]()
+        for admission in admissions.values():
+            if admission.state is AdmissionState.OPEN:
+                seats[admission.workload] += len(admission.holding())
+        kept = {key: claim for key, claim in self.claims.items() if key not in plan.dropped}
+        return replace(
+            self,
+            admissions={
+                id_: each for id_, each in admissions.items() if each.state is not AdmissionState.CLOSED
+            },
+            nodes=self.nodes.with_used(self._moved(plan)),
+            pending={
+                key: workload
+                for key, workload in pending.items()
+                if seats[key] < sum(len(pods.wanted()) for pods in workload.pod_sets)
+            },
+            holders=holders,
+            claims={**kept, **{claim.workload: claim for claim in plan.claims}},
+            ended={},
+            evictable={},
+            started=(),
+            unbooked=(),
+        )
+
+    def _moved(self, plan: Plan) -> dict[NodeName, Resources]:
+        """By how much the use of nodes changes with the plan. Adopted pods are on their nodes already."""
+        moved: dict[NodeName, Resources] = {}
+        for free in plan.frees:
+            seats = self.admissions[free.admission].seats
+            for index in free.seats:
+                moved[seats[index].node] = moved.get(seats[index].node, NOTHING) - seats[index].takes
+        for admit in plan.admits:
+            for seat in admit.seats:
+                moved[seat.node] = moved.get(seat.node, NOTHING) + seat.takes
+        return moved

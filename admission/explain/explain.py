@@ -11,13 +11,11 @@ from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.explain.suggestions import Suggestion, suggestions
-from admission.explain.what_if import moved_nodes
-from queues.admissions import Admission, AdmissionState
 from queues.order.line import Line
 from queues.plan import Plan, Reason
 from queues.quota.usage import Usage
 from queues.wording import listed
-from queues.workload import AdmissionId, Workload, WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,7 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
     line = _in_line(snapshot, workload)
     index = line.index(key) if key in line else None
     before = [] if index is None else line[:index]
-    next_snapshot = after(snapshot, plan)
+    next_snapshot = snapshot.after(plan)
     return Explained(
         reason=reason,
         position=None if index is None else index + 1,
@@ -92,36 +90,3 @@ def _behind(snapshot: Snapshot, workload: Workload, before: Sequence[Workload]) 
 
 def _workload(snapshot: Snapshot, key: WorkloadKey) -> Workload | None:
     return snapshot.pending.get(key) or snapshot.holders.get(key)
-
-
-def after(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot of the next turn, if nothing else happens."""
-    admissions = dict(snapshot.admissions)
-    moved: list[tuple[Admission, int]] = []
-    for free in plan.frees:
-        admission = admissions.pop(free.admission)
-        freed = tuple(admission.seats[index] for index in free.seats)
-        moved.append((replace(admission, seats=freed), -1))
-        if not free.closes:
-            admissions[free.admission] = replace(admission, ended=admission.ended | free.seats)
-    for evict in plan.evicts:
-        admissions[evict.admission] = replace(admissions[evict.admission], state=AdmissionState.EVICTING)
-    number = max(admissions, default=AdmissionId(0))
-    for admit in plan.admits:
-        number = AdmissionId(number + 1)
-        admissions[number] = admit.opened(number, plan.now)
-        moved.append((admissions[number], 1))
-    claims = {key: claim for key, claim in snapshot.claims.items() if key not in plan.dropped}
-    inside = {admit.workload for admit in plan.admits}
-    return replace(
-        snapshot,
-        nodes=moved_nodes(snapshot.nodes, moved),
-        admissions=admissions,
-        pending={key: each for key, each in snapshot.pending.items() if key not in inside},
-        holders={**snapshot.holders, **{key: snapshot.pending[key] for key in inside}},
-        claims={**claims, **{claim.workload: claim for claim in plan.claims}},
-        ended={},
-        evictable={},
-        started=(),
-        unbooked=(),
-    )

@@ -3,16 +3,15 @@
 Every suggestion to a user was tried here first.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import MissingMembers, missing_members
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import AdmissionState
 from queues.plan import Admit, Evict, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import Queue
@@ -65,9 +64,12 @@ class WhatIf:
     def without(self, ended: Collection[AdmissionId]) -> Snapshot:
         """The snapshot once these admissions have ended."""
         admissions = self.snapshot.admissions
-        freed = [(admissions[each], -1) for each in ended]
+        freed: dict[NodeName, Resources] = {}
+        for id_ in ended:
+            for seat in admissions[id_].holding():
+                freed[seat.node] = freed.get(seat.node, NOTHING) - seat.takes
         left = {key: each for key, each in admissions.items() if key not in ended}
-        return replace(self.snapshot, admissions=left, nodes=moved_nodes(self.snapshot.nodes, freed))
+        return replace(self.snapshot, admissions=left, nodes=self.snapshot.nodes.with_used(freed))
 
     def outcome_of_workload(self, **fields: Any) -> "WhatIfOutcome":
         """The outcome if these fields of the workload were different."""
@@ -109,12 +111,3 @@ def with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
     if account.flavor == NO_FLAVOR:
         return replace(queue, limits=limits)
     return replace(queue, flavors={**queue.flavors, account.flavor: limits})
-
-
-def moved_nodes(nodes: NodeTable, moved: Sequence[tuple[Admission, int]]) -> NodeTable:
-    """The nodes with the seats of some admissions added (1) or removed (-1)."""
-    deltas: dict[NodeName, Resources] = {}
-    for admission, sign in moved:
-        for seat in admission.holding():
-            deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes * sign
-    return nodes.with_used(deltas)

@@ -18,7 +18,7 @@ from admission.engine.snapshot import Snapshot
 from admission.simulate.trace import START, Case, TraceJob
 from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, Claim, Seat
-from queues.plan import Admit, Evict, Plan
+from queues.plan import Evict, Plan
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.resources import Resources
@@ -179,51 +179,46 @@ class Simulation:
         outcome.claims += len(plan.claims)
         outcome.decide_seconds += taken
         outcome.longest_turn = max(outcome.longest_turn, taken)
-        self._apply(plan, now)
+        self._apply(plan, snapshot.admissions, now)
         return snapshot, plan
 
-    def _apply(self, plan: Plan, now: int) -> None:
+    def _apply(self, plan: Plan, before: Mapping[AdmissionId, Admission], now: int) -> None:
+        """What the plan changes. Gangs here are whole, so a free closes its admission."""
         self._ended = {}
+        first = self._last_id + 1
+        self._last_id += len(plan.admits)
+        opened = [AdmissionId(number) for number in range(first, first + len(plan.admits))]
+        users = {admit.workload: self._careers[admit.workload].job.workload.user for admit in plan.admits}
+        changed = plan.changed_admissions(before, opened, users)
         for free in plan.frees:
-            admission = self._held(free.admission)
-            self._admissions.pop(free.admission)
-            self._over(admission, now)
+            self._over(before[free.admission], now)
         for key in plan.dropped:
             self._claims.pop(key)
         for evict in plan.evicts:
-            self._evict(evict, now)
+            self._evict(evict, before[evict.admission], now)
         for claim in plan.claims:
             self._claims.put(claim.workload, claim)
-        for admit in plan.admits:
-            self._admit(admit, now)
+        for id_ in opened:
+            self._admit(replace(changed[id_], started=True), now)
         if self._moved:
             self._nodes = self._nodes.with_used(self._moved)
             self._moved = {}
 
-    def _held(self, id_: AdmissionId) -> Admission:
-        admission = self._admissions.get(id_)
-        assert admission is not None, f"admission {id_} is over already"
-        return admission
-
-    def _admit(self, admit: Admit, now: int) -> None:
-        self._last_id += 1
-        id_ = AdmissionId(self._last_id)
-        career = self._careers[admit.workload]
-        workload = self._pending.get(admit.workload)
-        assert workload is not None, f"{admit.workload} was admitted and did not wait"
-        admission = replace(admit.opened(id_, START + now), started=True, user=workload.user)
+    def _admit(self, admission: Admission, now: int) -> None:
+        key, id_ = admission.workload, admission.id
+        career = self._careers[key]
+        workload = self._pending.get(key)
+        assert workload is not None, f"{key} was admitted and did not wait"
         self._retrospect.post((admission,), {}, START + now)
         self._admissions.put(id_, admission)
-        self._pending.pop(admit.workload)
-        self._holders.put(admit.workload, workload)
-        self._post(admit.seats, 1)
+        self._pending.pop(key)
+        self._holders.put(key, workload)
+        self._post(admission.seats, 1)
         left = career.job.duration - career.saved + (STARTUP if career.restarts else 0)
         heappush(self._events, (now + left, _END, id_))
 
-    def _evict(self, evict: Evict, now: int) -> None:
+    def _evict(self, evict: Evict, admission: Admission, now: int) -> None:
         """Its pods are gone at once; it waits again, with the work of its last checkpoint."""
-        admission = self._held(evict.admission)
-        self._admissions.pop(evict.admission)
         workload = self._holders.get(admission.workload)
         assert workload is not None, f"{admission.workload} was evicted and held nothing"
         career = self._careers[admission.workload]
@@ -272,6 +267,7 @@ class Simulation:
 
     def _over(self, admission: Admission, now: int) -> None:
         """It gives everything back."""
+        self._admissions.pop(admission.id)
         self._post(admission.seats, -1)
         closed = replace(admission, ended=frozenset(range(len(admission.seats))))
         self._retrospect.post((closed,), {admission.id: admission}, START + now)

@@ -93,4 +93,5 @@ _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(start
 
 async def start(tx: AsyncConnection, entry: LedgerTransaction, ids: Collection[AdmissionId]) -> None:
     """Note that every seat of these admissions has had a bound pod."""
-    await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))
+    if ids:
+        await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))

@@ -56,7 +56,7 @@ async def admit(
     A gang that would break a limit, has left, or has a seat twice is dropped whole; the others stand.
     """
     if not rows:
-        return LedgerOutcome(accepted={}, rejected={})
+        return LedgerOutcome()
     taken = await _taken(tx, {row.workload for row in rows})
     each = [Posting.of(row.queue, row.seats) for row in rows]
     books = await open_books(tx, each)
@@ -218,6 +218,8 @@ def _with_seats(
 
 async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Free]) -> Freed:
     """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
+    if not rows:
+        return Freed(seats={}, closed=frozenset())
     asked: dict[AdmissionId, frozenset[int]] = {}
     for row in rows:
         asked[row.admission] = asked.get(row.admission, frozenset()) | row.seats

@@ -25,8 +25,8 @@ class LedgerTransaction:
 class LedgerOutcome:
     """What became of the rows given to ``admit``, by their index there."""
 
-    accepted: Mapping[int, AdmissionId]
-    rejected: Mapping[int, Rejection]
+    accepted: Mapping[int, AdmissionId] = field(default_factory=dict)
+    rejected: Mapping[int, Rejection] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the world is after a plan, told by the plain rules and by none of the engine's own bookkeeping."""
+"""What the world is after a plan: ``Snapshot.after``, and the seats by plain arithmetic to hold it against."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState, Seat
 from queues.plan import Plan
 from queues.resources import NOTHING, Resources, total
-from queues.workload import AdmissionId, NodeName, WorkloadKey
+from queues.workload import NodeName, WorkloadKey
 
 
 def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]:
@@ -27,57 +27,24 @@ def seats_after(snapshot: Snapshot, plan: Plan) -> dict[WorkloadKey, list[Seat]]
 
 def apply(snapshot: Snapshot, plan: Plan, last: int = 1000) -> Snapshot:
     """The snapshot of the next turn, if nothing else happens. ``last``: no admission was numbered higher before."""
-    admissions = dict(snapshot.admissions)
-    deltas: dict[NodeName, Resources] = {}
-    for free in plan.frees:
-        admission = admissions[free.admission]
-        for index in free.seats:
-            seat = admission.seats[index]
-            deltas[seat.node] = deltas.get(seat.node, NOTHING) - seat.takes
-        if free.closes:
-            del admissions[free.admission]
-        else:
-            admissions[free.admission] = replace(admission, ended=admission.ended | free.seats)
-    holders, pending_again = dict(snapshot.holders), {}
-    for evict in plan.evicts:
-        admission = admissions[evict.admission]
-        admissions[evict.admission] = replace(admission, state=AdmissionState.EVICTING)
-        if evict.beneficiary is not None and admission.workload in holders:
-            before = snapshot.holders[admission.workload]
-            moved = replace(before, evictions=before.evictions + 1, waiting_since=plan.now)
-            holders[admission.workload] = pending_again[admission.workload] = moved
-    for admit in plan.admits:
-        if snapshot.holders or admit.workload in snapshot.claims:
-            holders[admit.workload] = snapshot.pending[admit.workload]
-    number = max([*snapshot.admissions, last])
-    adopted = [adopt.admit for adopt in plan.adopts]
-    for admit in (*adopted, *plan.admits):
-        number += 1
-        admissions[AdmissionId(number)] = admit.opened(AdmissionId(number), plan.now)
-        if admit not in adopted:  # adopted pods are on their nodes already
-            for seat in admit.seats:
-                deltas[seat.node] = deltas.get(seat.node, NOTHING) + seat.takes
-    held = seats_after(snapshot, plan)
-    pending = {
-        key: workload
-        for key, workload in {**snapshot.pending, **pending_again}.items()
-        if len(held.get(key, ())) < sum(len(pods.wanted()) for pods in workload.pod_sets)
+    later = snapshot.after(plan, last_id=last)
+    expected = {
+        key: sorted(map(_place, seats)) for key, seats in seats_after(snapshot, plan).items() if seats
     }
-    return replace(
-        snapshot,
-        admissions=admissions,
-        nodes=snapshot.nodes.with_used(deltas),
-        pending=pending,
-        ended={},
-        evictable={},
-        unbooked=(),
-        started=(),
-        holders=holders,
-        claims={
-            **{key: claim for key, claim in snapshot.claims.items() if key not in plan.dropped},
-            **{claim.workload: claim for claim in plan.claims},
-        },
-    )
+    assert _open_seats(later) == expected
+    return later
+
+
+def _open_seats(snapshot: Snapshot) -> dict[WorkloadKey, list[tuple[str, int, NodeName]]]:
+    found: dict[WorkloadKey, list[tuple[str, int, NodeName]]] = {}
+    for admission in snapshot.admissions.values():
+        if admission.state is AdmissionState.OPEN and admission.holding():
+            found.setdefault(admission.workload, []).extend(map(_place, admission.holding()))
+    return {key: sorted(places) for key, places in found.items()}
+
+
+def _place(seat: Seat) -> tuple[str, int, NodeName]:
+    return (seat.pod_set, seat.ordinal, seat.node)
 
 
 def drained(snapshot: Snapshot) -> Snapshot:

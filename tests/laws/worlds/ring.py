@@ -102,7 +102,7 @@ class Ring:
             save=intake.save,
             transitions=self.careers.transitions,
             clock=lambda: self.cluster.now,
-            pause=self._pass,
+            failpoint=self._pass,
         )
 
     async def loaded(self, facts: list[Change]) -> World:

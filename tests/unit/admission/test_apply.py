@@ -8,9 +8,10 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from admission import intake
-from admission.apply import Reasons, apply
+from admission.apply import TurnPlan, apply
 from admission.cycle import Cycle
 from admission.facts import Change, Fact
+from admission.failpoints import armed
 from admission.turn_report import TurnReport
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
@@ -71,6 +72,7 @@ class Ring:
             save=intake.save,
             transitions=lambda world, now: (),
             clock=lambda: self.now,
+            failpoint=armed(None),
         )
 
     def drain(self) -> Sequence[Change]:
@@ -141,9 +143,9 @@ async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(r
         ),
     )
     plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq, admits=(beyond,))
-    applied = await apply(ring.database, ring.term, plan, Reasons(changed={}), {held.id: held})
+    applied = await apply(ring.database, ring.term, TurnPlan(plan=plan), {held.id: held}, armed(None))
     assert applied.admitted == ()
-    assert (applied.dropped or {}).keys() == {JOB}
+    assert applied.dropped.keys() == {JOB}
     assert held in await ring.stored()
 
 
@@ -152,7 +154,7 @@ async def test_a_plan_of_another_ledger_sequence_writes_nothing(ring: Ring) -> N
     await ring.turn()
     stale = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq - 1, starts=(ring.admissions[0].id,))
     with pytest.raises(Fenced):
-        await apply(ring.database, ring.term, stale, Reasons(changed={}), {})
+        await apply(ring.database, ring.term, TurnPlan(plan=stale), {}, armed(None))
     assert await ring.stored() == ring.admissions
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.cycle import Cycle
+from admission.failpoints import armed
 from admission.world.world import World
 from queues.errors import DatabaseUnavailable
 from queues.sql.leadership import Term
@@ -36,6 +37,7 @@ def cycle_over(known: World, database: Any) -> Cycle:
         save=nothing_to_save,
         transitions=lambda world, now: (),
         clock=lambda: NOW,
+        failpoint=armed(None),
     )
 
 

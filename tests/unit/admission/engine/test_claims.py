@@ -12,7 +12,6 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
-from admission.explain.explain import after
 from queues.admissions import Admission, Seat
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
@@ -72,7 +71,7 @@ def starved() -> tuple[Snapshot, Plan]:
     )
     plan, _ = decide(snapshot, Memo())
     assert len(plan.evicts) == 2
-    return after(snapshot, plan), plan
+    return snapshot.after(plan), plan
 
 
 def turn(snapshot: Snapshot, seconds: int, *, gone: Iterable[int] = ()) -> Plan:

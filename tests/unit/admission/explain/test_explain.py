@@ -13,7 +13,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.explain.explain import Explained, after, explain
+from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind
 from admission.web.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
@@ -256,7 +256,7 @@ def test_everybody_who_waits_is_explained(snapshot: Snapshot) -> None:
 @given(snapshots())
 def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
-    later = after(snapshot, plan)
+    later = snapshot.after(plan)
 
     for key in plan.reasons:
         found = explain(snapshot, plan, key)
@@ -327,7 +327,7 @@ def test_one_end_is_told_for_a_limit_and_another_for_the_room() -> None:
 @given(snapshots())
 def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
-    later = after(snapshot, plan)
+    later = snapshot.after(plan)
     running = [each for each in later.admissions if later.admissions[each].state is AdmissionState.OPEN]
 
     for key in plan.reasons:
