@@ -23,10 +23,6 @@ class Seat:
     flavor: FlavorName = NO_FLAVOR
     takes: Resources
 
-    def moved_to(self, node: NodeName, flavor: FlavorName) -> "Seat":
-        """The same seat on another node."""
-        return replace(self, node=node, flavor=flavor)
-
 
 class AdmissionState(StrEnum):
     """The life of an admission. open → evicting → closed, or open → closed."""

@@ -73,12 +73,6 @@ def devices_text(takes: "Resources") -> str:
     return ",".join(map(str, sorted(numbers)))
 
 
-def devices_in(takes: "Resources", resource: str) -> tuple[int, ...]:
-    """Which devices a seat has a part of, ascending; (): whole ones, or none."""
-    start = f"{resource}{DEVICE_MARK}"
-    return tuple(sorted(int(name[len(start) :]) for name in takes if name.startswith(start)))
-
-
 def in_bytes(resource: str) -> bool:
     """Whether the resource is counted in bytes."""
     return resource in _BYTES or resource.startswith("hugepages-")

@@ -19,7 +19,7 @@ from admission.cli.failures import finish
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="muster")
 def muster() -> None:
-    """Batch queues and gang admission for Kubernetes: nobody marches until the whole gang is mustered.
+    """Batch queues for Kubernetes that admit a gang of pods as a whole or not at all.
 
     Questions about queues and jobs: `kubectl muster --help`.
     """

@@ -51,8 +51,8 @@ def app(
     """The application.
 
     ``metrics`` gives the Prometheus text; ``ready`` and ``healthy`` are checks by name, run at each request;
-    ``snapshot`` gives the engine's input, serialised, or raises NotLeading; ``outlook`` tells what would let the
-    waiting workloads of a namespace, name and kind in, or raises NotLeading.
+    ``snapshot`` gives the engine's input, serialised, or raises NotLeading; ``outlook`` gives what would let
+    pending workloads of a namespace, name and kind in, or raises NotLeading.
     """
     application = web.Application(middlewares=[_errors_as_json])
     application.add_routes(
@@ -155,7 +155,7 @@ def _outlook(tell: Outlooks | None) -> Handler:
     async def outlook(request: web.Request) -> web.Response:
         kind = _kind(request)
         if tell is None:
-            return _problem(404, "This server tells no outlooks.", hint="Ask a replica of the controller.")
+            return _problem(404, "This server has no outlooks.", hint="Ask a replica of the controller.")
         return _json(list(await tell(request.match_info["namespace"], request.match_info["name"], kind)))
 
     return outlook
@@ -190,11 +190,11 @@ def _only(request: web.Request, *known: str) -> None:
             raise _BadQuery(f"{name} is not a parameter of {request.path}", expected=", ".join(known))
 
 
-#: What an error of ours means to the asker: status and what to do. The first that matches counts.
-_MEANINGS: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
+#: Status and hint of an answer for each error of Muster. The first that matches counts.
+_STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
     (NotLeading, 409, "Ask again; another replica may answer."),
-    (DatabaseError, 503, "Ask again when Postgres is back; /readyz tells."),
-    (MusterError, 500, "The log of this replica may tell more."),
+    (DatabaseError, 503, "Ask again when Postgres is back; /readyz shows when."),
+    (MusterError, 500, "The log of this replica may have the cause."),
 )
 
 
@@ -221,7 +221,9 @@ def _muster_problem(error: MusterError) -> web.Response:
         hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
         return _problem(404, str(error), hint=hint)
     return next(
-        _problem(status, str(error), hint=hint) for kind, status, hint in _MEANINGS if isinstance(error, kind)
+        _problem(status, str(error), hint=hint)
+        for kind, status, hint in _STATUS_AND_HINT
+        if isinstance(error, kind)
     )
 
 

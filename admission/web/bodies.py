@@ -22,9 +22,9 @@ class AccountBody(Body, frozen=True, kw_only=True):
     resource: str
     #: Use of the whole subtree now.
     used: str
-    #: What the capability is held against: ``used``, and what is guaranteed to idle queues below.
+    #: The amount that is compared with the capability: ``used``, and the unused guarantees of queues below.
     counted: str
-    #: Never lent to others.
+    #: Never lent to other queues.
     guarantee: str
     #: Its own share as written; null: by weight.
     deserved: str | None
@@ -48,7 +48,7 @@ class QueueBody(Body, frozen=True, kw_only=True):
     state: str
     #: Why it is not open; "" when it is.
     message: str
-    #: Who changed its document last; "": unknown.
+    #: The user who changed its document last; "": unknown.
     changed_by: str
     #: The largest share over its accounts; null: no deserved amount is written.
     share: float | None
@@ -58,14 +58,14 @@ class QueueBody(Body, frozen=True, kw_only=True):
     accounts: tuple[AccountBody, ...]
     #: After how many seconds past use counts half, its own or inherited; null: only present use counts.
     usage_half_life_seconds: int | None = None
-    #: The largest ``shareWithPast`` over its accounts: what its siblings are compared with; null: there is none.
+    #: The largest ``shareWithPast`` over its accounts; siblings are compared by it. null: there is none.
     share_with_past: float | None = None
 
 
 class QueueList(Body, frozen=True, kw_only=True):
     """``GET /api/v1/queues``: parents before their children, siblings by name."""
 
-    #: When the answer was made; ages are told against it.
+    #: When the answer was made; ages count up to it.
     now: str
     items: tuple[QueueBody, ...]
 
@@ -82,7 +82,7 @@ class ReasonBody(Body, frozen=True, kw_only=True):
 
 
 class WaitingBody(Body, frozen=True, kw_only=True):
-    """A workload in line."""
+    """A pending workload."""
 
     #: vcjob | job | podgroup | pod
     kind: str
@@ -107,7 +107,7 @@ class PendingList(Body, frozen=True, kw_only=True):
     """``GET /api/v1/pending``: by queue, then position."""
 
     now: str
-    #: How many wait, also beyond ``limit``.
+    #: Pending workloads, also beyond ``limit``.
     total: int
     #: The same over all namespaces.
     total_everywhere: int
@@ -128,16 +128,16 @@ class SeatsBody(Body, frozen=True, kw_only=True):
 
 
 class AdmissionBody(Body, frozen=True, kw_only=True):
-    """What a workload holds or held."""
+    """One admission of a workload."""
 
     id: int
     queue: str
     #: open | evicting | closed
     state: str
     opened: str
-    #: True: ran before it was in the books.
+    #: True: its pods ran before Muster admitted them.
     adopted: bool
-    #: Why it is being taken back; null: it is not.
+    #: Why it is being evicted; null: it is not.
     eviction: ReasonBody | None
     #: Seats that are held, and how many were given back already.
     seats: tuple[SeatsBody, ...]
@@ -155,14 +155,14 @@ class EventBody(Body, frozen=True, kw_only=True):
     message: str
     #: The admission concerned; null: none.
     admission: int | None
-    #: For whom, as "kind/uid"; null: for nobody else.
+    #: The workload that it was decided for, as "kind/uid"; null: none.
     beneficiary: str | None
-    #: The numbers it was decided on.
+    #: The numbers that the decision used.
     numbers: Mapping[str, Any]
 
 
 class ExplanationBody(Body, frozen=True, kw_only=True):
-    """``GET /api/v1/workloads/{namespace}/{name}``: the whole story of one workload."""
+    """``GET /api/v1/workloads/{namespace}/{name}``: everything about one workload."""
 
     now: str
     kind: str
@@ -186,7 +186,7 @@ class ExplanationBody(Body, frozen=True, kw_only=True):
     #: No attempt before this time, after so many rollbacks; null: no backoff.
     not_before: str | None
     rollbacks: int
-    #: Those right before it in its queue, nearest last (at most ten).
+    #: Workloads right before it in its queue, the nearest last (at most ten).
     ahead: tuple[WaitingBody, ...]
     #: Queues from its own up to root, with their books.
     path: tuple[QueueBody, ...]
@@ -197,7 +197,7 @@ class ExplanationBody(Body, frozen=True, kw_only=True):
 
 
 class ChangeBody(Body, frozen=True, kw_only=True):
-    """Something that would let a workload in, alone."""
+    """One change that would let a workload in, without any other change."""
 
     #: turn | time | end | workload | priority | deserved | capability | queue | nodes
     kind: str
@@ -207,21 +207,21 @@ class ChangeBody(Body, frozen=True, kw_only=True):
 
 
 class OutlookBody(Body, frozen=True, kw_only=True):
-    """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a waiting workload in. Of the leader."""
+    """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a workload in. From the leader."""
 
     now: str
     kind: str
     namespace: str
     name: str
     uid: str
-    #: 1-based place among those of its queue who are tried; null: it is not tried as it is.
+    #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
     position: int | None
     queue_length: int | None
-    #: Those right before it, as "kind/uid", nearest last (at most ten).
+    #: Workloads right before it, as "kind/uid", the nearest last (at most ten).
     ahead: tuple[str, ...]
     #: What it waits behind, as a sentence; "" = nothing.
     behind: str
-    #: Smallest first; each was tried on a copy of the engine's input. [] = nothing of what is known would.
+    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does.
     changes: tuple[ChangeBody, ...]
 
 

@@ -1,4 +1,4 @@
-"""What would let waiting workloads in, as the read API tells it: worked out from the leader's last turn."""
+"""What would let pending workloads in, as the read API shows it, from the leader's last turn."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,29 +17,30 @@ from queues.workload import Workload
 def outlooks(
     snapshot: Snapshot, plan: Plan, namespace: str, name: str, kind: str | None
 ) -> tuple[bodies.OutlookBody, ...]:
-    """Of all that wait under this name, by kind; () = nobody does."""
+    """Outlooks of the pending workloads of this name, by kind; empty: none is pending."""
     found = [
         workload
         for workload in snapshot.pending.values()
         if workload.namespace == namespace and workload.name == name and kind in (None, str(workload.kind))
     ]
-    told = [(workload, explain(snapshot, plan, workload.key)) for workload in found]
-    ordered = sorted(told, key=lambda each: each[0].key)
-    return tuple(_outlook(snapshot, workload, it) for workload, it in ordered if it is not None)
+    explained = [
+        (each, explain(snapshot, plan, each.key)) for each in sorted(found, key=lambda each: each.key)
+    ]
+    return tuple(_outlook(snapshot, workload, one) for workload, one in explained if one is not None)
 
 
-def _outlook(snapshot: Snapshot, workload: Workload, it: Explained) -> bodies.OutlookBody:
+def _outlook(snapshot: Snapshot, workload: Workload, explained: Explained) -> bodies.OutlookBody:
     return bodies.OutlookBody(
         now=rfc3339(snapshot.now),
         kind=str(workload.kind),
         namespace=workload.namespace,
         name=workload.name,
         uid=workload.key.uid,
-        position=it.position,
-        queue_length=it.queue_length,
-        ahead=tuple(str(key) for key in it.ahead),
-        behind=it.behind,
-        changes=tuple(_change(each) for each in it.changes),
+        position=explained.position,
+        queue_length=explained.queue_length,
+        ahead=tuple(str(key) for key in explained.ahead),
+        behind=explained.behind,
+        changes=tuple(_change(each) for each in explained.changes),
     )
 
 
@@ -48,9 +49,9 @@ def _change(change: Suggestion) -> bodies.ChangeBody:
 
 
 def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    told = dict(facts)
-    if "takes" in told:
-        told["takes"] = quantities(told["takes"])
-    if "more" in told:
-        told["more"] = [{**each, "units": show(each["resource"], each["units"])} for each in told["more"]]
-    return told
+    form = dict(facts)
+    if "takes" in form:
+        form["takes"] = quantities(form["takes"])
+    if "more" in form:
+        form["more"] = [{**each, "units": show(each["resource"], each["units"])} for each in form["more"]]
+    return form

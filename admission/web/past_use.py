@@ -1,4 +1,4 @@
-"""What queues used in the past, as people are told: in queues with ``usageHalfLife`` it counts in their share."""
+"""Past use of queues as the read API shows it: with ``usageHalfLife`` it counts in a queue's share."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,43 +12,43 @@ from queues.workload import FlavorName, QueueName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePast:
-    """The past of one queue with everything below it."""
+    """Past use of one queue and its subtree."""
 
-    #: In seconds: what was used so long ago counts half.
+    #: Seconds: use that long ago counts half.
     half_life: int
     #: Decayed averages, in units of ``queues.resources``; None: not all postings are read yet.
     averages: Mapping[Account, int] | None
 
 
 def account_of(line: views.AccountLine) -> Account:
-    """The account that the line is about."""
+    """The account of the line."""
     return Account(FlavorName(line.flavor), line.resource)
 
 
-def past_counts(lines: Iterable[views.QueueLine]) -> bool:
-    """Whether some queue states a half-life at all."""
+def states_half_life(lines: Iterable[views.QueueLine]) -> bool:
+    """True if some queue states ``usageHalfLife``."""
     return any(((line.document.get("spec") or {}).get("policy") or {}).get("usageHalfLife") for line in lines)
 
 
-def pasts(
-    ways: QueueTree, lines: Iterable[views.QueueLine], past: PastUse | None, now: int
+def past_by_queue(
+    tree: QueueTree, lines: Iterable[views.QueueLine], past: PastUse | None, now: int
 ) -> dict[QueueName, QueuePast]:
-    """By queue, where past use counts, as decisions at ``now`` (seconds since the epoch) see it.
+    """Past use by queue, where it counts, as a decision at ``now`` (seconds since the epoch) sees it.
 
-    Without ``past`` (not all of it is read) only the half-lives are told.
+    Without ``past`` (not all postings are read yet) only the half-lives are known.
     """
     held = {line.name: {account_of(each): each.used for each in line.accounts} for line in lines}
-    decay = DecayedUsage.over(ways, lambda queue: held.get(queue, {}), lambda queue, user: {})
+    decay = DecayedUsage.over(tree, lambda queue: held.get(queue, {}), lambda queue, user: {})
     if decay is None:
         return {}
     if past is not None:
         decay.update(past, now)
-    told = {}
+    pasts = {}
     for queue in held:
-        half_life = decay.half_life(queue) if queue in ways.paths else None
+        half_life = decay.half_life(queue) if queue in tree.paths else None
         of_queue = decay.of_queue(queue) if half_life is not None else None
         if half_life is not None and of_queue is not None:
-            told[queue] = QueuePast(
+            pasts[queue] = QueuePast(
                 half_life=half_life, averages=None if past is None else of_queue.averages()
             )
-    return told
+    return pasts

@@ -1,7 +1,7 @@
-"""Places in queues, told from what is stored: the order in which the engine tries those who wait.
+"""Approximate positions in queues, from stored rows: the order in which the engine tries pending workloads.
 
-One thing cannot be told from rows: whose turn it is where it counts what each user has, as under ``round-robin``.
-There places are what they would be for one user, and say so.
+One thing is not in the rows: which user is next where the use of each user counts, as under ``round-robin``. There
+a position is counted as if all workloads were of one user, and ``counted_by`` says so.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from queues.workload import QueueName
 
 
 def policies(lines: Iterable[views.QueueLine]) -> QueueTree:
-    """The queues with the policies that count for them, inherited ones too."""
+    """The queues with their policies, own and inherited."""
     return QueueTree.build({line.name: _queue(line) for line in lines}, None)
 
 
@@ -31,21 +31,21 @@ def _queue(line: views.QueueLine) -> Queue:
     try:
         return QueueDocument.read(document).to_domain()
     except InvalidDocument:
-        # It is shown as broken, with the reason; who waits in it lines up as by default.
+        # The queue is shown as broken, with the reason; its workloads are in the default order.
         return Queue(name=line.name, parent=None if line.name == ROOT else line.parent)
 
 
-def rank(tree: QueueTree, line: views.PendingLine) -> Rank:
-    """The same as ``queues.order.policies.rank`` for the workload that the line is about."""
-    queue = known(tree, line.queue)
+def approximate_rank(tree: QueueTree, line: views.PendingLine) -> Rank:
+    """As ``queues.order.policies.rank``, from the row of a pending workload."""
+    queue = queue_or_root(tree, line.queue)
     before = (line.waiting_since or line.created) + PATIENCE * line.devices if small_first(tree, queue) else 0
     urgent = urgency(tree, queue, line.priority, line.created, line.run_time)
     return Rank(line.joins, urgent, before, line.arrival, line.key)
 
 
 def counted_by(tree: QueueTree, queue: QueueName) -> str:
-    """What places in a queue are counted by."""
-    queue = known(tree, queue)
+    """What positions in a queue are counted by, as a phrase."""
+    queue = queue_or_root(tree, queue)
     counted = "arrival"
     match tree.order(queue):
         case "priority":
@@ -58,6 +58,6 @@ def counted_by(tree: QueueTree, queue: QueueName) -> str:
     return f"{counted}; users take turns" if by_user(tree, queue) else counted
 
 
-def known(tree: QueueTree, queue: QueueName) -> QueueName:
-    """The queue, or ``root`` in the place of one that does not exist."""
+def queue_or_root(tree: QueueTree, queue: QueueName) -> QueueName:
+    """The queue; ``root`` in place of a queue that does not exist."""
     return queue if queue in tree.paths else ROOT

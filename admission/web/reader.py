@@ -1,4 +1,4 @@
-"""Where the read API gets its answers from: any object with these questions. The real one asks Postgres."""
+"""The source of the read API's answers. The product's one is ``SqlReader``."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -6,19 +6,19 @@ from typing import Protocol
 from admission.web.bodies import ExplanationBody, PendingList, QueueList
 from queues.errors import MusterError
 
-#: None: all is well; else what is wrong, as a sentence.
+#: Gives the problem as a sentence; None: there is none.
 Check = Callable[[], Awaitable[str | None]]
 
 
 class Reader(Protocol):
-    """Answers questions of people, on any replica. Every method may raise DatabaseUnavailable."""
+    """Answers the questions of users, on any replica. Every method may raise DatabaseUnavailable."""
 
     async def queues(self) -> QueueList:
         """All queues, parents first."""
         ...
 
     async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> PendingList:
-        """The first ``limit`` in line: of a queue and its subtree, of a namespace. Raises UnknownName."""
+        """The first ``limit`` pending workloads: of a queue and its subtree, of a namespace. Raises UnknownName."""
         ...
 
     async def explain(self, *, namespace: str, name: str, kind: str | None) -> tuple[ExplanationBody, ...]:

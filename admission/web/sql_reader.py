@@ -1,4 +1,4 @@
-"""Answers from Postgres, so that any replica can give them."""
+"""Answers of the read API from Postgres: every replica can give them."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import Final
 
 from admission.web import bodies
-from admission.web.past_use import QueuePast, past_counts, pasts
+from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
-from admission.web.queue_positions import counted_by, policies, rank
+from admission.web.queue_positions import approximate_rank, counted_by, policies
 from admission.web.reader import UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from queues.admissions import Admission, LastPreemption, Seat
@@ -23,48 +23,48 @@ from queues.sql.read.past_use import UsageReader
 from queues.wording import rfc3339
 from queues.workload import AdmissionId, QueueName
 
-#: How many of those before a workload are told.
+#: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
 
-#: For reading what was used in the past, before an answer goes without it; the next one goes on from there.
+#: For reading past use; then an answer goes without it, and the next one reads on from there.
 _PAST_SECONDS: Final = 4.0
 
 
 class SqlReader:
-    """The Reader of a real Muster."""
+    """The Reader of the product."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
-        self._gathering = UsageReader()
-        self._looking_back = asyncio.Lock()
+        self._usage_reader = UsageReader()
+        self._past_lock = asyncio.Lock()
 
     async def queues(self) -> bodies.QueueList:
         """All queues, parents first."""
         async with self._database.snapshot() as tx:
             lines = await views.queue_overview(tx)
         past: dict[QueueName, QueuePast] = {}
-        if past_counts(lines):
+        if states_half_life(lines):
             lines, past = await self._with_past()
         return bodies.QueueList(now=rfc3339(self._clock()), items=tree(lines, past))
 
     async def _with_past(self) -> tuple[tuple[views.QueueLine, ...], dict[QueueName, QueuePast]]:
-        """The queues, and what they used in the past, as of one moment."""
+        """The queues and their past use, as of one moment."""
         late = time.monotonic() + _PAST_SECONDS
-        async with self._looking_back, self._database.snapshot() as tx:
+        async with self._past_lock, self._database.snapshot() as tx:
             now, lines = int(self._clock()), await views.queue_overview(tx)
-            ways = policies(lines)
-            fading = half_lives(ways.queues)
-            past = await self._gathering.past_use(tx, fading, now, enough=lambda: time.monotonic() > late)
-        return lines, pasts(ways, lines, past, now)
+            queue_tree = policies(lines)
+            fading = half_lives(queue_tree.queues)
+            past = await self._usage_reader.past_use(tx, fading, now, enough=lambda: time.monotonic() > late)
+        return lines, past_by_queue(queue_tree, lines, past, now)
 
     async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
-        """Who waits. Raises UnknownName for a queue that does not exist."""
+        """Pending workloads. Raises UnknownName for a queue that does not exist."""
         async with self._database.snapshot() as tx:
             queues = await views.queue_overview(tx)
             names = [None] if queue is None else subtree(queues, queue)
             lines = [line for name in names for line in await views.pending(tx, name)]
-        waiting = in_line(lines, policies(queues))
+        waiting = with_positions(lines, policies(queues))
         here = [body for body in waiting if namespace is None or body.namespace == namespace]
         return bodies.PendingList(
             now=rfc3339(self._clock()),
@@ -76,28 +76,32 @@ class SqlReader:
     async def explain(
         self, *, namespace: str, name: str, kind: str | None
     ) -> tuple[bodies.ExplanationBody, ...]:
-        """The whole story of the workloads of that name. Raises UnknownName, with names that look alike."""
+        """Everything about the workloads of that name. Raises UnknownName, with names that look alike."""
         async with self._database.snapshot() as tx:
             found = await views.explain(tx, namespace, name, kind)
             if not found:
                 raise await self._unknown(tx, namespace, name, kind)
             overview = await views.queue_overview(tx)
-            ways = policies(overview)
+            queue_tree = policies(overview)
             lines = {
-                queue: in_line(await views.pending(tx, queue), ways)
+                queue: with_positions(await views.pending(tx, queue), queue_tree)
                 for queue in {one.workload.queue for one in found if one.state == "pending"}
             }
         past: dict[QueueName, QueuePast] = {}
-        if past_counts(overview):
+        if states_half_life(overview):
             overview, past = await self._with_past()
         now, queues = rfc3339(self._clock()), tree(overview, past)
-        stories = [
+        found_bodies = [
             explanation(
-                one, queues, lines.get(one.workload.queue, ()), now, counted_by(ways, one.workload.queue)
+                one,
+                queues,
+                lines.get(one.workload.queue, ()),
+                now,
+                counted_by(queue_tree, one.workload.queue),
             )
             for one in found
         ]
-        return tuple(sorted(stories, key=lambda story: story.state == "finished"))
+        return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
     async def _unknown(self, tx: Transaction, namespace: str, name: str, kind: str | None) -> UnknownName:
         waiting = await views.pending(tx)
@@ -109,15 +113,17 @@ class SqlReader:
         )
 
 
-def in_line(lines: Iterable[views.PendingLine], ways: QueueTree) -> tuple[bodies.WaitingBody, ...]:
-    """By queue; there in the order in which the engine tries them."""
+def with_positions(
+    lines: Iterable[views.PendingLine], queue_tree: QueueTree
+) -> tuple[bodies.WaitingBody, ...]:
+    """Pending workloads by queue, there in the order in which the engine tries them, with their positions."""
     by_queue: dict[QueueName, list[views.PendingLine]] = defaultdict(list)
     for line in lines:
         by_queue[line.queue].append(line)
     return tuple(
-        _waiting(line, place)
+        _waiting(line, position)
         for queue in sorted(by_queue)
-        for place, line in enumerate(sorted(by_queue[queue], key=lambda line: rank(ways, line)), start=1)
+        for position, line in enumerate(sorted(by_queue[queue], key=partial(approximate_rank, queue_tree)), 1)
     )
 
 
@@ -154,40 +160,40 @@ def _reason(stored: views.StoredReason | None, displaced: LastPreemption | None)
 
 
 def explanation(
-    one: views.ExplanationRows,
+    rows: views.ExplanationRows,
     queues: tuple[bodies.QueueBody, ...],
     line: tuple[bodies.WaitingBody, ...],
     now: str,
     counted: str,
 ) -> bodies.ExplanationBody:
-    """One story, with the queues on its way to root and those before it. ``line``: who waits in its queue."""
-    waits = one.state == "pending"
-    uid = one.workload.key.uid
-    place = next((index for index, other in enumerate(line) if other.uid == uid), None) if waits else None
-    it = _waiting(one.workload, None if place is None else place + 1)
+    """One workload, with its queues up to root. ``line``: the pending workloads of its queue, in order."""
+    waits = rows.state == "pending"
+    uid = rows.workload.key.uid
+    index = next((each for each, other in enumerate(line) if other.uid == uid), None) if waits else None
+    body = _waiting(rows.workload, None if index is None else index + 1)
     return bodies.ExplanationBody(
         now=now,
-        kind=it.kind,
-        namespace=it.namespace,
-        name=it.name,
-        uid=it.uid,
-        queue=it.queue,
-        state=one.state,
-        priority=it.priority,
-        created=it.created,
-        pods=it.pods,
-        minimum=it.minimum,
-        asks=it.asks,
-        position=it.position,
-        queue_length=len(line) if place is not None else None,
-        position_by=counted if place is not None else "",
-        reason=it.reason if one.state in ("pending", "admitted") else None,
-        not_before=rfc3339(one.not_before) if one.not_before else None,
-        rollbacks=one.rollbacks,
-        ahead=() if place is None else line[max(0, place - AHEAD) : place],
-        path=path_to_root(queues, it.queue),
-        admissions=tuple(_admission(held, one.evictions) for held in reversed(one.admissions)),
-        history=tuple(_event(decision) for decision in one.history),
+        kind=body.kind,
+        namespace=body.namespace,
+        name=body.name,
+        uid=body.uid,
+        queue=body.queue,
+        state=rows.state,
+        priority=body.priority,
+        created=body.created,
+        pods=body.pods,
+        minimum=body.minimum,
+        asks=body.asks,
+        position=body.position,
+        queue_length=len(line) if index is not None else None,
+        position_by=counted if index is not None else "",
+        reason=body.reason if rows.state in ("pending", "admitted") else None,
+        not_before=rfc3339(rows.not_before) if rows.not_before else None,
+        rollbacks=rows.rollbacks,
+        ahead=() if index is None else line[max(0, index - AHEAD) : index],
+        path=path_to_root(queues, body.queue),
+        admissions=tuple(_admission(held, rows.evictions) for held in reversed(rows.admissions)),
+        history=tuple(_event(decision) for decision in rows.history),
     )
 
 

@@ -1,4 +1,4 @@
-"""The tree of queues as people see it: state, numbers of the subtree."""
+"""The tree of queues as the read API shows it: states, and numbers of each subtree."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ def tree(
     order: list[QueueName] = []
     paused: dict[QueueName, QueueName] = {}
     _walk(None, children, order)
-    order += sorted(by_name.keys() - set(order))  # members of a cycle hang below nothing
+    order += sorted(by_name.keys() - set(order))  # queues of a cycle are below no root
     for name in order:
         line = by_name[name]
         if line.paused:
@@ -66,7 +66,7 @@ def _queue(
         state, message = "paused", "" if paused_at == line.name else f"by way of {paused_at}"
     accounts = tuple(
         _account(account, past)
-        for account in sorted(_ever_used(line.accounts, past), key=lambda a: (a.flavor, a.resource))
+        for account in sorted(_all_accounts(line.accounts, past), key=lambda a: (a.flavor, a.resource))
     )
     shares = [account.share for account in accounts if account.share is not None]
     with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
@@ -85,16 +85,16 @@ def _queue(
     )
 
 
-def _ever_used(lines: Iterable[views.AccountLine], past: QueuePast | None) -> list[views.AccountLine]:
-    """The accounts, and those of which nothing is left but the past."""
-    told = {account_of(line): line for line in lines}
+def _all_accounts(lines: Iterable[views.AccountLine], past: QueuePast | None) -> list[views.AccountLine]:
+    """The accounts of a queue, and accounts in which only past use is left."""
+    accounts = {account_of(line): line for line in lines}
     for account in (past.averages or {}) if past is not None else {}:
-        told.setdefault(account, views.AccountLine(flavor=account.flavor, resource=account.resource))
-    return list(told.values())
+        accounts.setdefault(account, views.AccountLine(flavor=account.flavor, resource=account.resource))
+    return list(accounts.values())
 
 
 def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountBody:
-    def told(units: int | None) -> str | None:
+    def shown(units: int | None) -> str | None:
         return None if units is None else show(line.resource, units)
 
     average = None
@@ -107,16 +107,16 @@ def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountB
         used=show(line.resource, line.used),
         counted=show(line.resource, line.counted),
         guarantee=show(line.resource, line.guarantee),
-        deserved=told(line.deserved),
-        capability=told(line.capability),
+        deserved=shown(line.deserved),
+        capability=shown(line.capability),
         share=round(line.used / line.deserved, 4) if line.deserved else None,
-        past_use=told(average),
+        past_use=shown(average),
         share_with_past=None if weighed is None else round(weighed, 4),
     )
 
 
 def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
-    """That queue and everything below it. Raises UnknownName."""
+    """The queue and all queues below it. Raises UnknownName."""
     children: dict[str, list[QueueName]] = defaultdict(list)
     names = {line.name for line in lines}
     for line in lines:
@@ -131,7 +131,7 @@ def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
 
 
 def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:
-    """The queue of that name and those above it."""
+    """The queue of that name and the queues above it."""
     by_name = {queue.name: queue for queue in queues}
     path: list[bodies.QueueBody] = []
     name: str | None = start

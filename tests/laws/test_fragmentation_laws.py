@@ -15,7 +15,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Seat
 from queues.plan import Plan
 from queues.quota.queue import Queue
-from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, devices_in, is_device
+from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, is_device
 from queues.workload import (
     EVERYWHERE,
     DeviceShare,
@@ -27,6 +27,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.device_numbers import devices_in
 
 _BIG = NodeFilter(selector=(("kind", "big"),))
 

@@ -150,10 +150,6 @@ class Informers:
         for informer in self._by_name.values():
             await informer.synced.wait()
 
-    def is_synced(self) -> bool:
-        """Whether every kind's first LIST is reconciled."""
-        return all(informer.synced.is_set() for informer in self._by_name.values())
-
     def hand_in(self, change: Change) -> None:
         """Take a change that no informer saw into the stream: an intent of a writer, which intake is to store."""
         self._changes.append(change)

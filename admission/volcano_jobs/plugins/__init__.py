@@ -59,12 +59,3 @@ def unsupported_plugins(job: JobSpec) -> tuple[str, ...]:
         unknown = parse(job.plugins.get(plugin.name, ()), booleans=plugin.booleans).keys() - plugin.flags
         found += [f"spec.plugins.{plugin.name} --{flag}" for flag in sorted(unknown)]
     return tuple(found)
-
-
-def plugin_problem(job: JobSpec) -> str | None:
-    """Why the plugins cannot be used as written; None: they can."""
-    try:
-        plugins_of(job)
-    except InvalidDocument as error:
-        return str(error)
-    return None

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from admission.volcano_jobs.plugins import plugin_problem, unsupported_plugins
+from admission.volcano_jobs.plugins import plugins_of, unsupported_plugins
 from admission.volcano_jobs.pods import PodMold, PodRules, Stamp, pod_manifest
+from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import UID, job
 
@@ -244,4 +245,5 @@ def test_what_is_not_acted_on_is_told() -> None:
 def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
     plugins: dict[str, list[str]], problem: str
 ) -> None:
-    assert problem in (plugin_problem(job(plugins=plugins)) or "")
+    with pytest.raises(InvalidDocument, match=problem):
+        plugins_of(job(plugins=plugins))

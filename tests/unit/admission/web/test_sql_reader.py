@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from admission.web import bodies
 from admission.web.quantities import facts_with_quantities, ranges
-from admission.web.queue_positions import counted_by, policies, rank
-from admission.web.sql_reader import explanation, in_line
+from admission.web.queue_positions import approximate_rank, counted_by, policies
+from admission.web.sql_reader import explanation, with_positions
 from admission.web.tree import tree
 from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
@@ -132,7 +132,7 @@ def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
 
 
 def test_places_are_counted_in_each_queue_by_itself() -> None:
-    found = in_line(
+    found = with_positions(
         [waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)], policies([line("a"), line("b")])
     )
 
@@ -159,7 +159,7 @@ def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_ot
         for arrival, priority in ((1, 0), (2, 10))
     ]
 
-    found = in_line(pending, policies(queues))
+    found = with_positions(pending, policies(queues))
 
     assert [one.name for one in found] == ["a-10", "a-0", "f-0", "f-10", "f1-0", "f1-10", "f2-10", "f2-0"]
 
@@ -209,7 +209,7 @@ def test_those_right_before_a_workload_are_told() -> None:
     before = [waiting(f"w{number:02}", arrival=number) for number in range(15)]
     one = views.ExplanationRows(workload=before[12], state="pending", not_before=0, rollbacks=0)
 
-    story = explanation(one, (), in_line(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
+    story = explanation(one, (), with_positions(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
 
     assert [other.name for other in story.ahead] == [f"w{number:02}" for number in range(2, 12)]
     assert (story.position, story.queue_length, story.position_by) == (13, 15, "arrival")
@@ -274,7 +274,7 @@ def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
     ]
 
     for candidate in candidates:
-        assert rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
+        assert approximate_rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
 
 
 def stored(candidate: LineEntry) -> views.PendingLine:

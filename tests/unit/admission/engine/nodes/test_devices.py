@@ -9,7 +9,7 @@ from queues.plan import Plan
 from queues.quota.accounts import Account, charges, charges_in_own_flavor
 from queues.quota.posting import NodeAccount, Posting
 from queues.quota.queue import Limits, Queue
-from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory, devices_in
+from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory
 from queues.workload import (
     NO_FLAVOR,
     DeviceShare,
@@ -20,6 +20,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.device_numbers import devices_in
 
 
 def shared(name: str, gpus: int, used: dict[str, int] | None = None, memory: int = 0) -> Node:
