@@ -13,7 +13,6 @@ from admission.volcano_jobs.plugins.env import Env
 from admission.volcano_jobs.plugins.flags import parse
 from admission.volcano_jobs.plugins.ssh import Ssh
 from admission.volcano_jobs.plugins.svc import Svc
-from queues.errors import InvalidDocument
 
 
 class Plugin(Protocol):
