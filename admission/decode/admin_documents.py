@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from admission.decode.topology_requests import _SELECTOR, requirements_of
+from admission.decode.fields import requirements_of
 from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, HyperNodeMember, QueueFact, TopologyFact
-from admission.objects import Bare, WirePodDisruptionBudget
+from admission.objects import Bare, WireLabelSelector, WirePodDisruptionBudget
 from queues.api import names
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -80,7 +80,7 @@ def _member(member: MemberSpec) -> HyperNodeMember:
     selector = member.selector
     labels: tuple[Requirement, ...] | None = None
     if selector.label_match is not None:
-        labels = requirements_of(_SELECTOR.decode(msgspec.json.encode(selector.label_match)))
+        labels = requirements_of(msgspec.convert(selector.label_match, WireLabelSelector))
     return HyperNodeMember(
         hypernode=member.type == "HyperNode",
         exact=selector.exact_match.name if selector.exact_match is not None else None,
@@ -92,19 +92,9 @@ def _member(member: MemberSpec) -> HyperNodeMember:
 def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
     """A PodDisruptionBudget. One without a selector is about no pods."""
     meta, selector = budget.metadata, budget.spec.selector
-    requirements = None
-    if selector is not None:
-        labels = sorted((selector.match_labels or {}).items())
-        requirements = (
-            *(Requirement(key, "In", (value,)) for key, value in labels),
-            *(
-                Requirement(each.key, each.operator, each.values or ())
-                for each in selector.match_expressions or ()
-            ),
-        )
     return BudgetFact(
         namespace=meta.namespace,
         name=meta.name,
         allowed=max(0, budget.status.disruptions_allowed),
-        selector=requirements,
+        selector=None if selector is None else requirements_of(selector),
     )

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.objects import WireCondition
+from admission.objects import WireCondition, WireLabelSelector
 from queues.workload import NodeFilter, Requirement
 
 T = TypeVar("T")
@@ -81,3 +81,14 @@ def is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:
 def number(text: str | None) -> int | None:
     """A number that users may have written; None: it is none, or too long for a bigint."""
     return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
+
+
+def requirements_of(selector: WireLabelSelector) -> tuple[Requirement, ...]:
+    """A label selector as requirements that must all hold; (): it selects everything."""
+    return (
+        *(Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())),
+        *(
+            Requirement(each.key, each.operator, each.values or ())
+            for each in selector.match_expressions or ()
+        ),
+    )

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
-from admission.objects import WireNetworkTopology, WireStruct
+from admission.objects import WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
@@ -25,7 +26,7 @@ from queues.api.reading.pod_places import (
 from queues.api.reading.pod_requests import requests_of
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import PODS, Resources
-from queues.workload import PodSet, Requirement
+from queues.workload import PodSet
 
 Tier = tuple[str, int | str]
 
@@ -143,22 +144,11 @@ def _in_tiers(pods: PodSet, fact: WorkloadFact, whole: tuple[bool, str] | None, 
     return replace(pods, preferred_topology=pods.preferred_topology or level)
 
 
-class _Expression(WireStruct):
-    key: str
-    operator: str
-    values: tuple[str, ...] | None = None
-
-
-class _Selector(WireStruct):
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[_Expression, ...] | None = None
-
-
 class _SubGroupPolicy(WireStruct):
     name: str = ""
     sub_group_size: int | None = None
     min_sub_groups: int | None = None
-    label_selector: _Selector | None = None
+    label_selector: WireLabelSelector | None = None
     match_label_keys: tuple[str, ...] | None = None
     network_topology: WireNetworkTopology | None = None
 
@@ -176,23 +166,7 @@ def _subgroup(policy: _SubGroupPolicy) -> SubGroup:
         name=policy.name,
         size=max(1, policy.sub_group_size or 1),
         minimum=max(0, policy.min_sub_groups or 0),
-        selector=requirements_of(policy.label_selector),
+        selector=() if policy.label_selector is None else requirements_of(policy.label_selector),
         keys=policy.match_label_keys or (),
         tier=tier_of(policy.network_topology),
     )
-
-
-def requirements_of(selector: Any) -> tuple[Requirement, ...]:
-    """A LabelSelector as requirements that must all hold."""
-    if selector is None:
-        return ()
-    return (
-        *(Requirement(key, "In", (value,)) for key, value in sorted((selector.match_labels or {}).items())),
-        *(
-            Requirement(one.key, one.operator, tuple(one.values or ()))
-            for one in selector.match_expressions or ()
-        ),
-    )
-
-
-_SELECTOR: Final = msgspec.json.Decoder(_Selector)

@@ -38,13 +38,13 @@ class WireNode(WireStruct):
 class WireSelectorRequirement(WireStruct):
     """One expression of a LabelSelector."""
 
-    key: str = ""
-    operator: str = ""
+    key: str
+    operator: str
     values: tuple[str, ...] | None = None
 
 
 class WireLabelSelector(WireStruct):
-    """Which pods a PodDisruptionBudget is about."""
+    """A label selector of Kubernetes."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[WireSelectorRequirement, ...] | None = None

@@ -1,6 +1,6 @@
 """Pods that must go, and gangs that must go back whole, because something went wrong. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from admission.facts import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
@@ -52,6 +52,24 @@ def is_refused(pod: PodFact, sight: WorkloadInputs, now: int, patience: Timeouts
     if pod.refused is None or pod.node is not None:
         return False
     return now - max(pod.refused[0], sight.left_at) >= patience.refusal_grace
+
+
+def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
+    """Nodes for which the scheduler refuses pods of a workload now, whether or not their time to start is over."""
+    return frozenset(node for place in places for node in _refusing(place))
+
+
+def _refusing(place: SeatMap) -> set[NodeName]:
+    seats = place.admission.seats
+    nodes = {seats[index].node for index, pod in place.sitting.items() if _has_no_node(pod)}
+    if any(_has_no_node(pod) for pod in place.standing):
+        # Pods of a directed Job may use any vacant seat.
+        nodes |= {seats[index].node for index in place.vacant()}
+    return nodes
+
+
+def _has_no_node(pod: PodFact) -> bool:
+    return pod.refused is not None and pod.node is None
 
 
 def evictable_of(

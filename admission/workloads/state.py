@@ -13,7 +13,14 @@ from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.pod_sets import elsewhere
-from admission.workloads.rollback import displaced_of, evictable_of, is_refused, strays_of, unplaced
+from admission.workloads.rollback import (
+    displaced_of,
+    evictable_of,
+    is_refused,
+    refusing_nodes,
+    strays_of,
+    unplaced,
+)
 from admission.workloads.seats import SeatMap, is_live, occupancies_of
 from admission.workloads.workload import is_hollow, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
@@ -41,6 +48,8 @@ class WorkloadState:
     evictable: Mapping[AdmissionId, tuple[ReasonCode, str, int]] = field(default_factory=dict)
     #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
     misplaced: tuple[PodFact, ...] = ()
+    #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
+    refusing_nodes: frozenset[NodeName] = frozenset()
     #: Live pods of admissions that are closed: to be removed.
     strays: tuple[PodFact, ...] = ()
     #: Pods that must go though nobody would make them again: they are removed once that is provided for.
@@ -71,23 +80,7 @@ def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> Workloa
     pod_sets = support.pod_sets(sight, occupancies)
     unbooked = unbooked_of(sight, occupancies) if not over else None
     successors = successors_of(sight.fact, support, sight.pods, pod_sets, occupancies, over=over)
-    ended: dict[AdmissionId, frozenset[int]] = {}
-    for place in occupancies:
-        if _may_end(sight, support, place.admission, over):
-            # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
-            directed = sight.fact is not None and sight.fact.directed == place.admission.id
-            dead = frozenset[NodeName]() if directed else sight.dead_nodes | sight.refusing_nodes
-            seats = seats_over(place, successors=successors, dead=dead)
-            if seats or not place.admission.holding():
-                ended[place.admission.id] = seats
-    left = _left(occupancies, ended)
-    if ended and support.is_group:
-        # A group's sets are told by its seats as well, and nobody comes for those that end now.
-        pod_sets = support.pod_sets(sight, left)
-    workload = workload_of(sight, elsewhere(pod_sets, sight.refusing_nodes), occupancies)
     open_ = [place for place in occupancies if place.admission.state is AdmissionState.OPEN]
-    refused = [pod for place in open_ for pod in unplaced(place) if pod.refused and not pod.node]
-    strays = strays_of(sight, occupancies)
     misplaced = tuple(
         pod
         for place in open_
@@ -95,6 +88,24 @@ def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> Workloa
         for pod in place.sitting.values()
         if is_refused(pod, sight, now, patience)
     )
+    refusing = refusing_nodes(occupancies)
+    avoided = sight.refusing_nodes | refusing if misplaced else sight.refusing_nodes
+    ended: dict[AdmissionId, frozenset[int]] = {}
+    for place in occupancies:
+        if _may_end(sight, support, place.admission, over):
+            # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
+            directed = sight.fact is not None and sight.fact.directed == place.admission.id
+            dead = frozenset[NodeName]() if directed else sight.dead_nodes | avoided
+            seats = seats_over(place, successors=successors, dead=dead)
+            if seats or not place.admission.holding():
+                ended[place.admission.id] = seats
+    left = _left(occupancies, ended)
+    if ended and support.is_group:
+        # A group's sets are told by its seats as well, and nobody comes for those that end now.
+        pod_sets = support.pod_sets(sight, left)
+    workload = workload_of(sight, elsewhere(pod_sets, avoided), occupancies)
+    refused = [pod for place in open_ for pod in unplaced(place) if pod.refused and not pod.node]
+    strays = strays_of(sight, occupancies)
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else occupancies)
@@ -115,6 +126,7 @@ def derive_state(sight: WorkloadInputs, now: int, patience: Timeouts) -> Workloa
         ),
         evictable={} if over else evictable_of(sight, open_, now, patience),
         misplaced=misplaced,
+        refusing_nodes=refusing,
         strays=strays,
         displaced=displaced_of(sight, occupancies, (*strays, *misplaced)),
         unbooked=unbooked,

@@ -6,8 +6,6 @@ place would look as good as before. Not stored: a new leader tries once more whe
 
 from collections.abc import Iterable
 
-from admission.facts import PodFact
-from admission.workloads.seats import SeatMap
 from queues.workload import NodeName, WorkloadKey
 
 
@@ -17,16 +15,10 @@ class AvoidedNodes:
     def __init__(self) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
 
-    def note(self, key: WorkloadKey, occupancies: Iterable[SeatMap], until: int) -> bool:
-        """The gang's pods that are refused now are not to be seated there again before this time.
-
-        Whether that is news.
-        """
-        known = self.nodes(key)
-        refusing = {node for place in occupancies for node in _refusing(place)}
-        if refusing:
-            self._until.setdefault(key, {}).update(dict.fromkeys(refusing, until))
-        return not refusing <= known
+    def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
+        """The workload is not to be seated on these nodes again before this time (seconds)."""
+        if untils := dict.fromkeys(nodes, until):
+            self._until.setdefault(key, {}).update(untils)
 
     def nodes(self, key: WorkloadKey) -> frozenset[NodeName]:
         """Nodes to leave out."""
@@ -49,16 +41,3 @@ class AvoidedNodes:
         """The second takes the place of the first."""
         if before in self._until:
             self._until[after] = self._until.pop(before)
-
-
-def _refusing(place: SeatMap) -> set[NodeName]:
-    seats = place.admission.seats
-    nodes = {seats[index].node for index, pod in place.sitting.items() if _is_refused(pod)}
-    if any(_is_refused(pod) for pod in place.standing):
-        # Pods of a directed Job may use any vacant seat.
-        nodes |= {seats[index].node for index in place.vacant()}
-    return nodes
-
-
-def _is_refused(pod: PodFact) -> bool:
-    return pod.refused is not None and pod.node is None

@@ -247,7 +247,7 @@ class World:
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
         if key in self.portraits:
-            self.refusals.note(key, self.portraits[key].occupancies, not_before + self.patience.detour)
+            self.refusals.note(key, self.portraits[key].refusing_nodes, not_before + self.patience.detour)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
@@ -290,9 +290,7 @@ class World:
         for key in sorted(stale):
             before, portrait = self.portraits.get(key), self._portray(key, now)
             if portrait is not None and portrait.misplaced:
-                until = now + self.patience.detour
-                if self.refusals.note(key, portrait.occupancies, until):
-                    portrait = self._portray(key, now)
+                self.refusals.note(key, portrait.refusing_nodes, now + self.patience.detour)
             if before is not None and portrait is not None and before.workload == portrait.workload:
                 # The engine's memo goes by identity.
                 portrait = replace(portrait, workload=before.workload)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from admission.facts import PodFact
 from admission.workloads.pod_sets import elsewhere
+from admission.workloads.rollback import refusing_nodes
 from admission.workloads.seats import occupancies_of
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.world import World
@@ -52,7 +53,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
         released("c", "worker/2", "n3"),
     ]
     refusals = AvoidedNodes()
-    refusals.note(VOLCANO, occupancies_of([taken], pods), 100)
+    refusals.note(VOLCANO, refusing_nodes(occupancies_of([taken], pods)), 100)
     assert refusals.nodes(VOLCANO) == {N1}
     assert refusals.nodes(JOB) == set()
     assert refusals.expire(99) == set()
@@ -63,7 +64,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
     refusals = AvoidedNodes()
     stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
-    refusals.note(VOLCANO, occupancies_of([admission(VOLCANO, "n1")], stuck_pod), 100)
+    refusals.note(VOLCANO, refusing_nodes(occupancies_of([admission(VOLCANO, "n1")], stuck_pod)), 100)
     refusals.pass_on(VOLCANO, JOB)
     assert refusals.nodes(JOB) == {N1}
     assert not refusals.nodes(VOLCANO)
@@ -73,7 +74,7 @@ def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
     refusals = AvoidedNodes()
-    refusals.note(JOB, occupancies_of([taken], pods), 100)
+    refusals.note(JOB, refusing_nodes(occupancies_of([taken], pods)), 100)
     assert refusals.nodes(JOB) == {N1}
 
 
