@@ -121,7 +121,9 @@ class Controller:
         settings = self._settings
         twins: dict[str, str] = {}
         rules = PodRules(
-            scheduler=settings.scheduler_name, aliases=frozenset(settings.scheduler_aliases), twins=twins
+            scheduler=settings.scheduler_name,
+            aliases=frozenset(settings.scheduler_aliases),
+            non_preempting=twins,
         )
         return TermDependencies(
             database=database,

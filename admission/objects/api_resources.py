@@ -30,6 +30,14 @@ class ApiResource:
 
 PODS: Final = ApiResource("v1", "pods", "Pod")
 
+CONFIG_MAPS: Final = ApiResource("v1", "configmaps", "ConfigMap")
+
+SECRETS: Final = ApiResource("v1", "secrets", "Secret")
+
+SERVICES: Final = ApiResource("v1", "services", "Service")
+
+VOLUME_CLAIMS: Final = ApiResource("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+
 NODES: Final = ApiResource("v1", "nodes", "Node", namespaced=False)
 
 NAMESPACES: Final = ApiResource("v1", "namespaces", "Namespace", namespaced=False)
@@ -42,10 +50,11 @@ POD_GROUPS: Final = ApiResource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
 
 QUEUES: Final = ApiResource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
 
-
 FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
 
 TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
+
+NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
 
 BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
 

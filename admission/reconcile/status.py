@@ -245,7 +245,9 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
         "unknown": counts.unknown,
         "version": state.version,
         "retryCount": state.retry_count,
-        "controlledResources": dict(one.entry for one in job.companions if one.entry is not None),
+        "controlledResources": dict(
+            one.status_entry for one in job.companions if one.status_entry is not None
+        ),
         "conditions": conditions,
     }
     if state.finished_at and state.started_at:

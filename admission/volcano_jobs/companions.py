@@ -1,36 +1,37 @@
-"""Objects that stand beside a Job's pods: what plugins and volumes need."""
+"""Companions of a Volcano Job: the objects that its pods need beside them, such as Services and volume claims."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from admission.objects import ApiResource
 from admission.volcano_jobs.job import JobSpec
 from queues.api.names import BATCH_VOLCANO, JOB_NAME, JOB_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Companion:
-    """One object to exist before the Job's first pod is made."""
+    """One object that must exist before the Job's first pod is created."""
 
-    #: Path of its collection under the API server, without the namespace: ("api/v1", "services").
-    api: str
-    plural: str
+    resource: ApiResource
     name: str
     manifest: Mapping[str, Any]
-    #: Line of ``status.controlledResources`` that it earns.
-    entry: tuple[str, str] | None = None
-    #: The manifest lacks an SSH key pair, which is made only when the object does not exist.
-    wants_keys: bool = False
-    #: ``data`` follows the Job when that is scaled.
-    follows: bool = False
+    #: Key and value in the Job's ``status.controlledResources``; None: the object is not listed there.
+    status_entry: tuple[str, str] | None = None
+    #: The manifest lacks an SSH key pair; one is generated if the object does not exist.
+    needs_key_pair: bool = False
+    #: The object's ``data`` is updated when the Job is scaled.
+    follows_scale: bool = False
 
 
-CORE: Final = "api/v1"
-
-
-def metadata(job: JobSpec, name: str) -> dict[str, Any]:
-    """Metadata of an object that belongs to the Job and goes with it."""
-    return {"name": name, "namespace": job.namespace, "ownerReferences": [owner_reference(job)]}
+def owned_manifest(resource: ApiResource, job: JobSpec, name: str, **body: Any) -> dict[str, Any]:
+    """An object in the Job's namespace that is deleted with the Job; ``body``: its fields beside the metadata."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "namespace": job.namespace, "ownerReferences": [owner_reference(job)]},
+        **body,
+    }
 
 
 def owner_reference(job: JobSpec) -> dict[str, Any]:
@@ -46,5 +47,5 @@ def owner_reference(job: JobSpec) -> dict[str, Any]:
 
 
 def job_selector(job: JobSpec) -> dict[str, str]:
-    """Labels that all pods of the Job carry, and no others."""
+    """Labels that select the pods of the Job and no other pods."""
     return {JOB_NAME: job.name, JOB_NAMESPACE: job.namespace}

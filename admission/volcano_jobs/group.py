@@ -1,16 +1,18 @@
-"""The PodGroup that stands for a Volcano Job, for those who look for it: ``kubectl get podgroup``."""
+"""The PodGroup that stands for a Volcano Job, so that ``kubectl get podgroup`` shows it."""
 
 from typing import Any, Final
 
-from admission.volcano_jobs.companions import Companion, metadata
+from admission.objects import POD_GROUPS
+from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec
-from queues.api.names import PARTITION_ID, SCHEDULING_VOLCANO, TASK_SPEC
+from queues.api.names import PARTITION_ID, TASK_SPEC
 
-GROUPS: Final = f"apis/{SCHEDULING_VOLCANO}"
+#: kubectl compares the Job with this annotation; a copy of it on the PodGroup would be wrong.
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def group_of(job: JobSpec) -> Companion:
-    """``<job>-<jobUID>`` with the Job's labels, annotations and minimums."""
+    """The PodGroup ``<job>-<jobUID>`` with the Job's labels, annotations and minimums."""
     spec: dict[str, Any] = {
         "minMember": job.minimum,
         "minTaskMember": {task.name: task.minimum for task in job.tasks},
@@ -31,19 +33,10 @@ def group_of(job: JobSpec) -> Companion:
             }
             for task in partitioned
         ]
-    meta = metadata(job, job.group_name)
+    manifest = owned_manifest(POD_GROUPS, job, job.group_name, spec=spec)
     if job.labels:
-        meta["labels"] = dict(job.labels)
-    kept = {key: text for key, text in job.annotations.items() if key != _LAST_APPLIED}
-    if kept:
-        meta["annotations"] = kept
-    return Companion(
-        api=GROUPS,
-        plural="podgroups",
-        name=job.group_name,
-        manifest={"apiVersion": SCHEDULING_VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec},
-    )
-
-
-#: What kubectl keeps for its own comparisons is about the Job, not about its PodGroup.
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+        manifest["metadata"]["labels"] = dict(job.labels)
+    annotations = {key: text for key, text in job.annotations.items() if key != _LAST_APPLIED}
+    if annotations:
+        manifest["metadata"]["annotations"] = annotations
+    return Companion(resource=POD_GROUPS, name=job.group_name, manifest=manifest)

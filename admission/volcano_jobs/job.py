@@ -1,4 +1,4 @@
-"""What a Volcano Job says, as this package needs it: numbers as values, pod templates as bytes.
+"""A Volcano Job's document as values; pod templates stay bytes until a pod is created.
 
 Defaults are those of Volcano's mutating webhook, so a Job reads the same whether or not a webhook saw it.
 """
@@ -20,11 +20,11 @@ class TaskSpec:
 
     name: str
     replicas: int = 1
-    #: Of these so many must start together and succeed.
+    #: Pods of the task that must start together, and succeed.
     minimum: int = 0
-    #: The pod template as JSON, untouched; decoded only while a pod is made.
+    #: The pod template as written, JSON; decoded only while a pod is created.
     template: bytes = b"{}"
-    #: ``hostname`` and ``subdomain`` of the template; "" = made from names.
+    #: ``hostname`` and ``subdomain`` of the template; "": they follow from the names of pod and Job.
     hostname: str = ""
     subdomain: str = ""
     #: Pods per partition; 0: the task has no partitions.
@@ -40,7 +40,7 @@ class VolumeSpec:
     """A volume mounted in every container of every pod of the Job."""
 
     mount_path: str
-    #: An existing claim; "" = one is made from ``claim``.
+    #: An existing claim; "": a claim is created from ``claim``.
     claim_name: str = ""
     claim: Mapping[str, Any] | None = None
 
@@ -54,7 +54,7 @@ class JobSpec:
     uid: str
     generation: int = 0
     queue: str = "default"
-    #: As written; mapped when pods are made.
+    #: As written; mapped when pods are created.
     scheduler_name: str = ""
     priority_class: str = ""
     #: Gang size.
@@ -64,15 +64,15 @@ class JobSpec:
     plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
     max_retry: int = 3
-    #: The Job is Completed when so many pods have succeeded; None = not before all have ended.
+    #: Pods whose success completes the Job; None: the Job ends when all pods have ended.
     min_success: int | None = None
-    #: Seconds after the end until the Job is deleted; None = it is kept.
+    #: Seconds after the end until the Job is deleted; None: the Job is kept.
     ttl: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     #: ``networkTopology`` as written, copied to the PodGroup.
     network_topology: Mapping[str, Any] | None = None
-    #: Fields that were written and are not acted on yet.
+    #: Paths of fields that the document has and Muster does not act on yet.
     unsupported: tuple[str, ...] = ()
 
     @property
@@ -90,7 +90,7 @@ class JobSpec:
         return next((task for task in self.tasks if task.name == name), None)
 
     def pod_name(self, task: str, index: int) -> str:
-        """Volcano's deterministic name of a pod."""
+        """The name of a pod, as Volcano forms it."""
         return f"{self.name}-{task}-{index}"
 
 

@@ -1,7 +1,7 @@
-"""A Volcano Job's life: which phase follows from what is seen, and what an action makes of a phase.
+"""A Volcano Job's lifecycle: the phase that follows from its pods, and the phase that follows from an action.
 
-Volcano's rules (its ``pkg/controllers/job/state``), as one table that is data: ``RULES`` for what is seen,
-``ACTIONS`` for what is asked. Pure: the state is stored by the plan applier, and only read here.
+Volcano's rules (its ``pkg/controllers/job/state``), as tables that are data: ``RULES`` for what is observed,
+``ACTIONS`` for what policies and Commands ask. Pure: the plan applier stores the state.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ from queues.reason_codes import ReasonCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep:
-    """The phase to enter, and why."""
+    """A phase to enter, and the reason."""
 
     phase: Phase
-    #: None: the phase says it all.
+    #: None: the phase needs no explanation.
     reason: ReasonCode | None = None
     message: str = ""
 
@@ -35,7 +35,7 @@ def enough_started(_state: JobState, view: JobView, counts: Counts) -> JobStep |
 
 
 def enough_succeeded(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Running → Completed: minSuccess is reached, whatever the others do."""
+    """Running → Completed: minSuccess is reached, whatever the other pods do."""
     wanted = view.spec.min_success
     if wanted is None or counts.succeeded < wanted:
         return None
@@ -70,7 +70,7 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
 
 
 def too_few_left(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Running → Pending: so many wait that the rest is no gang any more."""
+    """Running → Pending: fewer pods than the gang needs run or have ended."""
     spec = view.spec
     missing = spec.replicas - counts.running - counts.ended
     if missing <= spec.replicas - spec.minimum or missing <= 0:
@@ -83,7 +83,7 @@ def too_few_left(_state: JobState, view: JobView, counts: Counts) -> JobStep | N
 
 
 def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> JobStep | None:
-    """Restarting → Failed: it was restarted often enough."""
+    """Restarting → Failed: the Job was restarted as often as maxRetry allows."""
     if state.retry_count < view.spec.max_retry:
         return None
     return JobStep(
@@ -92,14 +92,14 @@ def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> JobStep 
 
 
 def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Restarting → Pending: few enough old pods are still there."""
+    """Restarting → Pending: so few old pods are left that the gang can start beside them."""
     if view.spec.replicas - counts.terminating < view.spec.minimum:
         return None
     return JobStep(phase=Phase.PENDING)
 
 
 def none_left(into: Phase) -> Rule:
-    """…ing → …ed: the last pod is gone."""
+    """Aborting → Aborted, and so on: the last pod is gone."""
 
     def rule(_state: JobState, _view: JobView, counts: Counts) -> JobStep | None:
         return None if counts.left else JobStep(phase=into)
@@ -107,7 +107,7 @@ def none_left(into: Phase) -> Rule:
     return rule
 
 
-#: What is seen: the first rule of a phase that says something decides.
+#: Rules of each phase, by what is observed; the first rule that applies decides.
 RULES: Final[Mapping[Phase, tuple[Rule, ...]]] = {
     Phase.PENDING: (enough_started,),
     Phase.RUNNING: (enough_succeeded, all_ended, too_few_left),
@@ -121,7 +121,7 @@ RULES: Final[Mapping[Phase, tuple[Rule, ...]]] = {
     Phase.TERMINATED: (),
 }
 
-#: What is asked: phases in which an action means something, and the phase it leads to.
+#: Phases in which an action has an effect, and the phase to which it leads.
 ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
     **{
         (phase, action): into
@@ -139,9 +139,9 @@ ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
 
 
 def advance(state: JobState, view: JobView, now: int) -> JobState:
-    """The state that follows from what is seen; the same state if nothing does.
+    """The state that follows from what is observed; the same object if no rule applies.
 
-    Goes on until no rule says anything more (a Job whose pods all ended unseen passes through Running).
+    Rules are applied until none applies any more: a Job whose pods all ended unobserved passes through Running.
     """
     if view.deleting:
         return state
@@ -157,12 +157,12 @@ def advance(state: JobState, view: JobView, now: int) -> JobState:
 
 
 def act(state: JobState, action: Action, now: int, message: str = "") -> JobState:
-    """The state after a policy or Command asked for an action; the same state if it means nothing there."""
+    """The state after a policy or Command asked for an action; the same object if it has no effect in this phase."""
     into = ACTIONS.get((state.phase, action))
     if into is None:
         return state
     restarts = into is Phase.RESTARTING
-    # Whoever is aborted has lost its pods already: only the count goes on.
+    # An aborted Job has lost its pods already: its resume counts a retry, but no new version.
     version = state.version + (state.phase in (Phase.PENDING, Phase.RUNNING))
     return replace(
         state.entered(into, now, action, message),
@@ -172,5 +172,5 @@ def act(state: JobState, action: Action, now: int, message: str = "") -> JobStat
 
 
 def expired(state: JobState, spec: JobSpec, now: int) -> bool:
-    """Whether the Job's object is to be deleted: it ended ``ttlSecondsAfterFinished`` ago."""
+    """Whether the Job ended ``ttlSecondsAfterFinished`` ago or earlier: its object is to be deleted."""
     return state.is_over() and spec.ttl is not None and now >= state.finished_at + spec.ttl

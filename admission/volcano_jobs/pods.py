@@ -1,7 +1,7 @@
-"""Pods of a Volcano Job, each made for one seat: named, labelled and pinned.
+"""Pods of a Volcano Job, each created for one seat: named, labelled and pinned.
 
-``pod_manifest`` is the plain form. ``PodMold`` makes the same bytes for many pods of a task: everything that
-does not depend on the pod is encoded once.
+``pod_manifest`` is the plain form. ``PodTemplateRenderer`` gives the same pods as JSON, for many pods of a task:
+everything that does not depend on the pod is encoded once.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from queues.api import names
 from queues.api.node_affinity import pinned
 from queues.workload import AdmissionId, NodeName
 
-#: Annotations that pods inherit from their Job: Volcano's, and who created it.
+#: Annotations that pods inherit from their Job: Volcano's, and the user who created the Job.
 INHERITED: Final = (
     names.NUMA_TOPOLOGY_POLICY,
     names.PREEMPTABLE,
@@ -32,61 +32,71 @@ INHERITED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRules:
-    """What an administrator decides about pods that Muster makes."""
+    """What an administrator decides about the pods that Muster creates."""
 
     #: The stock scheduler's name.
     scheduler: str = names.DEFAULT_SCHEDULER
-    #: Scheduler names that mean it.
+    #: Scheduler names that stand for the stock scheduler.
     aliases: frozenset[str] = frozenset({names.VOLCANO_SCHEDULER})
-    #: Priority class → its twin that never preempts; a class that is absent is used itself.
-    twins: Mapping[str, str] = field(default_factory=dict)
+    #: Priority class → class of the same value that never preempts. A class that is absent is used itself.
+    non_preempting: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
-    """What the pods of one admission have in common beside their Job."""
+class PodSettings:
+    """What all pods of one admission have in common beside their Job."""
 
     admission: AdmissionId
+    #: The Job's version and retry count when the pods are created.
     version: int = 0
     retry_count: int = 0
     rules: PodRules = PodRules()
 
 
-def pod_manifest(job: JobSpec, task: TaskSpec, index: int, node: NodeName, stamp: Stamp) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """What differs between the pods of a task, as text that goes into the manifest."""
+
+    index: str
+    node: str
+    #: Number of the pod's partition; None: the task has no partitions.
+    partition: str | None
+
+
+def pod_manifest(
+    job: JobSpec, task: TaskSpec, index: int, node: NodeName, settings: PodSettings
+) -> dict[str, Any]:
     """The pod ``<job>-<task>-<index>``, pinned to a node. Raises InvalidDocument for a plugin's bad flag."""
-    partition = index // task.partition_size if task.partition_size else None
-    return _manifest(job, task, str(index), node, stamp, None if partition is None else str(partition))
+    partition = str(index // task.partition_size) if task.partition_size else None
+    return _manifest(job, task, settings, _Position(str(index), node, partition))
 
 
-class PodMold:
-    """Makes pods of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
+class PodTemplateRenderer:
+    """Renders pods of one task as JSON. Raises InvalidDocument for a plugin's bad flag."""
 
-    __slots__ = ("_form", "_partition_size")
+    __slots__ = ("_format", "_partition_size")
 
-    def __init__(self, job: JobSpec, task: TaskSpec, stamp: Stamp) -> None:
-        marks = _marks(task.template, msgspec.json.encode((job.annotations, job.plugins, job.volumes)))
+    def __init__(self, job: JobSpec, task: TaskSpec, settings: PodSettings) -> None:
+        written = msgspec.json.encode((job.annotations, job.plugins, job.volumes))
+        placeholders = _placeholders(task.template, written)
+        partition = placeholders["partition"] if task.partition_size else None
         manifest = _manifest(
-            job,
-            task,
-            marks["index"],
-            marks["node"],
-            stamp,
-            marks["partition"] if task.partition_size else None,
+            job, task, settings, _Position(placeholders["index"], placeholders["node"], partition)
         )
-        form = msgspec.json.encode(manifest).replace(b"%", b"%%")
-        for name, mark in marks.items():
-            form = form.replace(mark.encode(), b"%%(%b)b" % name.encode())
-        self._form = form
+        text = msgspec.json.encode(manifest).replace(b"%", b"%%")
+        for name, placeholder in placeholders.items():
+            text = text.replace(placeholder.encode(), b"%%(%b)b" % name.encode())
+        self._format = text
         self._partition_size = task.partition_size
 
-    def cast(self, index: int, node: NodeName, devices: str = "") -> bytes:
+    def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
         """One pod. Node names need no escapes in JSON: the API server admits only DNS names.
 
-        ``devices``: numbers of those that it has parts of.
+        ``devices``: numbers of the devices of which the pod gets a part; "": none.
         """
         number = b"%d" % index
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
-        body = self._form % {b"index": number, b"node": node.encode(), b"partition": partition}
+        body = self._format % {b"index": number, b"node": node.encode(), b"partition": partition}
         return _with_devices(body, devices) if devices else body
 
 
@@ -96,10 +106,10 @@ def _with_devices(body: bytes, devices: str) -> bytes:
     return msgspec.json.encode(pod)
 
 
-def _marks(*given: bytes) -> dict[str, str]:
-    """Texts that stand for what differs between pods and occur nowhere in what users wrote."""
+def _placeholders(*written: bytes) -> dict[str, str]:
+    """Texts that stand for what differs between pods, and that do not occur in what users have written."""
     fence = "\ufdd0"
-    while any(fence.encode() in text or _escaped(fence) in text.lower() for text in given):
+    while any(fence.encode() in text or _escaped(fence) in text.lower() for text in written):
         fence += "\ufdd1"
     return {name: f"{fence}{name}{fence}" for name in ("index", "node", "partition")}
 
@@ -108,29 +118,27 @@ def _escaped(text: str) -> bytes:
     return "".join(f"\\u{ord(character):04x}" for character in text).encode()
 
 
-def _manifest(
-    job: JobSpec, task: TaskSpec, index: str, node: str, stamp: Stamp, partition: str | None
-) -> dict[str, Any]:
+def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Position) -> dict[str, Any]:
     template = msgspec.json.decode(task.template)
     spec: dict[str, Any] = dict(template.get("spec") or {})
     spec["containers"] = [dict(container) for container in spec.get("containers") or ()]
     if spec.get("initContainers"):
         spec["initContainers"] = [dict(container) for container in spec["initContainers"]]
     meta = template.get("metadata") or {}
-    name = f"{job.name}-{task.name}-{index}"
+    name = f"{job.name}-{task.name}-{position.index}"
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": job.namespace,
-            "labels": {**(meta.get("labels") or {}), **_labels(job, task, index, partition)},
+            "labels": {**(meta.get("labels") or {}), **_labels(job, task, position)},
             "annotations": {
-                **_unsigned(meta.get("annotations") or {}),
-                **_annotations(job, task, index, stamp),
+                **_without_own_names(meta.get("annotations") or {}),
+                **_annotations(job, task, settings, position.index),
             },
             "ownerReferences": [owner_reference(job)],
-            # Nothing that succeeded runs twice: a pod stays until it is stored how it ended.
+            # No seat that succeeded runs twice: the pod stays until its outcome is stored.
             "finalizers": [
                 *(each for each in meta.get("finalizers") or () if each != names.FINALIZER),
                 names.FINALIZER,
@@ -138,37 +146,37 @@ def _manifest(
         },
         "spec": spec,
     }
-    spec["schedulerName"] = scheduler_of(spec.get("schedulerName") or job.scheduler_name, stamp.rules)
+    spec["schedulerName"] = scheduler_of(spec.get("schedulerName") or job.scheduler_name, settings.rules)
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:
-        spec["priorityClassName"] = stamp.rules.twins.get(priority_class, priority_class)
-    spec["affinity"] = pinned(spec.get("affinity"), [node])
+        spec["priorityClassName"] = settings.rules.non_preempting.get(priority_class, priority_class)
+    spec["affinity"] = pinned(spec.get("affinity"), [position.node])
     mount_volumes(pod, job)
     for plugin in plugins_of(job):
-        plugin.dress(pod, job, task, index)
+        plugin.configure_pod(pod, job, task, position.index)
     return pod
 
 
-def _unsigned(annotations: Mapping[str, str]) -> dict[str, str]:
-    """A template's, without those that only Muster writes: what it writes itself, it also answers for."""
+def _without_own_names(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Annotations of a template without those that only Muster may write: users cannot forge them."""
     return {key: text for key, text in annotations.items() if key not in names.OWN_NAMES}
 
 
-def _labels(job: JobSpec, task: TaskSpec, index: str, partition: str | None) -> dict[str, str]:
+def _labels(job: JobSpec, task: TaskSpec, position: _Position) -> dict[str, str]:
     labels = {
-        names.TASK_INDEX: index,
+        names.TASK_INDEX: position.index,
         names.JOB_NAME: job.name,
         names.TASK_SPEC: task.name,
         names.JOB_NAMESPACE: job.namespace,
         names.VOLCANO_QUEUE: job.queue,
         names.RELEASED: "true",
     }
-    if partition is not None:
-        labels[names.PARTITION_ID] = partition
+    if position.partition is not None:
+        labels[names.PARTITION_ID] = position.partition
     return labels
 
 
-def _annotations(job: JobSpec, task: TaskSpec, index: str, stamp: Stamp) -> dict[str, str]:
+def _annotations(job: JobSpec, task: TaskSpec, settings: PodSettings, index: str) -> dict[str, str]:
     inherited = {key: job.annotations[key] for key in INHERITED if key in job.annotations}
     return {
         **inherited,
@@ -177,14 +185,14 @@ def _annotations(job: JobSpec, task: TaskSpec, index: str, stamp: Stamp) -> dict
         names.GROUP_ANNOTATION: job.group_name,
         names.JOB_NAME: job.name,
         names.VOLCANO_QUEUE: job.queue,
-        names.JOB_VERSION: str(stamp.version),
+        names.JOB_VERSION: str(settings.version),
         names.TEMPLATE_UID: f"{job.name}-{task.name}",
-        names.JOB_RETRY_COUNT: str(stamp.retry_count),
-        names.ADMISSION_ID: str(stamp.admission),
+        names.JOB_RETRY_COUNT: str(settings.retry_count),
+        names.ADMISSION_ID: str(settings.admission),
         names.SEAT: f"{task.name}/{index}",
     }
 
 
 def scheduler_of(written: str, rules: PodRules) -> str:
-    """The scheduler that a name means; none at all means the stock one."""
+    """The scheduler that a name stands for; "" stands for the stock scheduler."""
     return rules.scheduler if not written or written in rules.aliases else written

@@ -1,4 +1,4 @@
-"""What is remembered of a Volcano Job between turns: its phase, and how it came to it."""
+"""The state of a Volcano Job that the ledger keeps between turns: its phase, and how it came to that phase."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 
-#: How many phases a Job's status tells of.
+#: Phases that a Job's status lists at most.
 HISTORY: Final = 16
 
 
@@ -17,12 +17,12 @@ class Phase(StrEnum):
 
     PENDING = "Pending"
     RUNNING = "Running"
-    #: Pods are being removed, so that all (or some) start again.
+    #: Pods are being removed, and start again afterwards.
     RESTARTING = "Restarting"
-    #: Pods are being removed; a resume brings the Job back.
+    #: Pods are being removed; a resume starts them again.
     ABORTING = "Aborting"
     ABORTED = "Aborted"
-    #: Pods are being removed; the Job counts as a success then.
+    #: Pods are being removed; the Job counts as a success afterwards.
     COMPLETING = "Completing"
     COMPLETED = "Completed"
     #: Pods are being removed, for good.
@@ -31,15 +31,15 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
-#: No way back from here; leftover pods are removed.
+#: Phases without a way back; pods that are left are removed.
 FINAL: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 
-#: The Job runs nothing in these, or soon nothing.
+#: Phases in which no pod of the Job runs, or soon none will.
 STOPPED: Final = FINAL | {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING}
 
 
 class Action(StrEnum):
-    """What a lifecycle policy or a Command asks of a whole Job."""
+    """The actions that a lifecycle policy or a Command asks of a whole Job."""
 
     ABORT = "AbortJob"
     RESTART = "RestartJob"
@@ -57,21 +57,21 @@ _ACTIONS: Final = frozenset(Action)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """What is remembered of a Job between turns."""
+    """The state of one Job."""
 
     uid: str
     phase: Phase = Phase.PENDING
-    #: Grows whenever all pods are removed; pods of an older version are stale.
+    #: Counts how often all pods were removed; pods of an older version are stale.
     version: int = 0
     retry_count: int = 0
-    #: Why it is in this phase; None: the phase says it all.
+    #: Why the Job entered this phase; None: the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
     #: Seconds since the epoch.
     last_transition: int = 0
-    #: When it was Running first; 0 = never.
+    #: When the Job was Running first; 0: never.
     started_at: int = 0
-    #: When it reached a final phase; 0 = not yet.
+    #: When the Job reached a final phase; 0: not yet.
     finished_at: int = 0
     #: Phases entered and when, oldest first, the last few.
     history: tuple[tuple[Phase, int], ...] = ()
@@ -81,7 +81,7 @@ class JobState:
         return self.phase in FINAL
 
     def wants_pods(self) -> bool:
-        """Whether missing pods are to be made."""
+        """Whether missing pods are to be created."""
         return self.phase not in STOPPED and self.phase is not Phase.RESTARTING
 
     def entered(self, phase: Phase, now: int, reason: Cause | None = None, message: str = "") -> Self:
@@ -98,7 +98,7 @@ class JobState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For the ledger."""
+        """The state as the ledger stores it."""
         return {
             "uid": self.uid,
             "phase": self.phase.value,
@@ -114,7 +114,7 @@ class JobState:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """From the ledger."""
+        """The state of a row of the ledger."""
         return cls(
             uid=row["uid"],
             phase=Phase(row["phase"]),
@@ -137,7 +137,7 @@ def _cause(text: str) -> Cause | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTransition:
-    """One Job's state changes; stored by the plan applier."""
+    """A change of one Job's state, which the plan applier stores."""
 
     key: WorkloadKey
     #: None: the Job is new.

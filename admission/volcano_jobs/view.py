@@ -1,4 +1,4 @@
-"""What is seen of a Volcano Job now, and how many of its pods do what."""
+"""What is observed of a Volcano Job now, and its pods counted by phase."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission
 
-#: How a pod counts that is being deleted, beside the pod phases.
+#: Counted like a phase: pods that are being deleted.
 TERMINATING: Final = "Terminating"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Pods of a Job by what they do. A seat whose pod ended and is gone still counts as ended."""
+    """Pods of a Job by phase. A seat whose pod ended and is gone still counts as ended."""
 
     pending: int = 0
     running: int = 0
@@ -29,7 +29,7 @@ class Counts:
 
     @property
     def ended(self) -> int:
-        """Succeeded or failed."""
+        """Pods that succeeded or failed."""
         return self.succeeded + self.failed
 
     @property
@@ -44,23 +44,23 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What is seen of a Job now."""
+    """What is observed of a Job now."""
 
     spec: JobSpec
-    #: All pods that belong to it.
+    #: All pods that belong to the Job.
     pods: tuple[PodFact, ...] = ()
-    #: Its admissions that are not closed.
+    #: Admissions of the Job that are not closed.
     admissions: tuple[Admission, ...] = ()
-    #: How seats (task, index) ended for good in the Job's present version; the pod may be gone.
+    #: How seats (task, index) of the Job's present version ended; their pods may be gone.
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: The object is being deleted.
     deleting: bool = False
 
     def counts(self, state: JobState) -> Counts:
-        """Pods by what they do. Pods of an older version only count as on their way out."""
+        """Pods by phase. Pods of an older version count as terminating."""
         tasks: dict[str, Counter[str]] = {task.name: Counter() for task in self.spec.tasks}
-        for (task, _), kind in self._kinds(state).items():
-            tasks.setdefault(task, Counter())[kind] += 1
+        for (task, _), phase in self._phases(state).items():
+            tasks.setdefault(task, Counter())[phase] += 1
         totals = sum(tasks.values(), Counter[str]())
         return Counts(
             pending=totals["Pending"],
@@ -74,20 +74,20 @@ class JobView:
             },
         )
 
-    def _kinds(self, state: JobState) -> dict[tuple[str, int], str]:
-        """What each place (task, index) does: what ended has ended, then the youngest pod counts."""
-        kinds: dict[tuple[str, int], str] = {}
+    def _phases(self, state: JobState) -> dict[tuple[str, int], str]:
+        """Phase of each seat (task, index): its outcome, else of a pod that stays, else of one that goes."""
+        phases: dict[tuple[str, int], str] = {}
         for pod in self.pods:
             if pod.index is None:
                 continue
-            place = (pod.task, pod.index)
-            kind = _kind(pod, state)
-            if kind != TERMINATING or place not in kinds:
-                kinds[place] = kind
-        return {**kinds, **{place: outcome.value for place, outcome in self.outcomes.items()}}
+            seat = (pod.task, pod.index)
+            phase = _phase(pod, state)
+            if phase != TERMINATING or seat not in phases:
+                phases[seat] = phase
+        return {**phases, **{seat: outcome.value for seat, outcome in self.outcomes.items()}}
 
 
-def _kind(pod: PodFact, state: JobState) -> str:
+def _phase(pod: PodFact, state: JobState) -> str:
     ended = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     if pod.version != state.version and not (ended and state.phase in STOPPED):
         return TERMINATING

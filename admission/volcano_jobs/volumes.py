@@ -1,47 +1,43 @@
-"""Volumes of a Volcano Job: one claim each, mounted in every container of every pod."""
+"""Volumes of a Volcano Job: each is a claim, mounted in every container of every pod."""
 
 from hashlib import blake2b
 from typing import Any
 
-from admission.volcano_jobs.companions import CORE, Companion, metadata
+from admission.objects import VOLUME_CLAIMS
+from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec, VolumeSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 
 
 def mount_volumes(pod: dict[str, Any], job: JobSpec) -> None:
     """Add the Job's volumes to a pod. Two mounts of one claim share a volume."""
-    known: dict[str, str] = {}
+    volume_names: dict[str, str] = {}
     for position, volume in enumerate(job.volumes):
         claim = claim_name(job, position, volume)
-        name = known.get(claim) or f"{job.name}-{_token(job, position)}"
+        name = volume_names.get(claim) or f"{job.name}-{_token(job, position)}"
         mount = {"name": name, "mountPath": volume.mount_path}
         source = {"name": name, "persistentVolumeClaim": {"claimName": claim}}
-        add_volume(pod, source, mount, present=claim in known)
-        known[claim] = name
+        add_volume(pod, source, mount, present=claim in volume_names)
+        volume_names[claim] = name
 
 
 def volume_claims(job: JobSpec) -> tuple[Companion, ...]:
     """Claims that the Job describes itself. As in Volcano they stay when pods are removed."""
     return tuple(
         Companion(
-            api=CORE,
-            plural="persistentvolumeclaims",
-            name=claim_name(job, position, volume),
-            manifest={
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": metadata(job, claim_name(job, position, volume)),
-                "spec": volume.claim,
-            },
-            entry=(f"volume-pvc-{claim_name(job, position, volume)}", claim_name(job, position, volume)),
+            resource=VOLUME_CLAIMS,
+            name=name,
+            manifest=owned_manifest(VOLUME_CLAIMS, job, name, spec=volume.claim),
+            status_entry=(f"volume-pvc-{name}", name),
         )
         for position, volume in enumerate(job.volumes)
         if not volume.claim_name
+        for name in [claim_name(job, position, volume)]
     )
 
 
 def claim_name(job: JobSpec, position: int, volume: VolumeSpec) -> str:
-    """The claim a volume uses. Volcano draws a random name; here it follows from the Job's uid."""
+    """The claim of a volume. Volcano draws a random name; here the name follows from the Job's uid."""
     return volume.claim_name or f"{job.name}-pvc-{_token(job, position)}"
 
 

@@ -1,6 +1,6 @@
-"""What is to be done for one Volcano Job: pods to make and to remove, objects that must exist first.
+"""The writes that one Volcano Job needs: pods to create and to delete, companions that must exist first.
 
-Compares what should be (seats of the open admission, the Job's phase) with what is (pods).
+Compares the seats of open admissions and the Job's phase with the pods that exist.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.lifecycle import expired
 from admission.volcano_jobs.plugins import plugins_of
-from admission.volcano_jobs.pods import PodRules, Stamp
+from admission.volcano_jobs.pods import PodRules, PodSettings
 from admission.volcano_jobs.state import STOPPED, JobState
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.volumes import volume_claims
@@ -22,23 +22,24 @@ from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWanted:
-    """A pod to make."""
+    """A pod to create."""
 
     task: str
     index: int
     node: NodeName
     admission: AdmissionId
-    #: Numbers of the devices that it has parts of; "": none.
+    #: Numbers of the devices of which the pod gets a part; "": none.
     devices: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUnwanted:
-    """A pod to remove, by uid."""
+    """A pod to delete, by uid."""
 
     name: str
     uid: str
-    why: str
+    #: AdmissionClosed, ScaledDown, Stale, or the phase of the Job.
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +48,15 @@ class JobWork:
 
     key: WorkloadKey
     spec: JobSpec
-    #: What pods of each open admission carry.
-    stamps: Mapping[AdmissionId, Stamp] = field(default_factory=dict)
+    #: Of each open admission.
+    pod_settings: Mapping[AdmissionId, PodSettings] = field(default_factory=dict)
     creates: tuple[PodWanted, ...] = ()
     deletes: tuple[PodUnwanted, ...] = ()
-    #: Must exist before the pods are made.
+    #: Objects that must exist before the pods are created, in this order.
     companions: tuple[Companion, ...] = ()
-    #: The Job's PodGroup has not been seen.
+    #: The Job's PodGroup does not exist yet, as far as the watch has shown.
     lacks_group: bool = False
-    #: Its time after the end is over: the object goes.
+    #: The Job ended ``ttlSecondsAfterFinished`` ago: its object is to be deleted.
     remove: bool = False
 
     def __bool__(self) -> bool:
@@ -65,7 +66,7 @@ class JobWork:
 def work_for(
     key: WorkloadKey, state: JobState, view: JobView, now: int, *, rules: PodRules, has_group: bool = True
 ) -> JobWork:
-    """What one Job needs. Nothing for one that is being deleted: its pods go with it.
+    """The writes of one Job. A Job that is being deleted needs none: its pods are deleted with it.
 
     Raises InvalidDocument when a plugin's flags cannot be used.
     """
@@ -76,16 +77,16 @@ def work_for(
     ids = frozenset(admission.id for admission in open_)
     adopted = frozenset(uid for admission in open_ for uid in admission.adopted or ())
     deletes = tuple(
-        PodUnwanted(name=pod.name, uid=pod.uid, why=why)
+        PodUnwanted(name=pod.name, uid=pod.uid, reason=reason)
         for pod in view.pods
-        if not pod.deleting and (why := _unwanted(pod, spec, state, ids, adopted)) is not None
+        if not pod.deleting and (reason := _reason_to_delete(pod, spec, state, ids, adopted)) is not None
     )
     creates = _missing(view, open_) if state.wants_pods() else ()
     return JobWork(
         key=key,
         spec=spec,
-        stamps={
-            id_: Stamp(admission=id_, version=state.version, retry_count=state.retry_count, rules=rules)
+        pod_settings={
+            id_: PodSettings(admission=id_, version=state.version, retry_count=state.retry_count, rules=rules)
             for id_ in ids
         },
         creates=creates,
@@ -97,7 +98,7 @@ def work_for(
 
 
 def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
-    """Everything that stands beside the pods, in the order to make it. Raises InvalidDocument."""
+    """All companions of a Job, in the order to create them. Raises InvalidDocument."""
     return (
         *volume_claims(spec),
         *(companion for plugin in plugins_of(spec) for companion in plugin.companions(spec)),
@@ -105,7 +106,7 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
 
 
 def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted, ...]:
-    """Pods for seats that are held and empty. A name is free only when its last holder is gone."""
+    """Pods for seats that are held and empty. A pod's name is free only when the last pod of that name is gone."""
     spec = view.spec
     taken = {pod.name for pod in view.pods}
     wanted: list[PodWanted] = []
@@ -129,14 +130,14 @@ def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted,
     return tuple(wanted)
 
 
-def _unwanted(
+def _reason_to_delete(
     pod: PodFact,
     spec: JobSpec,
     state: JobState,
     admissions: frozenset[AdmissionId],
     adopted: frozenset[str],
 ) -> str | None:
-    """Why a pod has to go; None: it may stay. What ended by itself stays for its logs."""
+    """Why a pod must be deleted; None: it may stay. A pod that ended by itself stays for its logs."""
     if pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return "Stale" if pod.version < state.version and state.phase not in STOPPED else None
     if not state.wants_pods():
@@ -147,6 +148,6 @@ def _unwanted(
     if task is not None and pod.index is not None and pod.index >= task.replicas:
         return "ScaledDown"
     if pod.uid not in adopted and (pod.admission is None or pod.admission not in admissions):
-        # Without an admission it may be older than Muster: the engine adopts it.
+        # A pod without an admission may be older than Muster: the engine adopts it.
         return None if pod.admission is None else "AdmissionClosed"
     return None

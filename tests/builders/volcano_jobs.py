@@ -1,4 +1,4 @@
-"""A Volcano Job and its pods, as the unit tests of admission.volcano_jobs need them."""
+"""A Volcano Job, its pods and its admission, for unit tests of admission.volcano_jobs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ TAKES = Resources({"pods": 1})
 
 
 def document(**spec: Any) -> dict[str, Any]:
-    """The 4-worker Job with ssh and svc."""
+    """A Job of 4 workers with the plugins ssh and svc."""
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",

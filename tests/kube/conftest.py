@@ -21,7 +21,7 @@ from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.cluster_objects import applied, becomes, exists
 from tests.kube.support.guarded_namespace import MUSTER, Place, place_in, policies_are_in_force
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
-from tests.kube.support.posted_volcano_jobs import ReportingWriter, let_go
+from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count(1)
@@ -83,7 +83,7 @@ async def namespace(local_cluster: LocalCluster) -> AsyncIterator[str]:
     name = f"jobs-{next(_numbers)}"
     async with await Client.connect(local_cluster.kubeconfig) as somebody:
         await somebody.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        letting_go = asyncio.create_task(let_go(somebody, name))
+        letting_go = asyncio.create_task(removing_finalizers(somebody, name))
         yield name
         letting_go.cancel()
         with suppress(asyncio.CancelledError):

@@ -104,20 +104,20 @@ class Companions:
         missing = [
             (one, digest)
             for one in companions
-            if known.get((one.plural, one.name)) != (digest := _digest(one.manifest))
+            if known.get((one.resource.plural, one.name)) != (digest := _digest(one.manifest))
         ]
         for result in await asyncio.gather(
             *(self._make(job, one) for one, _ in missing), return_exceptions=True
         ):
             if isinstance(result, BaseException):
                 raise result
-        known.update({(one.plural, one.name): digest for one, digest in missing})
+        known.update({(one.resource.plural, one.name): digest for one, digest in missing})
         return len(missing)
 
     async def _make(self, job: JobSpec, one: Companion) -> None:
-        collection = f"/{one.api}/namespaces/{job.namespace}/{one.plural}"
+        collection = one.resource.path(job.namespace)
         manifest = one.manifest
-        if one.wants_keys:
+        if one.needs_key_pair:
             pair = await self._keys.take()
             manifest = with_keys(manifest, private=pair.private, public=pair.public)
         try:
@@ -132,7 +132,7 @@ class Companions:
         found = msgspec.json.decode(await self._client.get(path), type=_Object)
         if not any(owner.uid == job.uid for owner in found.metadata.owner_references):
             raise NameTaken(kind=str(one.manifest["kind"]), name=one.name)
-        if one.follows and found.data != one.manifest["data"]:
+        if one.follows_scale and found.data != one.manifest["data"]:
             # Keys that are gone (a task was removed) have to be named to go.
             data = {**dict.fromkeys(found.data or {}), **one.manifest["data"]}
             body = {"metadata": {"uid": found.metadata.uid}, "data": data}

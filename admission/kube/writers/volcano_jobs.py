@@ -18,7 +18,7 @@ from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
 from admission.objects import PODS, VOLCANO_JOBS
-from admission.volcano_jobs.pods import PodMold
+from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
@@ -72,7 +72,7 @@ class JobPods:
         """Companions, then the pods; a task whose pods are refused does not stop the others."""
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
-            molds = _molds(work, creates)
+            renderers = _renderers(work, creates)
         except NameTaken as error:
             _blame(report, ReasonCode.NAME_TAKEN, str(error))
             return
@@ -88,18 +88,25 @@ class JobPods:
             while creates:
                 wanted = creates.popleft()
                 if wanted.task not in hopeless:
-                    await self._create(work, wanted, molds[wanted.task, wanted.admission], report, hopeless)
+                    await self._create(
+                        work, wanted, renderers[wanted.task, wanted.admission], report, hopeless
+                    )
 
         with self._companions.waiting():
             await all_of(writer() for _ in range(min(AT_A_TIME, len(creates))))
 
     async def _create(
-        self, work: JobWork, wanted: PodWanted, mold: PodMold, report: JobReport, hopeless: set[str]
+        self,
+        work: JobWork,
+        wanted: PodWanted,
+        renderer: PodTemplateRenderer,
+        report: JobReport,
+        hopeless: set[str],
     ) -> None:
         path = PODS.path(work.spec.namespace)
         name = pod_name(work, wanted)
         try:
-            body = mold.cast(wanted.index, wanted.node, wanted.devices)
+            body = renderer.render(wanted.index, wanted.node, wanted.devices)
             await self._client.create(path, body, brief=True, check_lease=self._check_lease)
             report.created += 1
         except Conflict as error:
@@ -137,8 +144,8 @@ class JobPods:
             return False
         if meta.annotations.get(names.ADMISSION_ID) == str(wanted.admission):
             return meta.deletion_timestamp is None
-        if meta.deletion_timestamp is None and _admission(meta.annotations) not in work.stamps:
-            stray = PodUnwanted(name=name, uid=meta.uid, why="AdmissionClosed")
+        if meta.deletion_timestamp is None and _admission(meta.annotations) not in work.pod_settings:
+            stray = PodUnwanted(name=name, uid=meta.uid, reason="AdmissionClosed")
             await self.delete(work, stray, report)
         return False
 
@@ -205,12 +212,14 @@ def pod_name(work: JobWork, wanted: PodWanted) -> str:
     return work.spec.pod_name(wanted.task, wanted.index)
 
 
-def _molds(work: JobWork, creates: Iterable[PodWanted]) -> dict[tuple[str, AdmissionId], PodMold]:
-    """A mold per task and admission. Raises InvalidDocument."""
+def _renderers(
+    work: JobWork, creates: Iterable[PodWanted]
+) -> dict[tuple[str, AdmissionId], PodTemplateRenderer]:
+    """A renderer per task and admission. Raises InvalidDocument."""
     kinds = {(wanted.task, wanted.admission) for wanted in creates}
     tasks = {task.name: task for task in work.spec.tasks}
     return {
-        (task, admission): PodMold(work.spec, tasks[task], work.stamps[admission])
+        (task, admission): PodTemplateRenderer(work.spec, tasks[task], work.pod_settings[admission])
         for task, admission in kinds
     }
 

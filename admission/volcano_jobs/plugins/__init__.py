@@ -1,7 +1,8 @@
-"""Job plugins: what a Job asks to be added to its pods, and the objects it needs beside them.
+"""Job plugins: what a Job asks to be added to its pods, and the objects that the pods need for it.
 
-They act in a fixed order, the one of ``ORDER``, whatever order the Job names them in: names first, then keys
-(ssh writes the hosts that svc gives), then indices. Volcano's own order is random.
+Plugins act in the order of ``PLUGINS``, whatever order the Job names them in: names first, then keys (ssh writes
+the hosts that svc gives), then indices. Volcano's own order is random. A new plugin is one module and its class
+in ``PLUGINS``.
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,18 @@ class Plugin(Protocol):
     """One plugin with its flags read."""
 
     name: ClassVar[str]
-    #: Flags it acts on; those of ``booleans`` may be written without a value.
+    #: Flags that the plugin acts on.
     flags: ClassVar[frozenset[str]]
-    booleans: ClassVar[frozenset[str]]
+    #: Flags that may be written without a value.
+    boolean_flags: ClassVar[frozenset[str]]
 
     @classmethod
-    def read(cls, flags: Mapping[str, str]) -> Self:
-        """From parsed flags. Raises InvalidDocument."""
+    def from_flags(cls, flags: Mapping[str, str]) -> Self:
+        """The plugin with these values of its flags. Raises InvalidDocument."""
         ...
 
-    def dress(self, pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: str) -> None:
-        """Change a pod that is being made; ``index`` is text that stands for the pod's index."""
+    def configure_pod(self, pod: dict[str, Any], job: JobSpec, task: TaskSpec, index: str) -> None:
+        """Change the manifest of a pod in place; ``index``: the pod's index, or a placeholder for it."""
         ...
 
     def companions(self, job: JobSpec) -> tuple[Companion, ...]:
@@ -37,24 +39,25 @@ class Plugin(Protocol):
         ...
 
 
-ORDER: Final[tuple[type[Plugin], ...]] = (Svc, Ssh, Env)
+PLUGINS: Final[tuple[type[Plugin], ...]] = (Svc, Ssh, Env)
 
-KNOWN: Final = frozenset(plugin.name for plugin in ORDER)
+_NAMES: Final = frozenset(plugin.name for plugin in PLUGINS)
 
 
 def plugins_of(job: JobSpec) -> tuple[Plugin, ...]:
-    """The Job's plugins that are acted on, in order. Raises InvalidDocument for a flag's bad value."""
+    """The Job's plugins that Muster has, in the order in which they act. Raises InvalidDocument for a bad flag."""
     return tuple(
-        plugin.read(parse(job.plugins[plugin.name], booleans=plugin.booleans))
-        for plugin in ORDER
+        plugin.from_flags(parse(job.plugins[plugin.name], boolean_flags=plugin.boolean_flags))
+        for plugin in PLUGINS
         if plugin.name in job.plugins
     )
 
 
 def unsupported_plugins(job: JobSpec) -> tuple[str, ...]:
-    """Plugins and flags that the Job names and that are not acted on, as field paths."""
-    found = [f"spec.plugins.{name}" for name in sorted(job.plugins) if name not in KNOWN]
-    for plugin in ORDER:
-        unknown = parse(job.plugins.get(plugin.name, ()), booleans=plugin.booleans).keys() - plugin.flags
-        found += [f"spec.plugins.{plugin.name} --{flag}" for flag in sorted(unknown)]
+    """Plugins and flags of the Job that are not acted on, as field paths."""
+    found = [f"spec.plugins.{name}" for name in sorted(job.plugins) if name not in _NAMES]
+    for plugin in PLUGINS:
+        written = parse(job.plugins.get(plugin.name, ()), boolean_flags=plugin.boolean_flags)
+        unknown = sorted(written.keys() - plugin.flags)
+        found += [f"spec.plugins.{plugin.name} --{flag}" for flag in unknown]
     return tuple(found)

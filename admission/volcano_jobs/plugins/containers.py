@@ -1,17 +1,17 @@
-"""What plugins do to pods: variables and mounts in every container, init containers included."""
+"""Environment variables and volumes in every container of a pod, init containers included."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 
 def containers(pod: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Init containers, then containers."""
+    """The pod's init containers, then its containers."""
     yield from pod["spec"].get("initContainers") or ()
     yield from pod["spec"].get("containers") or ()
 
 
 def add_environment(pod: dict[str, Any], variables: list[dict[str, Any]]) -> None:
-    """Append variables. As in Volcano they come last, so they win over the template's of the same name."""
+    """Append variables. As in Volcano they come last and win over variables of the template of the same name."""
     for container in containers(pod):
         container["env"] = [*(container.get("env") or ()), *variables]
 
@@ -19,7 +19,7 @@ def add_environment(pod: dict[str, Any], variables: list[dict[str, Any]]) -> Non
 def add_volume(
     pod: dict[str, Any], volume: dict[str, Any], mount: dict[str, Any], *, present: bool = False
 ) -> None:
-    """Mount a volume in every container; ``present``: the pod has the volume already."""
+    """Mount a volume in every container. ``present``: another mount added the volume to the pod already."""
     if not present:
         pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), volume]
     for container in containers(pod):

@@ -1,4 +1,4 @@
-"""Plugin ``env``: every container learns which member of its task it is."""
+"""Plugin ``env``: every container has its pod's index in an environment variable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ class Env:
 
     name: ClassVar[str] = "env"
     flags: ClassVar[frozenset[str]] = frozenset()
-    booleans: ClassVar[frozenset[str]] = frozenset()
+    boolean_flags: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
-    def read(cls, _flags: Mapping[str, str]) -> Self:
-        """There is nothing to configure."""
+    def from_flags(cls, _flags: Mapping[str, str]) -> Self:
+        """The plugin has no flags."""
         return cls()
 
-    def dress(self, pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: str) -> None:
+    def configure_pod(self, pod: dict[str, Any], _job: JobSpec, _task: TaskSpec, index: str) -> None:
         """Add the two variables to every container."""
         add_environment(pod, [{"name": name, "value": index} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")])
 
     def companions(self, _job: JobSpec) -> tuple[Companion, ...]:
-        """None."""
+        """The plugin needs no objects."""
         return ()

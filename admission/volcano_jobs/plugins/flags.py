@@ -9,8 +9,8 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
-def parse(arguments: Iterable[str], *, booleans: frozenset[str] = frozenset()) -> Mapping[str, str]:
-    """Flag → value: ``--a=b``, ``-a=b``, ``--a b``; a boolean flag alone is ``true``. Other words go."""
+def parse(arguments: Iterable[str], *, boolean_flags: frozenset[str]) -> Mapping[str, str]:
+    """Flag → value: ``--a=b``, ``-a=b``, ``--a b``; a boolean flag alone is ``true``. Other words are ignored."""
     found: dict[str, str] = {}
     words = list(arguments)
     while words:
@@ -20,7 +20,7 @@ def parse(arguments: Iterable[str], *, booleans: frozenset[str] = frozenset()) -
         name, equals, value = word.lstrip("-").partition("=")
         if equals:
             found[name] = value
-        elif name in booleans:
+        elif name in boolean_flags:
             found[name] = "true"
         else:
             found[name] = words.pop(0).strip() if words and not words[0].startswith("-") else ""

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
-from admission.volcano_jobs.companions import CORE, Companion, metadata
+from admission.objects import SECRETS
+from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.flags import port
@@ -25,7 +26,7 @@ class Ssh:
     flags: ClassVar[frozenset[str]] = frozenset(
         {"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}
     )
-    booleans: ClassVar[frozenset[str]] = frozenset()
+    boolean_flags: ClassVar[frozenset[str]] = frozenset()
 
     path: str = ROOT_PATH
     private_key: str = ""
@@ -33,8 +34,8 @@ class Ssh:
     port: int = 22
 
     @classmethod
-    def read(cls, flags: Mapping[str, str]) -> Self:
-        """From parsed flags. Raises InvalidDocument."""
+    def from_flags(cls, flags: Mapping[str, str]) -> Self:
+        """The plugin with the written values, else the defaults of Volcano. Raises InvalidDocument."""
         private, public = flags.get("ssh-private-key", ""), flags.get("ssh-public-key", "")
         if bool(private) != bool(public):
             raise InvalidDocument(
@@ -49,7 +50,7 @@ class Ssh:
             port=port(cls.name, "ssh-port", flags["ssh-port"]) if "ssh-port" in flags else 22,
         )
 
-    def dress(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
+    def configure_pod(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
         """Mount the Secret's files below one directory."""
         secret = f"{job.name}-ssh"
         volume = {
@@ -64,37 +65,34 @@ class Ssh:
         add_volume(pod, volume, {"name": secret, "mountPath": self.path, "subPath": ".ssh"})
 
     def companions(self, job: JobSpec) -> tuple[Companion, ...]:
-        """The Secret; without keys in the flags it still lacks them."""
-        manifest: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata(job, f"{job.name}-ssh"),
-            "data": {"config": _encoded(self.client_configuration(job))},
-        }
+        """The Secret. Its key pair is generated later if the flags bring none."""
+        name = f"{job.name}-ssh"
+        manifest = owned_manifest(
+            SECRETS, job, name, data={"config": _encoded(self.client_configuration(job))}
+        )
         if self.private_key:
             manifest = with_keys(manifest, private=self.private_key, public=self.public_key)
         return (
             Companion(
-                api=CORE,
-                plural="secrets",
-                name=f"{job.name}-ssh",
+                resource=SECRETS,
+                name=name,
                 manifest=manifest,
-                entry=("plugin-ssh", "ssh"),
-                wants_keys=not self.private_key,
+                status_entry=("plugin-ssh", "ssh"),
+                needs_key_pair=not self.private_key,
             ),
         )
 
     def client_configuration(self, job: JobSpec) -> str:
-        """``~/.ssh/config`` with every pod under its short name."""
+        """The text of ``~/.ssh/config``, with every pod of the Job under its short name."""
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         for task in job.tasks:
-            for host, subdomain in hosts_of(job, task):
-                lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {self.port}"]
+            for host in hosts_of(job, task):
+                lines += [f"Host {host.name}", f"  HostName {host}", f"  Port {self.port}"]
         return "\n".join(lines) + "\n"
 
 
 def with_keys(manifest: Mapping[str, Any], *, private: str, public: str) -> dict[str, Any]:
-    """The Secret with a key pair: PKCS#1 PEM and one authorized_keys line."""
+    """The Secret with a key pair: the private key as PKCS#1 PEM, the public key as an authorized_keys line."""
     keys = {"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public}
     return {**manifest, "data": {**manifest["data"], **{name: _encoded(key) for name, key in keys.items()}}}
 

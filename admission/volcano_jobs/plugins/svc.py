@@ -1,10 +1,11 @@
-"""Plugin ``svc``: every pod has a host name, and every container knows all of them."""
+"""Plugin ``svc``: every pod has a host name, and every container knows the host names of all pods of the Job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from admission.volcano_jobs.companions import CORE, Companion, job_selector, metadata
+from admission.objects import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
 from admission.volcano_jobs.plugins.flags import boolean
@@ -18,27 +19,27 @@ class Svc:
     flags: ClassVar[frozenset[str]] = frozenset(
         {"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}
     )
-    booleans: ClassVar[frozenset[str]] = flags
+    boolean_flags: ClassVar[frozenset[str]] = flags
 
     publish_not_ready_addresses: bool = False
     disable_network_policy: bool = False
     inject_hosts_env: bool = True
 
     @classmethod
-    def read(cls, flags: Mapping[str, str]) -> Self:
-        """From parsed flags. Raises InvalidDocument."""
+    def from_flags(cls, flags: Mapping[str, str]) -> Self:
+        """The plugin with the written values, else the defaults of Volcano. Raises InvalidDocument."""
 
-        def told(name: str, default: bool) -> bool:
+        def value(name: str, default: bool) -> bool:
             return boolean(cls.name, name, flags[name]) if name in flags else default
 
         return cls(
-            publish_not_ready_addresses=told("publish-not-ready-addresses", False),
-            disable_network_policy=told("disable-network-policy", False),
-            inject_hosts_env=told("inject-hosts-env", True),
+            publish_not_ready_addresses=value("publish-not-ready-addresses", False),
+            disable_network_policy=value("disable-network-policy", False),
+            inject_hosts_env=value("inject-hosts-env", True),
         )
 
-    def dress(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
-        """Host name, subdomain, ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""
+    def configure_pod(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
+        """Set host name and subdomain; add ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""
         spec = pod["spec"]
         spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
         spec["subdomain"] = spec.get("subdomain") or job.name
@@ -59,76 +60,72 @@ class Svc:
         )
 
     def companions(self, job: JobSpec) -> tuple[Companion, ...]:
-        """ConfigMap first: pods refer to it."""
+        """The ConfigMap, which pods refer to, then the Service and the NetworkPolicy."""
         hosts = Companion(
-            api=CORE,
-            plural="configmaps",
+            resource=CONFIG_MAPS,
             name=f"{job.name}-svc",
-            manifest={
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": metadata(job, f"{job.name}-svc"),
-                "data": host_files(job),
-            },
-            entry=("plugin-svc", "svc"),
-            follows=True,
+            manifest=owned_manifest(CONFIG_MAPS, job, f"{job.name}-svc", data=host_files(job)),
+            status_entry=("plugin-svc", "svc"),
+            follows_scale=True,
         )
         service = Companion(
-            api=CORE,
-            plural="services",
+            resource=SERVICES,
             name=job.name,
-            manifest={
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": metadata(job, job.name),
-                "spec": {
+            manifest=owned_manifest(
+                SERVICES,
+                job,
+                job.name,
+                spec={
                     "clusterIP": "None",
                     "selector": job_selector(job),
                     "publishNotReadyAddresses": self.publish_not_ready_addresses,
                 },
-            },
+            ),
         )
         if self.disable_network_policy:
             return (hosts, service)
-        return (hosts, service, _same_job_only(job))
+        return (hosts, service, _network_policy(job))
+
+
+class PodHost(NamedTuple):
+    """Where a pod of a Job is reached by its peers; written as ``name.subdomain``."""
+
+    name: str
+    subdomain: str
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.subdomain}"
 
 
 def host_files(job: JobSpec) -> dict[str, str]:
-    """``<task>.host``, one host a line, and the variables' values."""
+    """Data of the ConfigMap: ``<task>.host`` with one host a line, and the values of the variables."""
     files: dict[str, str] = {}
     for task in job.tasks:
-        hosts = [f"{host}.{subdomain}" for host, subdomain in hosts_of(job, task)]
+        hosts = [str(host) for host in hosts_of(job, task)]
         files[f"{task.name}.host"] = "\n".join(hosts)
         files[f"VC_{_upper(task.name)}_HOSTS"] = ",".join(hosts)
         files[f"VC_{_upper(task.name)}_NUM"] = str(len(hosts))
     return files
 
 
-def hosts_of(job: JobSpec, task: TaskSpec) -> list[tuple[str, str]]:
-    """(hostname, subdomain) of a task's pods; pods that share a hostname of the template are listed once."""
+def hosts_of(job: JobSpec, task: TaskSpec) -> list[PodHost]:
+    """Hosts of a task's pods. Pods whose template names one hostname for all of them are listed once."""
     subdomain = task.subdomain or job.name
     if task.hostname:
-        return [(task.hostname, subdomain)] if task.replicas else []
-    return [(job.pod_name(task.name, index), subdomain) for index in range(task.replicas)]
+        return [PodHost(task.hostname, subdomain)] if task.replicas else []
+    return [PodHost(job.pod_name(task.name, index), subdomain) for index in range(task.replicas)]
 
 
-def _same_job_only(job: JobSpec) -> Companion:
+def _network_policy(job: JobSpec) -> Companion:
+    """Pods of the Job accept connections from pods of the same Job only."""
     selector = {"matchLabels": job_selector(job)}
-    return Companion(
-        api="apis/networking.k8s.io/v1",
-        plural="networkpolicies",
-        name=job.name,
-        manifest={
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": metadata(job, job.name),
-            "spec": {
-                "podSelector": selector,
-                "ingress": [{"from": [{"podSelector": selector}]}],
-                "policyTypes": ["Ingress"],
-            },
-        },
-    )
+    spec = {
+        "podSelector": selector,
+        "ingress": [{"from": [{"podSelector": selector}]}],
+        "policyTypes": ["Ingress"],
+    }
+    manifest = owned_manifest(NETWORK_POLICIES, job, job.name, spec=spec)
+    return Companion(resource=NETWORK_POLICIES, name=job.name, manifest=manifest)
 
 
 def _upper(task: str) -> str:

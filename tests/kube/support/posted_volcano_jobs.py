@@ -1,4 +1,4 @@
-"""Volcano Jobs as tests post them, their seats, and what Muster is to do for them."""
+"""Volcano Jobs as tests post them, their admissions, and the work that follows for Muster."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 def gang_of_four() -> Document:
-    """A Job with hosts and keys."""
+    """A Job of 4 workers with the plugins ssh and svc."""
     return {**document(), "metadata": {"name": "pytorch-distributed"}}
 
 
@@ -42,7 +42,7 @@ async def submitted(api: Client, namespace: str, document: Document) -> JobSpec:
     path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
 
     async def create() -> bytes:
-        # Right after its definition is made, a kind may not be served yet.
+        # A kind may not be served yet right after its definition was created.
         return await api.create(path, document)
 
     return read_job(await eventually(create))
@@ -107,7 +107,7 @@ async def named(api: Client, namespace: str, what: str, name: str, group: str = 
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
-    """The first answer that is true."""
+    """The first answer that is true, within this time."""
     async with asyncio.timeout(seconds):
         while True:
             try:
@@ -145,16 +145,16 @@ class ReportingWriter(VolcanoJobWriter):
         return [self.reports.get(work.key, JobReport(workload=work.key)) for work in works]
 
 
-async def let_go(api: Client, namespace: str) -> NoReturn:
-    """As Muster does it: pods that are deleted are not kept."""
-    dismissal = FinalizerRemover(api, lambda: None, requeue=lambda: None)
+async def removing_finalizers(api: Client, namespace: str) -> NoReturn:
+    """Take Muster's finalizer off pods that are being deleted, as Muster does, until cancelled."""
+    remover = FinalizerRemover(api, lambda: None, requeue=lambda: None)
     try:
         while True:
             pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
-            dismissal.reconcile([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
+            remover.reconcile([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
             await asyncio.sleep(0.05)
     finally:
-        await dismissal.stop()
+        await remover.stop()
 
 
 class _Pods(msgspec.Struct):

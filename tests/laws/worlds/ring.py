@@ -15,7 +15,7 @@ from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.reconcile.release import Order, orders_for
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.volcano_jobs.pods import PodMold, PodRules
+from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork
 from admission.workloads.inputs import Timeouts
 from admission.workloads.seats import is_live
@@ -204,17 +204,17 @@ class Ring:
         for wanted in work.creates[: max(0, steps - done)]:
             done += 1
             task = next(task for task in work.spec.tasks if task.name == wanted.task)
-            mold = PodMold(work.spec, task, work.stamps[wanted.admission])
+            renderer = PodTemplateRenderer(work.spec, task, work.pod_settings[wanted.admission])
             name = work.spec.pod_name(wanted.task, wanted.index)
             again = (work.key.uid, name) in self.succeeded and work.key.uid not in self.came_late
             assert not again, f"{name} has succeeded and would run again"
             try:
-                self.cluster.create_pod(mold.cast(wanted.index, wanted.node))
+                self.cluster.create_pod(renderer.render(wanted.index, wanted.node))
             except Conflict:
                 pod = self.cluster.pod_named(name)
                 assert pod is not None
                 admission = int(pod["metadata"]["annotations"]["muster.dev/admission-id"])
-                if admission not in work.stamps and "deletionTimestamp" not in pod["metadata"]:
+                if admission not in work.pod_settings and "deletionTimestamp" not in pod["metadata"]:
                     self.cluster.delete_pod(pod["metadata"]["uid"])
         return done
 

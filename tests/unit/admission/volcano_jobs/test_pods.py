@@ -1,23 +1,25 @@
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.plugins import plugins_of, unsupported_plugins
-from admission.volcano_jobs.pods import PodMold, PodRules, Stamp, pod_manifest
+from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import UID, job
+from tests.builders.volcano_jobs import UID, document, job
 
 NODE = NodeName("node-3")
 
-STAMP = Stamp(admission=AdmissionId(7))
+SETTINGS = PodSettings(admission=AdmissionId(7))
 
 
-def made(index: int = 2, stamp: Stamp = STAMP, **spec: Any) -> dict[str, Any]:
+def made(index: int = 2, settings: PodSettings = SETTINGS, **spec: Any) -> dict[str, Any]:
     named = job(**spec)
-    return pod_manifest(named, named.tasks[0], index, NODE, stamp)
+    return pod_manifest(named, named.tasks[0], index, NODE, settings)
 
 
 def pins(affinity: Any) -> Any:
@@ -81,19 +83,17 @@ def test_a_pod_is_pinned_to_its_node_by_field() -> None:
     ("written", "becomes"), [("volcano", "stock"), ("", "stock"), ("someone-elses", "someone-elses")]
 )
 def test_volcanos_scheduler_becomes_the_configured_one(written: str, becomes: str) -> None:
-    stamp = Stamp(admission=AdmissionId(7), rules=PodRules(scheduler="stock"))
+    settings = PodSettings(admission=AdmissionId(7), rules=PodRules(scheduler="stock"))
 
-    assert becomes == made(stamp=stamp, schedulerName=written)["spec"]["schedulerName"]
+    assert becomes == made(settings=settings, schedulerName=written)["spec"]["schedulerName"]
 
 
-def test_the_jobs_priority_class_is_used_where_the_template_has_none_as_its_twin_that_never_preempts() -> (
-    None
-):
-    stamp = Stamp(admission=AdmissionId(7), rules=PodRules(twins={"high": "muster-high"}))
+def test_a_template_without_a_priority_class_gets_the_non_preempting_form_of_the_jobs() -> None:
+    settings = PodSettings(admission=AdmissionId(7), rules=PodRules(non_preempting={"high": "muster-high"}))
     own = task({"spec": {"containers": [], "priorityClassName": "own"}})
 
-    assert made(stamp=stamp, priorityClassName="high")["spec"]["priorityClassName"] == "muster-high"
-    assert made(stamp=stamp, priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
+    assert made(settings=settings, priorityClassName="high")["spec"]["priorityClassName"] == "muster-high"
+    assert made(settings=settings, priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
 
 
 def test_svc_gives_every_pod_a_host_name_and_every_container_the_hosts() -> None:
@@ -151,18 +151,15 @@ def test_partitions_count_off_the_indices() -> None:
     assert labels == ["0", "0", "1", "1"]
 
 
-def test_who_created_the_job_is_written_on_its_pods() -> None:
-    named = job()
-    from dataclasses import replace
-
-    named = replace(named, annotations={"muster.dev/user": "ann", "other": "x"})
-    pod = pod_manifest(named, named.tasks[0], 0, NODE, STAMP)
+def test_the_user_who_created_the_job_is_written_on_its_pods() -> None:
+    named = replace(job(), annotations={"muster.dev/user": "ann", "other": "x"})
+    pod = pod_manifest(named, named.tasks[0], 0, NODE, SETTINGS)
 
     assert pod["metadata"]["annotations"]["muster.dev/user"] == "ann"
     assert "other" not in pod["metadata"]["annotations"]
 
 
-def test_a_template_cannot_sign_for_muster() -> None:
+def test_a_template_cannot_forge_the_annotations_of_muster() -> None:
     forged = {"muster.dev/devices": "0", "muster.dev/recreated-from": "u", "muster.dev/user": "bob", "a": "b"}
     template = {"metadata": {"annotations": forged}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     annotations = made(tasks=task(template))["metadata"]["annotations"]
@@ -199,32 +196,29 @@ HOSTILE = {
 
 @pytest.mark.parametrize("escaped", [False, True])
 @pytest.mark.parametrize("template", [{"spec": {"containers": [{"name": "c"}]}}, HOSTILE])
-def test_a_mold_makes_the_same_pod_as_the_plain_form(template: dict[str, Any], escaped: bool) -> None:
-    from admission.volcano_jobs.job import read_job
-    from tests.builders.volcano_jobs import document
-
+def test_a_renderer_gives_the_same_pod_as_the_plain_form(template: dict[str, Any], escaped: bool) -> None:
     tasks = task(template, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
     text = json.dumps(document(tasks=tasks, plugins={"svc": [], "env": []}), ensure_ascii=escaped)
     named = read_job(text.encode())
-    mold = PodMold(named, named.tasks[0], STAMP)
+    renderer = PodTemplateRenderer(named, named.tasks[0], SETTINGS)
 
     for index in (0, 3):
-        plain = pod_manifest(named, named.tasks[0], index, NODE, STAMP)
-        assert plain == json.loads(mold.cast(index, NODE))
+        plain = pod_manifest(named, named.tasks[0], index, NODE, SETTINGS)
+        assert plain == json.loads(renderer.render(index, NODE))
 
 
 def test_a_pod_takes_less_than_a_tenth_of_a_millisecond_to_make() -> None:
     named = job(plugins={"svc": [], "ssh": [], "env": []})
     started = time.perf_counter()
     for _ in range(100):
-        mold = PodMold(named, named.tasks[0], STAMP)
+        renderer = PodTemplateRenderer(named, named.tasks[0], SETTINGS)
         for index in range(8):
-            mold.cast(index, NODE)
+            renderer.render(index, NODE)
 
     assert (time.perf_counter() - started) / 800 < 100e-6
 
 
-def test_what_is_not_acted_on_is_told() -> None:
+def test_plugins_flags_and_fields_without_effect_are_named() -> None:
     named = job(
         plugins={"svc": ["--publish-not-ready-addresses", "--colour=red"], "mpi": ["--port=22"]},
         policies=[{"event": "PodFailed", "action": "RestartJob"}],

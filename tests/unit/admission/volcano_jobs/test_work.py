@@ -1,4 +1,5 @@
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def made(work: JobWork) -> list[tuple[int, str]]:
 
 
 def removed(work: JobWork) -> dict[str, str]:
-    return {unwanted.uid: unwanted.why for unwanted in work.deletes}
+    return {unwanted.uid: unwanted.reason for unwanted in work.deletes}
 
 
 def test_every_seat_of_an_open_admission_gets_its_pod_on_its_node() -> None:
@@ -65,8 +66,6 @@ def test_a_seat_that_succeeded_never_runs_twice() -> None:
 
 
 def test_seats_given_back_get_no_pod() -> None:
-    from dataclasses import replace
-
     assert made(work(admissions=(replace(admission(), ended=frozenset({0, 1, 2})),))) == [(3, "node-3")]
 
 
@@ -79,8 +78,6 @@ def test_pods_of_an_admission_that_is_not_open_are_removed() -> None:
 
 
 def test_adopted_pods_and_pods_to_be_adopted_are_left_alone() -> None:
-    from dataclasses import replace
-
     adopting = replace(admission(), adopted={"pod-0": 0})
 
     assert removed(work(pod(0, admission=None), pod(1, admission=None), admissions=(adopting,))) == {}
@@ -133,7 +130,7 @@ def test_pods_beyond_the_replicas_of_their_task_are_removed() -> None:
 
 
 def companions(**spec: Any) -> dict[tuple[str, str], Any]:
-    return {(one.plural, one.name): one for one in companions_of(job(**spec))}
+    return {(one.resource.plural, one.name): one for one in companions_of(job(**spec))}
 
 
 def test_svc_brings_a_service_a_policy_and_the_hosts() -> None:
@@ -167,7 +164,7 @@ def test_svc_flags_are_followed() -> None:
 def test_ssh_brings_a_secret_that_still_lacks_its_keys() -> None:
     secret = companions(plugins={"ssh": []})["secrets", "train-ssh"]
 
-    assert secret.wants_keys
+    assert secret.needs_key_pair
     assert b64decode(secret.manifest["data"]["config"]).decode().splitlines()[:5] == [
         "StrictHostKeyChecking no",
         "UserKnownHostsFile /dev/null",
@@ -181,7 +178,7 @@ def test_keys_that_the_job_brings_are_used() -> None:
     flags = ["--ssh-private-key=secret", "--ssh-public-key=ssh-rsa A"]
     secret = companions(plugins={"ssh": flags})["secrets", "train-ssh"]
 
-    assert not secret.wants_keys
+    assert not secret.needs_key_pair
     assert b64decode(secret.manifest["data"]["authorized_keys"]) == b"ssh-rsa A"
 
 
