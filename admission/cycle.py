@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from time import monotonic, perf_counter
 
+from admission import intake
 from admission.apply import Applied, Reasons, TurnPlan, apply
 from admission.engine.decide import Memo, decide
 from admission.engine.snapshot import Snapshot
@@ -39,8 +41,8 @@ class Cycle:
         world: World,
         *,
         drain: Callable[[], Sequence[Change]],
-        save: Callable[[Database, Term, World], Awaitable[bool]],
-        transitions: Callable[[World, int], tuple[JobTransition, ...]],
+        creating: Callable[[], AbstractSet[WorkloadKey]],
+        transitions: Callable[[World, AbstractSet[WorkloadKey], int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
         failpoint: Callable[[str], None],
     ) -> None:
@@ -49,10 +51,12 @@ class Cycle:
         self._term = term
         self.world = world
         self._drain = drain
-        self._save = save
+        self._creating = creating
         self._transitions = transitions
         self._clock = clock
         self._failpoint = failpoint
+        #: Workloads whose objects may need a write since the last report.
+        self._dirty_workloads: set[WorkloadKey] = set()
         self._memo = Memo()
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
@@ -78,14 +82,14 @@ class Cycle:
             await recall(self._database, world)
         if world.retrospect.stale:
             await look_back(self._database, world, now)
-        world.refresh(now)
-        if await self._save(self._database, self._term, world):
+        self._refresh(now)
+        if await intake.save(self._database, self._term, world):
             self._failpoint("intake-committed")
-            world.refresh(now)
-        jobs = self._transitions(world, now)
+            self._refresh(now)
+        jobs = self._transitions(world, self._dirty_workloads, now)
         self._tell_defects()
         if not (world.news or jobs or now >= self.next_look):
-            return TurnReport(now=now, changes=len(changes))
+            return TurnReport(now=now, changes=len(changes), dirty_workloads=self._take_dirty_workloads())
         started = perf_counter()
         snapshot = world.freeze(now)
         # Until the plan is stored, what was seen is news still.
@@ -106,17 +110,25 @@ class Cycle:
         if applied is not None:
             self._failpoint("applied")
             self._take(applied, plan, reasons)
-            world.refresh(now)
+            self._refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
         report = self._report(snapshot, plan, applied, len(changes))
         return replace(
             report,
+            dirty_workloads=self._take_dirty_workloads(),
             admitted_after=waits[0],
             bound_after=waits[1],
             freeze_seconds=frozen - started,
             decide_seconds=decided - frozen,
             apply_seconds=perf_counter() - decided,
         )
+
+    def _refresh(self, now: int) -> None:
+        self._dirty_workloads |= self.world.refresh(now, self._creating())
+
+    def _take_dirty_workloads(self) -> AbstractSet[WorkloadKey]:
+        dirty, self._dirty_workloads = self._dirty_workloads, set()
+        return dirty
 
     def _users(self, plan: Plan) -> dict[WorkloadKey, str]:
         """Users whose workloads the plan gives seats."""
@@ -173,8 +185,8 @@ class Cycle:
             world.reasons.pop(key, None)
         for key, reason in {**reasons.changed, **applied.dropped}.items():
             world.reasons[key] = reason
-            world.touched.add(key)
-        world.touched.update(reasons.gone)
+            self._dirty_workloads.add(key)
+        self._dirty_workloads.update(reasons.gone)
         for _, admit in applied.admitted:
             _log.info(
                 "admitted",

@@ -6,14 +6,14 @@ Everything here ends with the term; nothing of it is used in the next one.
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
-from admission import intake, process
+from admission import process
 from admission.cycle import Cycle
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
@@ -119,7 +119,6 @@ class LeaderTerm:
             failpoint=means.failpoint,
         )
         dismissal = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
-        world.is_busy = jobs.is_creating
         statuses = StatusLoop(
             means.client,
             check_lease,
@@ -133,7 +132,7 @@ class LeaderTerm:
             self._mandate.term,
             world,
             drain=self.informers.drain,
-            save=intake.save,
+            creating=jobs.creating,
             transitions=careers.transitions,
             clock=time,
             failpoint=means.failpoint,
@@ -156,9 +155,8 @@ class LeaderTerm:
                     process.keep_what_there_is()
                 self.ready = True
                 means.observe(report)
-                touched, world.touched = world.touched, set()
-                recreate.reconcile(touched)
-                self._carry_out(careers, touched, release, jobs, statuses, report)
+                recreate.reconcile(report.dirty_workloads)
+                self._carry_out(careers, release, jobs, statuses, report)
                 dismissal.reconcile(world.partings.dismissible())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.news or self.informers.changed.is_set()):
@@ -198,21 +196,20 @@ class LeaderTerm:
     def _carry_out(
         self,
         careers: VolcanoJobController,
-        touched: Collection[WorkloadKey],
         release: ReleaseWriter,
         jobs: VolcanoJobWriter,
         statuses: StatusLoop,
         report: TurnReport,
     ) -> None:
-        world = release.world
-        for key in touched:
+        world, dirty = release.world, report.dirty_workloads
+        for key in dirty:
             if key not in world.portraits:
                 jobs.forget(key)
-        release.reconcile(touched)
-        jobs.reconcile(careers.work(world, touched, report.now))
+        release.reconcile(dirty)
+        jobs.reconcile(careers.work(world, dirty, report.now))
         if jobs.creating() or release.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
-        statuses.look_at(world, touched, report)
+        statuses.look_at(world, dirty, report)
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or it is time to look again though nothing did."""

@@ -1,6 +1,7 @@
 """What one turn did and went by: metrics, logs and statuses read it."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from admission.apply import Applied
@@ -12,7 +13,7 @@ from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName
+from queues.workload import QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class TurnReport:
     admitted_after: Sequence[float] = ()
     #: Seconds from the commit of each admission to the binding of its last pod.
     bound_after: Sequence[float] = ()
+    #: Workloads whose objects may need a write.
+    dirty_workloads: AbstractSet[WorkloadKey] = frozenset()
     applied: Applied | None = None
 
 

@@ -59,10 +59,10 @@ class VolcanoJobController:
             deleting=world.facts[key].deleting,
         )
 
-    def transitions(self, world: World, now: int) -> tuple[JobTransition, ...]:
-        """State changes of the Jobs that were touched."""
+    def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
+        """State changes of these Jobs; other workloads among them have none."""
         found = []
-        for key in sorted(world.touched):
+        for key in sorted(keys):
             try:
                 view = self.view(world, key)
                 if view is None:

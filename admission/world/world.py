@@ -6,7 +6,8 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from admission.engine.snapshot import Snapshot
@@ -74,12 +75,8 @@ class World:
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
         self.reasons = dict(rows.reasons)
-        #: Whether pods of a workload are being created right now: then a missing pod means nothing yet.
-        self.is_busy: Callable[[WorkloadKey], bool] = lambda key: False
         #: Something that a decision may see has changed since the last snapshot.
         self.news = True
-        #: Workloads whose objects may need a write.
-        self.touched: set[WorkloadKey] = set()
         self.portraits: dict[WorkloadKey, WorkloadState] = {}
         #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
         self.defects: dict[WorkloadKey, Exception] = {}
@@ -281,14 +278,17 @@ class World:
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
-    def refresh(self, now: int) -> None:
-        """Bring the portraits of everything stale up to date, and note what must be saved first."""
+    def refresh(self, now: int, creating: AbstractSet[WorkloadKey] = frozenset()) -> AbstractSet[WorkloadKey]:
+        """Bring the state of every dirty workload up to date, note what must be saved, and return these workloads.
+
+        ``creating``: workloads of which pods are being created right now: a missing pod means nothing yet.
+        """
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
         self.left_at.update(dict.fromkeys(self._left, now))
         self._left.clear()
         stale |= self.refusals.expire(now)
         for key in sorted(stale):
-            before, portrait = self.portraits.get(key), self._portray(key, now)
+            before, portrait = self.portraits.get(key), self._portray(key, now, key in creating)
             if portrait is not None and portrait.misplaced:
                 self.refusals.note(key, portrait.refusing_nodes, now + self.patience.detour)
             if before is not None and portrait is not None and before.workload == portrait.workload:
@@ -296,7 +296,6 @@ class World:
                 portrait = replace(portrait, workload=before.workload)
             if self.showing.replace(before, portrait, self.arrivals):
                 self.news = True
-            self.touched.add(key)
             if portrait is None:
                 self.portraits.pop(key, None)
                 self.left_at.pop(key, None)
@@ -314,9 +313,10 @@ class World:
                 self.unsaved.arrivals[key] = None
             elif before is None or before.described() != portrait.described():
                 self.unsaved.described[key] = None
+        return stale
 
-    def _portray(self, key: WorkloadKey, now: int) -> WorkloadState | None:
-        sight = self._sight(key)
+    def _portray(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
+        sight = self._sight(key, creating)
         try:
             return derive_state(sight, now, self.patience)
         except Exception as error:
@@ -324,7 +324,7 @@ class World:
             self.defects[key] = error
             return underivable_state(sight, error)
 
-    def _sight(self, key: WorkloadKey) -> WorkloadInputs:
+    def _sight(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:
         job = self.jobs.get(key.uid)
         admissions = self.holdings.of(key)
         pods = self.members.of(key)
@@ -342,7 +342,7 @@ class World:
             dead_nodes=dead_nodes,
             refusing_nodes=self.refusals.nodes(key),
             taken_nodes=taken_nodes,
-            busy=self.is_busy(key),
+            busy=creating,
             recreations=self.recreations.of(key),
             closed=frozenset(
                 pod.admission

@@ -297,10 +297,6 @@ class VolcanoJobWriter:
         """Jobs that are being worked on now."""
         return self._queue.busy_keys()
 
-    def is_creating(self, key: WorkloadKey) -> bool:
-        """Whether this Job is being worked on now."""
-        return self._queue.is_busy_with(key)
-
     def forget(self, key: WorkloadKey) -> None:
         """The Job is gone."""
         self._queue.forget(key)

@@ -79,7 +79,7 @@ class Stage:
         world.observe(self.cluster.watch.deliver())
         world.observe(self.handed_in)
         self.handed_in.clear()
-        world.refresh(self.cluster.now)
+        dirty = world.refresh(self.cluster.now)
         entries = dict(world.recreations.unsaved)
         for uid, entry in entries.items():
             self.stored.pop(uid, None)
@@ -87,9 +87,7 @@ class Stage:
                 self.stored[uid] = entry
         for key in world.recreations.saved(entries):
             world.look_again(key)
-        world.refresh(self.cluster.now)
-        touched, world.touched = world.touched, set()
-        self.recreate.reconcile(touched)
+        self.recreate.reconcile(dirty | world.refresh(self.cluster.now))
 
     async def turns(self, holds: Callable[[], bool], what: str) -> None:
         """Turns, kubelets and writes until it is so and nothing is under way."""

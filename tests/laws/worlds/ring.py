@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import text
 
-from admission import intake
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.reconcile.release import Order, orders_for
@@ -92,14 +91,13 @@ class Ring:
         self.under_way, self.works, self._echo = {}, {}, {}
         self.careers = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
-        self.world.is_busy = lambda key: key in self.works
         self.recreate = ToyRecreate(self.cluster, self.world)
         self.cycle = Cycle(
             self.database,
             term,
             self.world,
             drain=list,
-            save=intake.save,
+            creating=self.works.keys,
             transitions=self.careers.transitions,
             clock=lambda: self.cluster.now,
             failpoint=self._pass,
@@ -133,7 +131,7 @@ class Ring:
         open_before = set(self.world.admissions)
         self._fault = fault
         try:
-            await self.cycle.turn()
+            report = await self.cycle.turn()
         except DatabaseUnavailable:
             return
         except (Killed, OutcomeUnknown):
@@ -142,9 +140,8 @@ class Ring:
         finally:
             self._fault = ("", None)
         self._none_freed_too_early(open_before - self.world.admissions.keys())
-        touched, self.world.touched = self.world.touched, set()
         held_back, self._held_back = self._held_back, set()
-        self.look_at(touched | held_back)
+        self.look_at(report.dirty_workloads | held_back)
 
     def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
@@ -180,7 +177,7 @@ class Ring:
                 self.cluster.carry_out(order)
                 self._echo[mark] = self.cluster.now + ECHO
             except (Conflict, NotFound, ApiRefused):
-                self.world.touched.add(key)
+                self._held_back.add(key)
         done += self.recreate.queue.carry_out(most - done)
         for key, work in list(self.works.items()):
             steps = most - done

@@ -7,7 +7,6 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from admission import intake
 from admission.apply import TurnPlan, apply
 from admission.cycle import Cycle
 from admission.facts import Change, Fact
@@ -69,8 +68,8 @@ class Ring:
             self.term,
             world,
             drain=self.drain,
-            save=intake.save,
-            transitions=lambda world, now: (),
+            creating=frozenset,
+            transitions=lambda world, keys, now: (),
             clock=lambda: self.now,
             failpoint=armed(None),
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission import intake
 from admission.cycle import Cycle
 from admission.failpoints import armed
 from admission.world.world import World
@@ -34,14 +35,17 @@ def cycle_over(known: World, database: Any) -> Cycle:
         Term(holder="me", number=1),
         known,
         drain=list,
-        save=nothing_to_save,
-        transitions=lambda world, now: (),
+        creating=frozenset,
+        transitions=lambda world, keys, now: (),
         clock=lambda: NOW,
         failpoint=armed(None),
     )
 
 
-async def test_a_plan_that_could_not_be_stored_is_tried_again_though_nothing_else_changes() -> None:
+async def test_a_plan_that_could_not_be_stored_is_tried_again_though_nothing_else_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intake, "save", nothing_to_save)
     database = Away()
     known = world([job(1), node("n1"), queue("root"), queue("team", parent="root")], arrivals={JOB: 1})
     cycle = cycle_over(known, database)
