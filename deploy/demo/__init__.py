@@ -1,1 +1,1 @@
-"""``make demo``: the whole product on a local control plane, with examples that play against one another."""
+"""``make demo``: the whole product on a local control plane, with example workloads that compete for its GPUs."""

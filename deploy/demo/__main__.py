@@ -1,4 +1,4 @@
-"""``python -m deploy.demo``: from nothing to a gang that waited whole and ran whole, and away again."""
+"""``python -m deploy.demo``: starts a cluster with Muster, shows a gang that waits and runs whole, and stops it all."""
 
 import os
 import signal
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy.demo import cast
+from deploy.demo import examples
+from deploy.demo.cluster_view import Observer
 from deploy.demo.proof import writes
-from deploy.demo.scene import Observer
-from deploy.demo.screen import DemoScreen
-from deploy.demo.story import Story
+from deploy.demo.steps import DemoSteps
 from deploy.demo.summary import summary
+from deploy.demo.terminal import TerminalOutput
 from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.nodes import NodeShape
@@ -22,7 +22,7 @@ from deploy.local.stack import USERNAME, Stack
 from queues.errors import MusterError
 
 NODES: Final = 8
-#: Labels are those that the examples select.
+#: The labels are selected by the examples.
 SHAPE: Final = NodeShape(
     gpus=8,
     nodes_per_rack=4,
@@ -35,22 +35,22 @@ def main() -> int:
     """Exit code 0 if everything happened as promised, 1 if not, 130 if interrupted before the end."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     die_with_parent()
-    screen = DemoScreen()
-    told = False
+    terminal = TerminalOutput()
+    finished = False
     try:
-        screen.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
+        terminal.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
         with Stack(options=ClusterOptions(audit=True), durable=False) as stack:
-            set_up(stack, screen)
-            play(stack, screen)
-            told = True
+            set_up(stack, terminal)
+            run_steps(stack, terminal)
+            finished = True
             if os.environ.get("KEEP"):
-                keep(stack, screen)
-            screen.say("· Stopping everything.")
+                keep(stack, terminal)
+            terminal.say("· Stopping everything.")
     except KeyboardInterrupt:
         print("\nStopped.")
-        return 0 if told else 130
+        return 0 if finished else 130
     except Exception as error:
-        # Whatever it is, it is told in a sentence.
+        # Any error is shown as a sentence.
         if os.environ.get("MUSTER_TRACEBACK"):
             raise
         name = "" if isinstance(error, MusterError) else f"{type(error).__name__}: "
@@ -59,51 +59,51 @@ def main() -> int:
     return 0
 
 
-def set_up(stack: Stack, screen: DemoScreen) -> None:
-    """Muster, nodes, queues."""
-    screen.say("· `muster install`: definitions, rights, admission policies, the first two queues.")
+def set_up(stack: Stack, terminal: TerminalOutput) -> None:
+    """Install and start Muster; create nodes and queues."""
+    terminal.say("· `muster install`: definitions, rights, admission policies, the first two queues.")
     stack.install()
     stack.cluster.add_nodes(NODES, SHAPE)
-    screen.say(
+    terminal.say(
         f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run` as its own user."
     )
     stack.start_muster()
-    stack.apply(*(cast.EXAMPLES / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
+    stack.apply(*(examples.FOLDER / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
 
 
-def play(stack: Stack, screen: DemoScreen) -> None:
-    """Tell the story and sum up. Raises MusterError."""
-    with storyteller(stack, screen) as story:
-        scene = story.tell()
-        screen.keep()
-        screen.head("Who waited how long, and why")
+def run_steps(stack: Stack, terminal: TerminalOutput) -> None:
+    """Run all steps and print the summary. Raises MusterError."""
+    with demo_steps(stack, terminal) as steps:
+        view = steps.run()
+        terminal.keep()
+        terminal.head("Who waited how long, and why")
         audit = writes(stack.cluster.directory / "log" / "audit.jsonl", USERNAME)
-        for line in summary(scene, story.observer, audit, SHAPE.gpus):
-            screen.say(line)
-    screen.say()
+        for line in summary(view, steps.observer, audit, SHAPE.gpus):
+            terminal.say(line)
+    terminal.say()
 
 
 @contextmanager
-def storyteller(stack: Stack, screen: DemoScreen) -> Iterator[Story]:
-    """A story with its own view of what happens from now on."""
+def demo_steps(stack: Stack, terminal: TerminalOutput) -> Iterator[DemoSteps]:
+    """The steps, with an own history of pods from now on."""
     with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-        yield Story(
+        yield DemoSteps(
             stack=stack,
             api=api,
             observer=Observer(server=stack.server, history=history),
-            screen=screen,
+            terminal=terminal,
             total_gpus=NODES * SHAPE.gpus,
         )
 
 
-def keep(stack: Stack, screen: DemoScreen) -> None:
-    """Leave the cluster up, with work that waits, until Ctrl-C."""
-    with storyteller(stack, screen) as story:
-        story.leave()
-    screen.keep()
+def keep(stack: Stack, terminal: TerminalOutput) -> None:
+    """Leave the cluster up, with workloads that run and wait, until Ctrl-C."""
+    with demo_steps(stack, terminal) as steps:
+        steps.leave_running()
+    terminal.keep()
     path = f"{stack.cluster.kubectl.parent}:{Path(sys.executable).parent}"
-    screen.head("It stays up until Ctrl-C. In another terminal:")
-    screen.say(f"""
+    terminal.head("It stays up until Ctrl-C. In another terminal:")
+    terminal.say(f"""
 export KUBECONFIG={stack.cluster.kubeconfig}
 export PATH={path}:$PATH
 export MUSTER_SERVER={stack.server}

@@ -1,4 +1,4 @@
-"""What the watch of all pods and the API server's own log prove about a gang."""
+"""Proof that a gang got its seats together, from the watch of all pods; and Muster's writes, from the audit log."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.demo.cast import Role, gpus_of
+from deploy.demo.examples import ExampleWorkload, gpus_of
 from deploy.local.history import Moment
 from queues.errors import MusterError
 
@@ -26,35 +26,35 @@ class GangIncomplete(MusterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """That a gang got its seats together."""
+    """Times that show that a gang got its seats together."""
 
     pods: int
-    #: Seconds between the moment when its last seat was free, its pods there, and its first bound pod.
+    #: Seconds from the moment at which all seats were free and its pods existed to its first bound pod.
     delay: float
-    #: Seconds between its first bound pod and its last one.
+    #: Seconds from its first bound pod to its last one.
     spread: float
-    #: Watch events that were looked at.
+    #: Watch events that the proof read.
     events: int
 
 
-def whole(role: Role, moments: Sequence[Moment], gpus_per_node: int) -> Proof:
-    """Every seat of the gang was free when its first pod was bound. Raises GangTorn, GangIncomplete."""
-    own = [moment for moment in moments if moment.node and role.owns(moment.name)]
+def prove_whole(workload: ExampleWorkload, moments: Sequence[Moment], gpus_per_node: int) -> Proof:
+    """Check that every seat of the gang was free when its first pod was bound. Raises GangTorn, GangIncomplete."""
+    own = [moment for moment in moments if moment.node and workload.owns(moment.name)]
     seats = {moment.name: (moment.node or "", gpus_of(moment.pod)) for moment in own}
-    if len(seats) < role.pods:
-        raise GangIncomplete(gang=role.key, bound=len(seats), pods=role.pods)
+    if len(seats) < workload.pods:
+        raise GangIncomplete(gang=workload.key, bound=len(seats), pods=workload.pods)
     first = own[0]
     before = moments[: moments.index(first)]
-    taken, freed = _used(before, role)
+    taken, freed = _used(before, workload)
     needed: Counter[str] = Counter()
     for node, gpus in seats.values():
         needed[node] += gpus
     for node, gpus in needed.items():
         if (free := gpus_per_node - taken[node]) < gpus:
-            raise GangTorn(gang=role.key, pod=first.name, node=node, free=free, needed=gpus)
+            raise GangTorn(gang=workload.key, pod=first.name, node=node, free=free, needed=gpus)
     ready = [freed[node] for node in needed if node in freed]
-    if role.kind == "podgroup":  # others make its pods
-        ready += [moment.at for moment in before if moment.kind == "ADDED" and role.owns(moment.name)]
+    if workload.kind == "podgroup":  # its user creates its pods
+        ready += [moment.at for moment in before if moment.kind == "ADDED" and workload.owns(moment.name)]
     bound = {moment.name: moment.at for moment in reversed(own)}
     return Proof(
         pods=len(seats),
@@ -64,8 +64,8 @@ def whole(role: Role, moments: Sequence[Moment], gpus_per_node: int) -> Proof:
     )
 
 
-def _used(moments: Sequence[Moment], role: Role) -> tuple[Counter[str], dict[str, float]]:
-    """After these moments: GPUs that others use on each node, and when each node was last given some back."""
+def _used(moments: Sequence[Moment], workload: ExampleWorkload) -> tuple[Counter[str], dict[str, float]]:
+    """GPUs that other workloads use on each node after these moments, and when each node last got some back."""
     holding: dict[str, tuple[str, int]] = {}
     freed: dict[str, float] = {}
     for moment in moments:
@@ -73,7 +73,7 @@ def _used(moments: Sequence[Moment], role: Role) -> tuple[Counter[str], dict[str
             node, gpus = holding.pop(moment.name, ("", 0))
             if gpus:
                 freed[node] = moment.at
-        elif moment.node and not role.owns(moment.name):
+        elif moment.node and not workload.owns(moment.name):
             holding[moment.name] = (moment.node, gpus_of(moment.pod))
     taken: Counter[str] = Counter()
     for node, gpus in holding.values():
@@ -82,7 +82,7 @@ def _used(moments: Sequence[Moment], role: Role) -> tuple[Counter[str], dict[str
 
 
 def writes(audit_log: Path, user: str) -> Mapping[tuple[str, str, str], int]:
-    """How often a user wrote: by (namespace, name, resource with its subresource)."""
+    """Writes of a user, counted by (namespace, name, resource with its subresource)."""
     counted: Counter[tuple[str, str, str]] = Counter()
     with audit_log.open(encoding="utf-8") as lines:
         for line in lines:
@@ -97,12 +97,12 @@ def writes(audit_log: Path, user: str) -> Mapping[tuple[str, str, str], int]:
     return counted
 
 
-def writes_for(role: Role, counted: Mapping[tuple[str, str, str], int]) -> Counter[str]:
-    """Those that concern one workload, by resource."""
+def writes_for(workload: ExampleWorkload, counted: Mapping[tuple[str, str, str], int]) -> Counter[str]:
+    """The writes for one workload, by resource."""
     mine: Counter[str] = Counter()
     for (namespace, name, resource), times in counted.items():
-        if namespace == role.namespace and (
-            name == role.name or name.startswith((f"{role.name}-", f"{role.name}."))
+        if namespace == workload.namespace and (
+            name == workload.name or name.startswith((f"{workload.name}-", f"{workload.name}."))
         ):
             mine[resource] += times
     return mine

@@ -1,33 +1,33 @@
-"""A scene as lines of text, at most 100 columns wide."""
+"""A view of the cluster as lines of text, at most 100 columns wide."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from admission.cli.rendering.table import branches, table
-from deploy.demo.scene import Scene, SceneRow
+from deploy.demo.cluster_view import ClusterView, WorkloadRow
 from queues.resources import GPU
 
 WIDTH: Final = 100
 _BAR: Final = 12
-#: What is drawn before a workload, by its state.
+#: Marks before a workload, by its state.
 _MARKS: Final = {"submitted": " ", "waiting": "◌", "admitted": "◔", "running": "●", "done": "✓"}
 
 
-def lines(scene: Scene, total: int) -> list[str]:
-    """Queues above, workloads below. ``total``: GPUs of the cluster."""
-    return [*_queues(scene, total), "", *_workloads(scene.rows.values())]
+def lines(view: ClusterView, total: int) -> list[str]:
+    """Queues, then workloads. ``total``: GPUs of the cluster."""
+    return [*_queues(view, total), "", *_workloads(view.rows.values())]
 
 
-def changes(scene: Scene) -> object:
-    """What has to differ for a scene to be worth another print: who is in which state, and why."""
-    return [(role, row.state, row.code, row.message) for role, row in scene.rows.items()]
+def changes(view: ClusterView) -> object:
+    """The part of a view that is worth another print if it differs: states of workloads, and reasons."""
+    return [(workload, row.state, row.code, row.message) for workload, row in view.rows.items()]
 
 
-def _queues(scene: Scene, total: int) -> list[str]:
-    stems = branches({queue["name"]: queue["parent"] for queue in scene.queues})
+def _queues(view: ClusterView, total: int) -> list[str]:
+    stems = branches({queue["name"]: queue["parent"] for queue in view.queues})
     columns = ["QUEUE", "GPUS-USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "ADMITTED", ""]
     rows = []
-    for queue in scene.queues:
+    for queue in view.queues:
         account = _gpus(queue)
         used = int(account.get("used", 0))
         rows.append(
@@ -52,24 +52,24 @@ def _gpus(queue: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _workloads(rows: Iterable[SceneRow]) -> list[str]:
-    told = list(rows)
+def _workloads(rows: Iterable[WorkloadRow]) -> list[str]:
+    shown = list(rows)
     cells = [
         (
-            f"{_MARKS[row.state]} {row.role.key}",
-            row.role.queue,
-            row.role.pods * row.role.gpus,
+            f"{_MARKS[row.state]} {row.workload.key}",
+            row.workload.queue,
+            row.workload.pods * row.workload.gpus,
             row.state,
-            f"{row.bound}/{row.role.pods}",
+            f"{row.bound}/{row.workload.pods}",
             row.started - row.done,
             f"{row.waited:.1f} s",
         )
-        for row in told
+        for row in shown
     ]
     columns = ["WORKLOAD", "QUEUE", "GPUS", "STATE", "BOUND", "RUNNING", "WAITED"]
     head, *drawn = table(columns, cells, right="GPUS BOUND RUNNING WAITED").splitlines()
     lines = [head]
-    for row, line in zip(told, drawn, strict=True):
+    for row, line in zip(shown, drawn, strict=True):
         lines.append(line)
         if row.state == "waiting":
             why = f"{row.code}: {row.message}" if row.code else "not considered yet"

@@ -27,7 +27,7 @@ OTHER_WORDS = {("queues/api/validation/lifecycle_rules.py", "TaskFailed")}
 
 #: Modules whose codes are text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.
-CODES_AS_TEXT = {"queues/sql/read/rows.py", "admission/web/bodies.py", "deploy/demo/scene.py"}
+CODES_AS_TEXT = {"queues/sql/read/rows.py", "admission/web/bodies.py", "deploy/demo/cluster_view.py"}
 
 
 def first_column(page: str) -> list[str]:

@@ -5,28 +5,30 @@ from typing import Any
 
 import pytest
 
-from deploy.demo import cast, table
-from deploy.demo.cast import ALL, GANG, ONE_RACK, Role
-from deploy.demo.proof import GangIncomplete, GangTorn, whole, writes_for
-from deploy.demo.scene import Scene, SceneRow
-from deploy.demo.screen import DemoScreen
+from deploy.demo import examples, table
+from deploy.demo.cluster_view import ClusterView, WorkloadRow
+from deploy.demo.examples import GANG, ONE_RACK, WORKLOADS, ExampleWorkload
+from deploy.demo.proof import GangIncomplete, GangTorn, prove_whole, writes_for
+from deploy.demo.terminal import TerminalOutput
 from deploy.local.history import Moment
 
 
-def moment(role: Role, number: int, node: str | None, at: float, phase: str = "Pending") -> Moment:
+def moment(
+    workload: ExampleWorkload, number: int, node: str | None, at: float, phase: str = "Pending"
+) -> Moment:
     spec: dict[str, Any] = {
-        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(role.gpus)}}}]
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(workload.gpus)}}}]
     }
     if node is not None:
         spec["nodeName"] = node
-    metadata = {"namespace": role.namespace, "name": f"{role.name}-worker-{number}"}
+    metadata = {"namespace": workload.namespace, "name": f"{workload.name}-worker-{number}"}
     return Moment("MODIFIED", {"metadata": metadata, "spec": spec, "status": {"phase": phase}}, at)
 
 
 def test_a_gang_bound_when_its_seats_were_free_is_proven_whole() -> None:
     gang = [moment(GANG, number, f"node-{number}", 5.0 + number / 100) for number in range(4)]
     history = [moment(ONE_RACK, 0, "node-3", 1.0), moment(ONE_RACK, 0, "node-3", 4.5, "Succeeded"), *gang]
-    proof = whole(GANG, history, 8)
+    proof = prove_whole(GANG, history, 8)
     assert proof.pods == 4
     assert proof.delay == pytest.approx(0.5)
     assert proof.spread == pytest.approx(0.03)
@@ -37,12 +39,12 @@ def test_a_gang_bound_before_its_last_seat_was_free_is_found_torn() -> None:
     occupied = moment(ONE_RACK, 0, "node-3", 1.0)
     freed = moment(ONE_RACK, 0, "node-3", 5.0, "Succeeded")
     with pytest.raises(GangTorn, match="only 4 of the 8 GPUs"):
-        whole(GANG, [occupied, *gang[:3], freed, gang[3]], 8)
+        prove_whole(GANG, [occupied, *gang[:3], freed, gang[3]], 8)
 
 
 def test_a_gang_of_which_a_pod_was_never_bound_is_found_incomplete() -> None:
     with pytest.raises(GangIncomplete, match="3 of its 4 pods"):
-        whole(GANG, [moment(GANG, number, f"node-{number}", 5.0) for number in range(3)], 8)
+        prove_whole(GANG, [moment(GANG, number, f"node-{number}", 5.0) for number in range(3)], 8)
 
 
 def test_writes_are_counted_for_the_gang_and_what_belongs_to_it() -> None:
@@ -57,15 +59,15 @@ def test_writes_are_counted_for_the_gang_and_what_belongs_to_it() -> None:
 
 
 def test_every_role_has_its_documents_among_the_examples() -> None:
-    for role in ALL:
-        assert [document["metadata"]["name"] for document in cast.documents(role)] == [role.name]
-    assert len(cast.documents(cast.GROUP, example="podgroup-pods")) == cast.GROUP.pods
+    for workload in WORKLOADS:
+        assert [document["metadata"]["name"] for document in examples.documents(workload)] == [workload.name]
+    assert len(examples.documents(examples.GROUP, file="podgroup-pods")) == examples.GROUP.pods
 
 
-def scene(state: str, message: str = "") -> Scene:
+def view(state: str, message: str = "") -> ClusterView:
     rows = {
-        role: SceneRow(
-            role=role,
+        workload: WorkloadRow(
+            workload=workload,
             state=state,
             bound=0,
             started=0,
@@ -74,7 +76,7 @@ def scene(state: str, message: str = "") -> Scene:
             message=message,
             waited=123.4,
         )
-        for role in ALL
+        for workload in WORKLOADS
     }
     account = {
         "flavor": "",
@@ -89,25 +91,25 @@ def scene(state: str, message: str = "") -> Scene:
         {"name": name, "parent": parent, "pending": 12, "admitted": 12, "accounts": [account]}
         for name, parent in names.items()
     ]
-    return Scene(queues=queues, rows=rows)
+    return ClusterView(queues=queues, rows=rows)
 
 
 @pytest.mark.parametrize("state", ["submitted", "waiting", "admitted", "running", "done"])
 def test_the_table_is_readable_in_100_columns(state: str) -> None:
-    lines = table.lines(scene(state, "a reason that is too long to be told " * 5), 64)
+    lines = table.lines(view(state, "a reason that is too long to be told " * 5), 64)
     assert max(map(len, lines)) <= 100
 
 
 def test_who_waits_is_told_with_the_reason() -> None:
-    assert "  └ QueueLimit: 6 too many" in table.lines(scene("waiting", "6 too many"), 64)
-    assert not any("QueueLimit" in line for line in table.lines(scene("running", "6 too many"), 64))
+    assert "  └ QueueLimit: 6 too many" in table.lines(view("waiting", "6 too many"), 64)
+    assert not any("QueueLimit" in line for line in table.lines(view("running", "6 too many"), 64))
 
 
 def test_off_a_terminal_the_table_is_printed_when_it_changes() -> None:
     out = io.StringIO()
-    screen = DemoScreen(out)
+    terminal = TerminalOutput(out)
     for key in ("one", "one", "two"):
-        screen.show([f"table {key}"], key)
+        terminal.show([f"table {key}"], key)
     assert out.getvalue().count("table one") == 1
     assert out.getvalue().count("table two") == 1
 
@@ -119,10 +121,10 @@ class Terminal(io.StringIO):
 
 def test_below_a_sentence_the_table_is_printed_again() -> None:
     out = io.StringIO()
-    screen = DemoScreen(out)
-    screen.show(["running"], key="same")
-    screen.say("It runs.")
-    screen.show(["running"], key="same")
+    terminal = TerminalOutput(out)
+    terminal.show(["running"], key="same")
+    terminal.say("It runs.")
+    terminal.show(["running"], key="same")
     assert out.getvalue().split() == ["running", "It", "runs.", "running"]
 
 
@@ -131,12 +133,12 @@ def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("LINES", "10")
     out = Terminal()
-    screen = DemoScreen(out)
-    screen.show(["x" * 50], "key")
-    screen.show(["y"], "key")
+    terminal = TerminalOutput(out)
+    terminal.show(["x" * 50], "key")
+    terminal.show(["y"], "key")
     assert "\x1b[3F\x1b[J" in out.getvalue()
     assert "x" * 20 not in out.getvalue()
-    screen.keep()
+    terminal.keep()
     before = len(out.getvalue())
-    screen.say("done")
+    terminal.say("done")
     assert out.getvalue()[before:] == "done\n"

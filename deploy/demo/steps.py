@@ -1,12 +1,13 @@
-"""What happens, in order. Each step waits for what it promises, and fails with the scene if that does not come."""
+"""The steps of the demo, in order. Each waits for its result, and fails with the table if that does not come."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from deploy.demo import cast, table
-from deploy.demo.cast import (
+from deploy.demo import examples, table
+from deploy.demo.cluster_view import ClusterView, NoAnswer, Observer
+from deploy.demo.examples import (
     GANG,
     GROUP,
     ONE_RACK,
@@ -16,16 +17,15 @@ from deploy.demo.cast import (
     TOPOLOGY_AWARE,
     TRAINING,
     Document,
-    Role,
+    ExampleWorkload,
 )
-from deploy.demo.scene import NoAnswer, Observer, Scene
-from deploy.demo.screen import DemoScreen
+from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from queues.errors import ApiError, MusterError
 
-_LOOK_EVERY: Final = 0.25
+_INTERVAL: Final = 0.25
 _PLURALS: Final = {
     "Pod": "/api/v1/namespaces/{}/pods",
     "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
@@ -48,26 +48,26 @@ class MusterEnded(MusterError):
 
 
 @dataclass(slots=True)
-class Story:
-    """One telling."""
+class DemoSteps:
+    """One run of the steps."""
 
     stack: Stack
     api: LocalClient
     observer: Observer
-    screen: DemoScreen
+    terminal: TerminalOutput
     total_gpus: int
 
-    def tell(self) -> Scene:
-        """All steps; the last scene. Raises StepFailed, MusterEnded."""
-        say = self.screen.say
+    def run(self) -> ClusterView:
+        """All steps. Returns the last view. Raises StepFailed, MusterEnded."""
+        say = self.terminal.say
         say("· One team takes a whole rack, others take less. A PodGroup has no pods yet.")
         self.submit(ONE_RACK)
-        self.until(lambda scene: scene[ONE_RACK].started == ONE_RACK.pods, "one-rack to run")
-        for role in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-            self.submit(role)
+        self.until(lambda view: view[ONE_RACK].started == ONE_RACK.pods, "one-rack to run")
+        for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
+            self.submit(workload)
         self.until(
-            lambda scene: all(
-                scene[role].state == "running" for role in (SIMULATION, TRAINING, TOPOLOGY_AWARE)
+            lambda view: all(
+                view[workload].state == "running" for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE)
             ),
             "the small ones to run",
         )
@@ -75,87 +75,87 @@ class Story:
             "· A gang of 4 × 8 GPUs comes. Only some of its pods would fit, so it waits whole: not one is created."
         )
         self.submit(GANG)
-        self.until(lambda scene: scene[GANG].code != "", "the gang to wait with a reason")
+        self.until(lambda view: view[GANG].code != "", "the gang to wait with a reason")
         say("· Who needs little goes past it. Who is over the quota waits, however many GPUs are idle.")
         self.submit(SMALL)
         self.submit(OVER_QUOTA)
         self.until(
-            lambda scene: scene[SMALL].state == "running" and scene[OVER_QUOTA].code != "",
+            lambda view: view[SMALL].state == "running" and view[OVER_QUOTA].code != "",
             "the small pod to run and the over-quota Job to wait",
         )
-        self.until(lambda scene: scene[ONE_RACK].state == "done", "one-rack to end")
+        self.until(lambda view: view[ONE_RACK].state == "done", "one-rack to end")
         say("· one-rack has ended. The gang that waited is admitted whole.")
-        self.until(lambda scene: scene[GANG].state == "running", "the whole gang to run")
-        self.until(lambda scene: scene[GANG].state == "done", "the gang to end")
+        self.until(lambda view: view[GANG].state == "running", "the whole gang to run")
+        self.until(lambda view: view[GANG].state == "done", "the gang to end")
         say("· The PodGroup gets pods, one after the other. They wait until all four are there.")
-        *first, last = cast.documents(GROUP, example="podgroup-pods")
+        *first, last = examples.documents(GROUP, file="podgroup-pods")
         for pod in first:
             self.create(pod)
         self.until(
-            lambda scene: scene[GROUP].message.startswith(f"{len(first)} of"), "the group to count its pods"
+            lambda view: view[GROUP].message.startswith(f"{len(first)} of"), "the group to count its pods"
         )
         self.create(last)
         return self.until(
-            lambda scene: all(row.state == "done" for row in scene.rows.values()), "everything to be done"
+            lambda view: all(row.state == "done" for row in view.rows.values()), "everything to be done"
         )
 
-    def leave(self) -> None:
-        """Delete what has ended, and submit the same once more as it is in the examples: nothing of it ends."""
-        for role in cast.ALL:
-            for document in cast.documents(role):
+    def leave_running(self) -> None:
+        """Delete the ended workloads, and submit the examples once more as they are: none of them ends."""
+        for workload in examples.WORKLOADS:
+            for document in examples.documents(workload):
                 self.delete(document)
-        for pod in cast.documents(GROUP, example="podgroup-pods"):
+        for pod in examples.documents(GROUP, file="podgroup-pods"):
             self.delete(pod)
-        self.screen.say(
+        self.terminal.say(
             "· Once more, without end: the examples as they are, for you to look at and to change."
         )
         with PodHistory(self.stack.cluster.kubeconfig) as history:
             self.observer = Observer(server=self.stack.server, history=history)
-            for role in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-                self.submit(role, ends=False)
-            self.until(lambda scene: scene[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
-            for role in (GANG, SMALL, OVER_QUOTA):
-                self.submit(role, ends=False)
+            for workload in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
+                self.submit(workload, ends=False)
+            self.until(lambda view: view[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
+            for workload in (GANG, SMALL, OVER_QUOTA):
+                self.submit(workload, ends=False)
             self.until(
-                lambda scene: all(row.state == "running" or row.code for row in scene.rows.values()),
+                lambda view: all(row.state == "running" or row.code for row in view.rows.values()),
                 "everybody to run or to wait with a reason",
             )
 
-    def submit(self, role: Role, *, ends: bool = True) -> None:
-        """Create a role's objects."""
-        for document in cast.documents(role, ends=ends):
+    def submit(self, workload: ExampleWorkload, *, ends: bool = True) -> None:
+        """Create a workload's objects."""
+        for document in examples.documents(workload, ends=ends):
             self.create(document)
-        self.observer.submitted[role] = time.monotonic()
+        self.observer.submitted[workload] = time.monotonic()
 
     def create(self, document: Document) -> None:
-        """One object, as ``kubectl create`` would."""
+        """Create one object, as ``kubectl create`` would."""
         self.api.create(_collection(document), document)
 
     def delete(self, document: Document) -> None:
-        """One object and what belongs to it."""
+        """Delete one object and its dependents."""
         path = f"{_collection(document)}/{document['metadata']['name']}"
         self.api.request("DELETE", path, {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
         self._wait_gone(path)
 
-    def until(self, holds: Callable[[Scene], bool], what: str, *, seconds: float = 30.0) -> Scene:
-        """Show the scene until something holds."""
+    def until(self, holds: Callable[[ClusterView], bool], what: str, *, seconds: float = 30.0) -> ClusterView:
+        """Show the cluster until a condition holds. ``what``: the condition in words, for the error."""
         deadline = time.monotonic() + seconds
         while True:
             self._check()
             try:
-                scene = self.observer.look()
+                view = self.observer.look()
             except NoAnswer:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_LOOK_EVERY)  # if it has ended, the check says more
+                time.sleep(_INTERVAL)  # if it has ended, the check says more
                 continue
-            lines = table.lines(scene, self.total_gpus)
-            self.screen.show(lines, table.changes(scene))
-            if holds(scene):
-                return scene
+            lines = table.lines(view, self.total_gpus)
+            self.terminal.show(lines, table.changes(view))
+            if holds(view):
+                return view
             if time.monotonic() > deadline:
-                raise StepFailed(seconds=seconds, what=what, scene=_told(lines, self._log()))
-            time.sleep(_LOOK_EVERY)
+                raise StepFailed(seconds=seconds, what=what, scene=_with_log(lines, self._log()))
+            time.sleep(_INTERVAL)
 
     def _wait_gone(self, path: str, *, seconds: float = 30.0) -> None:
         deadline = time.monotonic() + seconds
@@ -185,5 +185,5 @@ def _collection(document: Document) -> str:
     return path.format(document["metadata"]["namespace"])
 
 
-def _told(lines: Sequence[str], log: str) -> str:
+def _with_log(lines: Sequence[str], log: str) -> str:
     return "\n".join(["", *lines, "", "The end of Muster's log:", log])

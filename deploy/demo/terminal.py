@@ -12,8 +12,8 @@ _UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
 _BOLD: Final = "\x1b[1m{text}\x1b[0m"
 
 
-class DemoScreen:
-    """Where the demo is seen."""
+class TerminalOutput:
+    """The output of the demo."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -22,7 +22,7 @@ class DemoScreen:
         self._shown: object = None
 
     def say(self, text: str = "") -> None:
-        """Text that stays. What is so is then shown below it, also if it was so before."""
+        """Text that stays. The table is shown again below it, also if it did not change."""
         self._write(text + "\n")
         self._shown = None
 
@@ -32,10 +32,10 @@ class DemoScreen:
         self.say(text if plain else _BOLD.format(text=text))
 
     def show(self, lines: Sequence[str], key: object) -> None:
-        """The table as it is now; ``key`` tells whether it differs from the one before."""
+        """The table as it is now. An equal ``key`` means an unchanged table."""
         if self._terminal:
             size = shutil.get_terminal_size((WIDTH, 40))
-            # What does not fit is cut: a line that wraps, or a table higher than the window, could not be redrawn.
+            # Lines are cut to the window: a line that wraps, or a table that is too high, cannot be redrawn.
             fitting = [line[: size.columns - 1] for line in ["", *lines, ""]][: size.lines - 1]
             self._write("\n".join(fitting) + "\n")
             self._drawn = len(fitting)
@@ -48,7 +48,7 @@ class DemoScreen:
         self._drawn = 0
 
     def _write(self, text: str) -> None:
-        """Over the table, if one is drawn."""
+        """Write over the table, if one is drawn."""
         wipe = _UP_AND_CLEAR.format(lines=self._drawn) if self._drawn else ""
         self._drawn = 0
         self._out.write(wipe + text)

@@ -1,4 +1,4 @@
-"""Who appears: each example as a row of the table, and its documents as the demo applies them."""
+"""The workloads of the demo: each is a row of the table, and its documents are those of ``deploy/examples``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ import yaml
 
 from queues.resources import GPU
 
-EXAMPLES: Final = Path(__file__).parents[1] / "examples"
-#: KWOK ends a pod so long after it has started.
+FOLDER: Final = Path(__file__).parents[1] / "examples"
+#: Annotation: the time after its start at which KWOK ends a pod.
 COMPLETE_AFTER: Final = "kwok.muster.dev/complete-after"
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class ExampleWorkload:
     """One workload of the examples."""
 
-    #: As the read API calls it: vcjob | job | podgroup | pod.
+    #: As in the read API: vcjob | job | podgroup | pod.
     kind: str
     namespace: str
     name: str
     queue: str
     pods: int
-    #: Of each pod.
+    #: GPUs of each pod.
     gpus: int
-    #: The file of deploy/examples that has it.
-    example: str
-    #: What KWOK lets its pods run, in seconds.
+    #: Name of the file in deploy/examples, without its ending.
+    file: str
+    #: Seconds that KWOK lets its pods run.
     runs: int
 
     @property
@@ -39,109 +39,109 @@ class Role:
         return f"{self.kind}/{self.name}"
 
     def owns(self, pod: str) -> bool:
-        """Whether a pod, ``namespace/name``, is one of its own."""
+        """True if the pod, as ``namespace/name``, is one of this workload."""
         own = f"{self.namespace}/{self.name}"
         return pod == own if self.kind == "pod" else pod.startswith(f"{own}-")
 
 
-ONE_RACK: Final = Role(
+ONE_RACK: Final = ExampleWorkload(
     kind="vcjob",
     namespace="vision",
     name="one-rack",
     queue="vision",
     pods=8,
     gpus=4,
-    example="rack-job",
+    file="rack-job",
     runs=9,
 )
-SIMULATION: Final = Role(
+SIMULATION: Final = ExampleWorkload(
     kind="job",
     namespace="robotics",
     name="simulation",
     queue="robotics-sim",
     pods=4,
     gpus=2,
-    example="indexed-job",
+    file="indexed-job",
     runs=14,
 )
-TRAINING: Final = Role(
+TRAINING: Final = ExampleWorkload(
     kind="job",
     namespace="ml-team",
     name="ml-training-job",
     queue="vision",
     pods=1,
     gpus=4,
-    example="training-job",
+    file="training-job",
     runs=14,
 )
-TOPOLOGY_AWARE: Final = Role(
+TOPOLOGY_AWARE: Final = ExampleWorkload(
     kind="pod",
     namespace="vision",
     name="gpu-topology-aware",
     queue="vision",
     pods=1,
     gpus=2,
-    example="gpu-pods",
+    file="gpu-pods",
     runs=14,
 )
-GROUP: Final = Role(
+GROUP: Final = ExampleWorkload(
     kind="podgroup",
     namespace="default",
     name="distributed-training",
     queue="default",
     pods=4,
     gpus=8,
-    example="podgroup",
+    file="podgroup",
     runs=2,
 )
-GANG: Final = Role(
+GANG: Final = ExampleWorkload(
     kind="vcjob",
     namespace="language",
     name="pytorch-distributed",
     queue="language",
     pods=4,
     gpus=8,
-    example="volcano-job",
+    file="volcano-job",
     runs=4,
 )
-SMALL: Final = Role(
+SMALL: Final = ExampleWorkload(
     kind="pod",
     namespace="robotics",
     name="gpu-job",
     queue="robotics-main",
     pods=1,
     gpus=2,
-    example="gpu-pods",
+    file="gpu-pods",
     runs=6,
 )
-OVER_QUOTA: Final = Role(
+OVER_QUOTA: Final = ExampleWorkload(
     kind="job",
     namespace="vision",
     name="tune",
     queue="vision",
     pods=2,
     gpus=8,
-    example="over-quota-job",
+    file="over-quota-job",
     runs=4,
 )
 #: In the order of the table.
-ALL: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)
+WORKLOADS: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)
 
 
-def documents(role: Role, *, example: str | None = None, ends: bool = True) -> list[Document]:
-    """The role's documents of its example file; ``ends``: as copies whose pods end by themselves."""
-    wanted = list(load(example or role.example))
-    mine = [document for document in wanted if _is_of(document, role)]
+def documents(workload: ExampleWorkload, *, file: str | None = None, ends: bool = True) -> list[Document]:
+    """The documents of the workload, from its own or another file. ``ends``: its pods end by themselves."""
+    wanted = list(load(file or workload.file))
+    mine = [document for document in wanted if _is_of(document, workload)]
     if ends:
         for document in mine:
             for metadata in _pod_metadata(document):
-                metadata.setdefault("annotations", {})[COMPLETE_AFTER] = f"{role.runs}s"
+                metadata.setdefault("annotations", {})[COMPLETE_AFTER] = f"{workload.runs}s"
     return mine
 
 
-def load(example: str) -> Iterable[Document]:
+def load(file: str) -> Iterable[Document]:
     """All documents of one file of deploy/examples."""
-    text = (EXAMPLES / f"{example}.yaml").read_text(encoding="utf-8")
+    text = (FOLDER / f"{file}.yaml").read_text(encoding="utf-8")
     return [document for document in yaml.safe_load_all(text) if document is not None]
 
 
@@ -151,10 +151,10 @@ def gpus_of(pod: Mapping[str, Any]) -> int:
     return sum(int(amounts.get(GPU, 0)) for amounts in limits)
 
 
-def _is_of(document: Document, role: Role) -> bool:
+def _is_of(document: Document, workload: ExampleWorkload) -> bool:
     metadata = document["metadata"]
-    return metadata["namespace"] == role.namespace and (
-        metadata["name"] == role.name or role.owns(f"{metadata['namespace']}/{metadata['name']}")
+    return metadata["namespace"] == workload.namespace and (
+        metadata["name"] == workload.name or workload.owns(f"{metadata['namespace']}/{metadata['name']}")
     )
 
 

@@ -1,0 +1,129 @@
+"""The cluster at one moment: queues and pending workloads from Muster's read API, pods from the API server's watch."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from deploy.demo.examples import ExampleWorkload
+from deploy.local.history import Moment, PodHistory
+from queues.errors import MusterError
+
+#: Seconds for one answer of the read API.
+_TIMEOUT: Final = 5.0
+
+
+class NoAnswer(MusterError):
+    """Muster does not answer {path}: {reason}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRow:
+    """One workload at one moment."""
+
+    workload: ExampleWorkload
+    #: submitted | waiting | admitted | running | done
+    state: str
+    #: Pods that have a node, that run or have run, and that are done.
+    bound: int
+    started: int
+    done: int
+    #: Why the workload waits; "": it does not wait, or was not considered yet.
+    code: str = ""
+    message: str = ""
+    #: Seconds between its submission and its first bound pod, or until now.
+    waited: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """Queues and workloads at one moment."""
+
+    queues: Sequence[Mapping[str, Any]]
+    rows: Mapping[ExampleWorkload, WorkloadRow]
+
+    def __getitem__(self, workload: ExampleWorkload) -> WorkloadRow:
+        return self.rows[workload]
+
+
+@dataclass(slots=True)
+class Observer:
+    """Reads the cluster again and again, and keeps the reasons for which each workload waited."""
+
+    server: str
+    history: PodHistory
+    submitted: dict[ExampleWorkload, float] = field(default_factory=dict)
+    #: (code, message) of each workload, in order, without repetition.
+    reasons: dict[ExampleWorkload, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def look(self) -> ClusterView:
+        """The cluster now. Raises NoAnswer, HistoryIncomplete."""
+        queues = self.ask("/api/v1/queues")["items"]
+        waiting = {
+            (item["kind"], item["namespace"], item["name"]): item
+            for item in self.ask("/api/v1/pending")["items"]
+        }
+        pods = latest(self.history.moments)
+        rows = {
+            workload: self._row(
+                workload, pods, waiting.get((workload.kind, workload.namespace, workload.name))
+            )
+            for workload in self.submitted
+        }
+        return ClusterView(queues=queues, rows=rows)
+
+    def ask(self, path: str) -> Any:
+        """One answer of the read API."""
+        try:
+            with urllib.request.urlopen(self.server + path, timeout=_TIMEOUT) as answer:
+                return json.load(answer)
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            raise NoAnswer(path=path, reason=error) from error
+
+    def first_bound(self, workload: ExampleWorkload) -> float | None:
+        """When the first of its pods got a node, by ``time.monotonic``."""
+        return next((one.at for one in self.history.moments if one.node and workload.owns(one.name)), None)
+
+    def _row(
+        self, workload: ExampleWorkload, pods: Mapping[str, Moment], waiting: Mapping[str, Any] | None
+    ) -> WorkloadRow:
+        own = [moment for name, moment in pods.items() if workload.owns(name)]
+        bound = sum(1 for moment in own if moment.node)
+        done = sum(1 for moment in own if moment.phase == "Succeeded")
+        started = done + sum(1 for moment in own if moment.phase == "Running")
+        reason = (waiting or {}).get("reason") or {"code": "", "message": ""}
+        if reason["code"]:
+            self._remember(workload, reason["code"], reason["message"])
+        return WorkloadRow(
+            workload=workload,
+            state=_state(workload, waiting=waiting is not None, bound=bound, started=started, done=done),
+            bound=bound,
+            started=started,
+            done=done,
+            code=reason["code"],
+            message=reason["message"],
+            waited=(self.first_bound(workload) or time.monotonic()) - self.submitted[workload],
+        )
+
+    def _remember(self, workload: ExampleWorkload, code: str, message: str) -> None:
+        reasons = self.reasons.setdefault(workload, [])
+        if (code, message) not in reasons:
+            reasons.append((code, message))
+
+
+def latest(moments: Sequence[Moment]) -> dict[str, Moment]:
+    """The latest state of each pod."""
+    return {moment.name: moment for moment in moments}
+
+
+def _state(workload: ExampleWorkload, *, waiting: bool, bound: int, started: int, done: int) -> str:
+    if done >= workload.pods:
+        return "done"
+    if started >= workload.pods:
+        return "running"
+    if bound:
+        return "admitted"
+    return "waiting" if waiting else "submitted"
