@@ -25,6 +25,7 @@ from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import LeaderLease
 from admission.reconcile.volcano_jobs import VolcanoJobController
+from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
@@ -122,8 +123,7 @@ class LeaderTerm:
         statuses = StatusLoop(
             means.client,
             check_lease,
-            careers,
-            problems=ChainMap(jobs.problems, release.problems, recreate.problems),
+            WorldStatuses(world, careers, ChainMap(jobs.problems, release.problems, recreate.problems)),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._mandate.term.holder,
         )
@@ -209,7 +209,7 @@ class LeaderTerm:
         jobs.reconcile(careers.work(world, dirty, report.now))
         if jobs.creating() or release.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
-        statuses.look_at(world, dirty, report)
+        statuses.reconcile(dirty, report)
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or it is time to look again though nothing did."""

@@ -15,7 +15,7 @@ from admission.kube.install.rbac import CONTROLLER, PolicyRule, people, rbac
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import guards
 from admission.kube.webhook.configuration import webhook_configurations
-from queues.api.kinds import Document
+from queues.api.api_resources import Document
 
 DEPLOY = Path(__file__).parent
 #: What the files are for: Muster in its own namespace, reached by its Service.

@@ -5,27 +5,6 @@ Attribute names are the snake_case forms of the API's, so what queues.api tells 
 administrators (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
 """
 
-from admission.objects.api_resources import (
-    BUDGETS,
-    CONFIG_MAPS,
-    EVENTS,
-    FLAVORS,
-    HYPERNODES,
-    JOBS,
-    NAMESPACES,
-    NETWORK_POLICIES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    SECRETS,
-    SERVICES,
-    TOPOLOGIES,
-    VOLCANO_JOBS,
-    VOLUME_CLAIMS,
-    ApiResource,
-)
 from admission.objects.cluster import (
     WireBudgetSpec,
     WireBudgetStatus,
@@ -41,25 +20,6 @@ from admission.objects.parts import Bare, WireCondition, WireMetadata, WireNetwo
 from admission.objects.pods import WirePod, WirePodSpec, WirePodStatus, WirePodTemplate
 
 __all__ = [
-    "BUDGETS",
-    "CONFIG_MAPS",
-    "EVENTS",
-    "FLAVORS",
-    "HYPERNODES",
-    "JOBS",
-    "NAMESPACES",
-    "NETWORK_POLICIES",
-    "NODES",
-    "PODS",
-    "POD_GROUPS",
-    "PRIORITY_CLASSES",
-    "QUEUES",
-    "SECRETS",
-    "SERVICES",
-    "TOPOLOGIES",
-    "VOLCANO_JOBS",
-    "VOLUME_CLAIMS",
-    "ApiResource",
     "Bare",
     "Page",
     "WatchEvent",

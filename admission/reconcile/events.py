@@ -1,40 +1,80 @@
-"""What HyperNodes say that cannot be used, told on them whenever it changes. Pure."""
+"""Events about workloads and HyperNodes, worked out from the world and from what a turn did. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from admission.facts import HyperNodeFact
 from admission.reconcile.status import EventNote
+from admission.workloads.kinds import object_ref
 from admission.world.hypernodes import problems_of
-from queues.api.kinds import hypernode
+from admission.world.world import World
+from queues.api.api_resources import HYPERNODES, ObjectRef
+from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import ReasonCode
+from queues.wording import counted
+from queues.workload import AdmissionId, WorkloadKey
+
+#: Action of events that say why a workload waits.
+WAIT: Final = "Wait"
+
+
+def admitted_events(world: World, admitted: Iterable[tuple[AdmissionId, Admit]]) -> Iterator[EventNote]:
+    """An event for each workload that a turn admitted."""
+    for id_, admit in admitted:
+        ref = _ref(world, admit.workload)
+        if ref is not None:
+            nodes = len({seat.node for seat in admit.seats})
+            seats = f"{counted(len(admit.seats), 'seat')} on {counted(nodes, 'node')}"
+            message = f"{seats}, admission {id_}, queue {admit.queue}"
+            yield EventNote(ref=ref, reason="Admitted", message=message, action="Admit")
+
+
+def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote]:
+    """An event for each workload that a turn evicted."""
+    for evict in evicted:
+        admission = world.admissions.get(evict.admission)
+        ref = None if admission is None else _ref(world, admission.workload)
+        if ref is not None:
+            yield EventNote(ref=ref, reason="Evicted", message=evict.message, action="Evict", warning=True)
+
+
+def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> EventNote | None:
+    """The event that says why a workload waits; None: it does not, or is gone."""
+    ref = _ref(world, key)
+    if ref is None or reason is None:
+        return None
+    return EventNote(ref=ref, reason=reason.code, message=reason.message, action=WAIT)
+
+
+def _ref(world: World, key: WorkloadKey) -> ObjectRef | None:
+    state = world.portraits.get(key)
+    return object_ref(key, state.namespace, state.name) if state is not None else None
 
 
 class HyperNodeEvents:
-    """Remembers what was told, one term long."""
+    """Events about HyperNodes that cannot be used as they are; remembers the last ones for one term."""
 
     def __init__(self) -> None:
         self._seen: tuple[HyperNodeFact, ...] = ()
-        self._told: Mapping[str, str] = {}
+        self._last: Mapping[str, str] = {}
 
     def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[EventNote]:
-        """What has to be told now: of each HyperNode whose problems are others than before."""
+        """Events of HyperNodes whose problems differ from before."""
         seen = tuple(hypernodes)
         if seen == self._seen:
             return []
         self._seen = seen
         problems = problems_of(seen)
-        told, self._told = (
-            self._told,
-            {fact.uid: problems[fact.name] for fact in seen if fact.name in problems},
-        )
+        before = self._last
+        self._last = {fact.uid: problems[fact.name] for fact in seen if fact.name in problems}
         return [
             EventNote(
-                ref=hypernode(fact.name, fact.uid),
+                ref=ObjectRef(resource=HYPERNODES, name=fact.name, uid=fact.uid),
                 reason=ReasonCode.INVALID_MEMBERS,
                 message=problems[fact.name],
                 action="Read",
                 warning=True,
             )
             for fact in seen
-            if fact.name in problems and told.get(fact.uid) != problems[fact.name]
+            if fact.name in problems and before.get(fact.uid) != problems[fact.name]
         ]

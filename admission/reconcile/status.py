@@ -16,7 +16,7 @@ from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
-from queues.api.kinds import ObjectRef, volcano_job
+from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
@@ -252,7 +252,8 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
     }
     if state.finished_at and state.started_at:
         fields["runningDuration"] = go_duration(state.finished_at - state.started_at)
-    ref = volcano_job(job.spec.namespace, job.spec.name, job.spec.uid)
+    spec = job.spec
+    ref = ObjectRef(resource=VOLCANO_JOBS, namespace=spec.namespace, name=spec.name, uid=spec.uid)
     return StatusWanted(ref=ref, fields=without_blanks(fields), seen=job.seen)
 
 

@@ -1,25 +1,128 @@
-"""What the objects of the cluster should say about themselves, worked out from the world."""
+"""Statuses that the objects of the cluster should have, worked out from the world. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
+from admission.facts import PodPhase
+from admission.reconcile.status import (
+    JobStatusFacts,
+    QueueStatusFacts,
+    StatusWanted,
+    WorkloadStatus,
+    admitted_condition,
+    job_status,
+    pod_group_status,
+    queue_status,
+)
+from admission.reconcile.volcano_jobs import VolcanoJobController
+from admission.volcano_jobs.state import JobState
+from admission.volcano_jobs.work import companions_of
+from admission.workloads.kinds import StatusForm, object_ref, support_of
+from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import AdmissionState
-from queues.api.kinds import queue_object
+from queues.api.api_resources import POD_GROUPS, QUEUES, ObjectRef
+from queues.errors import InvalidDocument
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
-from queues.workload import QueueName
+from queues.workload import QueueName, WorkloadKey
 
 
-def _reason(world: World, portrait: WorkloadState) -> Reason | None:
-    reason = world.reasons.get(portrait.key) if portrait.lacking else None
-    displaced = world.displacements.get(portrait.key)
-    if reason is None or displaced is None:
-        return reason
-    return replace(reason, message=displaced.appended_to(reason.message))
+@dataclass(frozen=True, slots=True)
+class WorldStatuses:
+    """Statuses of workloads and queues, as the world is now."""
+
+    world: World
+    jobs: VolcanoJobController
+    #: Writes for a workload that the API server refuses.
+    problems: Mapping[WorkloadKey, Reason]
+
+    def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
+        """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
+        state, fact = self.world.portraits.get(key), self.world.facts.get(key)
+        if state is None:
+            return
+        ref = object_ref(key, state.namespace, state.name)
+        match support_of(key).status:
+            case StatusForm.VOLCANO_JOB:
+                yield from self._of_volcano_job(state, ref)
+            case StatusForm.POD_GROUP if fact is not None:
+                yield pod_group_status(self._workload_status(state, ref, fact.phase))
+            case StatusForm.CONDITION if not state.over:
+                yield admitted_condition(self._workload_status(state, ref))
+            case _:
+                return
+
+    def why_waiting(self, key: WorkloadKey) -> Reason | None:
+        """Why a workload waits or cannot go on; None: it is gone, does neither, or no decision was made yet."""
+        state = self.world.portraits.get(key)
+        if state is None:
+            return None
+        if (problem := self.problems.get(key)) is not None:
+            return problem
+        reason = self.world.reasons.get(key) if state.lacking else None
+        displaced = self.world.displacements.get(key)
+        if reason is None or displaced is None:
+            return reason
+        return replace(reason, message=displaced.appended_to(reason.message))
+
+    def _of_volcano_job(self, state: WorkloadState, ref: ObjectRef) -> Iterator[StatusWanted]:
+        world, key = self.world, state.key
+        fact, view = world.facts.get(key), self.jobs.view(world, key)
+        if fact is None or fact.deleting:
+            return
+        if view is None:
+            message = self.jobs.problems.get(key, "its document cannot be read")
+            document = {"phase": "Pending", "reason": ReasonCode.INVALID_SPEC, "message": message}
+            yield StatusWanted(ref=ref, fields={"state": document}, seen=fact.phase)
+            return
+        job = world.jobs.get(key.uid) or JobState(uid=key.uid)
+        try:
+            companions = companions_of(view.spec) if world.holdings.of(key) else ()
+        except InvalidDocument:
+            companions = ()
+        yield job_status(
+            JobStatusFacts(
+                spec=view.spec,
+                state=job,
+                counts=view.counts(job),
+                companions=companions,
+                reason=self.why_waiting(key),
+                unsupported=fact.unsupported,
+                seen=fact.phase,
+            )
+        )
+        name = view.spec.group_name
+        group = world.members.job_groups.get((state.namespace, name))
+        if group is not None:
+            group_ref = ObjectRef(resource=POD_GROUPS, namespace=state.namespace, name=name, uid=group)
+            yield pod_group_status(self._workload_status(state, group_ref))
+
+    def _workload_status(
+        self, state: WorkloadState, ref: ObjectRef, seen: str | None = None
+    ) -> WorkloadStatus:
+        phases = Counter(pod.phase for pod in state.pods)
+        admitted = any(place.admission.state is AdmissionState.OPEN for place in state.occupancies)
+        fact = self.world.facts.get(state.key)
+        # A Volcano Job says itself which of its fields are not acted on.
+        own_fields = fact is not None and support_of(state.key).status is not StatusForm.VOLCANO_JOB
+        return WorkloadStatus(
+            ref=ref,
+            minimum=state.workload.minimum if fact is None else fact.minimum,
+            admitted=admitted,
+            reason=self.why_waiting(state.key) if not admitted else None,
+            problem=self.problems.get(state.key) if admitted else None,
+            unsupported=fact.unsupported if fact is not None and own_fields else (),
+            pending=phases[PodPhase.PENDING],
+            running=phases[PodPhase.RUNNING],
+            bound=sum(pod.node is not None and is_live(pod) for pod in state.pods),
+            succeeded=phases[PodPhase.SUCCEEDED],
+            failed=phases[PodPhase.FAILED],
+            seen=seen,
+        )
 
 
 def queue_statuses(world: World) -> Iterator[StatusWanted]:
@@ -28,13 +131,13 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
     for admission in world.admissions.values():
         allocated[admission.queue] = allocated.get(admission.queue, NOTHING) + admission.holds()
     counts: Counter[tuple[QueueName, str]] = Counter()
-    for portrait in world.portraits.values():
-        counts[portrait.workload.queue, _standing(portrait)] += 1
+    for state in world.portraits.values():
+        counts[state.workload.queue, _standing(state)] += 1
     problems = world.queue_problems()
     for name, fact in sorted(world.queues.items()):
         yield queue_status(
             QueueStatusFacts(
-                ref=queue_object(name, fact.uid),
+                ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
                 closed=fact.queue.closed,
                 broken=problems.get(name),
                 allocated=allocated.get(name, NOTHING),
@@ -46,12 +149,10 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
         )
 
 
-def _standing(portrait: WorkloadState) -> str:
-    if portrait.over:
+def _standing(state: WorkloadState) -> str:
+    if state.over:
         return "completed"
-    open_ = [
-        place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
-    ]
+    open_ = [place.admission for place in state.occupancies if place.admission.state is AdmissionState.OPEN]
     if not open_:
-        return "pending" if portrait.lacking else "completed"
+        return "pending" if state.lacking else "completed"
     return "running" if any(admission.started for admission in open_) else "inqueue"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from admission.objects import ApiResource
 from admission.volcano_jobs.job import JobSpec
+from queues.api.api_resources import ApiResource
 from queues.api.names import BATCH_VOLCANO, JOB_NAME, JOB_NAMESPACE
 
 

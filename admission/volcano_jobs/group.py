@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from admission.objects import POD_GROUPS
 from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec
+from queues.api.api_resources import POD_GROUPS
 from queues.api.names import PARTITION_ID, TASK_SPEC
 
 #: kubectl compares the Job with this annotation; a copy of it on the PodGroup would be wrong.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from admission.objects import PODS
+from queues.api.api_resources import PODS
 from queues.errors import Conflict, NotFound
 from tests.fakes.fake_cluster import ToyCluster
 from tests.fakes.fake_objects import NAMESPACE

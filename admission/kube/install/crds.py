@@ -8,12 +8,10 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.queues import remove_first_queue
 from admission.kube.install.server_side_apply import Tell, apply, found_at, gone, items_of
+from queues.api.api_resources import CRDS, PART_OF, ApiResource, Document, path_of
 from queues.api.crd import OWNER_LABEL, crds
-from queues.api.kinds import PART_OF, Document, path_of
 from queues.api.names import ADOPTED, DEFAULT_QUEUE, HELM_RELEASE, MANAGED_BY_LABEL, ROOT_QUEUE
 from queues.errors import MusterError
-
-_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 #: Seconds until the API server must serve new definitions.
 _PATIENCE: Final = 30.0
@@ -97,7 +95,7 @@ async def _established(client: Client, definition: Document) -> None:
 async def remove_definitions(client: Client, tell: Tell, *, with_objects: bool) -> None:
     """Those without objects of users, or all if told so; those of others never."""
     selector = ",".join(f"{key}={value}" for key, value in OWNER_LABEL.items())
-    definitions = msgspec.json.decode(await client.get(_CRDS, labelSelector=selector))["items"]
+    definitions = msgspec.json.decode(await client.get(CRDS.path(), labelSelector=selector))["items"]
     counts = {one["metadata"]["name"]: await _objects_of(client, one) for one in definitions}
     for definition in definitions:
         name = definition["metadata"]["name"]
@@ -109,8 +107,8 @@ async def remove_definitions(client: Client, tell: Tell, *, with_objects: bool) 
                 f"customresourcedefinition/{name} kept: it has {left} objects (--delete-crds deletes them too)"
             )
         else:
-            await client.delete(f"{_CRDS}/{name}")
-            await gone(client, f"{_CRDS}/{name}")
+            await client.delete(CRDS.path(name=name))
+            await gone(client, CRDS.path(name=name))
             tell(f"customresourcedefinition/{name} deleted")
     for name in (DEFAULT_QUEUE, ROOT_QUEUE):
         await remove_first_queue(client, name, counts.get("queues.scheduling.volcano.sh", 0), tell)
@@ -119,9 +117,10 @@ async def remove_definitions(client: Client, tell: Tell, *, with_objects: bool) 
 async def _objects_of(client: Client, definition: Document) -> int:
     """How many objects of users there are; the queues that come with Muster are none."""
     spec = definition["spec"]
-    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+    served, names = f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]
+    path = ApiResource(served, names["plural"], names["kind"]).path()
     count = 0
     async for item in items_of(client, path):
-        first = item["metadata"]["name"] in (DEFAULT_QUEUE, ROOT_QUEUE) and spec["names"]["kind"] == "Queue"
+        first = item["metadata"]["name"] in (DEFAULT_QUEUE, ROOT_QUEUE) and names["kind"] == "Queue"
         count += not first
     return count

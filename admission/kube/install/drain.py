@@ -15,8 +15,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import Tell, found_at, items_of
-from admission.objects import JOBS, PODS, VOLCANO_JOBS
-from queues.api.kinds import Document
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, FINALIZER, GATE, QUEUE_LABEL, RELEASED
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
@@ -111,11 +110,11 @@ async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
         async for pod in items_of(client, PODS.path(), RELEASED):
             patch = _freed_pod(pod, waiting)
             if patch:
-                left.append((_path("/api/v1", "pods", pod), patch))
+                left.append((_path(PODS, pod), patch))
         if waiting is DrainMode.FREE:
             async for job in items_of(client, JOBS.path(), QUEUE_LABEL):
                 if job["spec"].get("suspend"):
-                    left.append((_path("/apis/batch/v1", "jobs", job), _freed_job(job)))
+                    left.append((_path(JOBS, job), _freed_job(job)))
         refused = await _patch_each(client, left, freed)
         quiet_since = None if left else quiet_since or loop.time()
         if refused and loop.time() > deadline:
@@ -193,6 +192,6 @@ async def _tell_of_waiting(
         tell(f"{len(jobs)} Volcano Jobs stay; nobody makes pods for them any more")
 
 
-def _path(prefix: str, plural: str, item: Document) -> str:
+def _path(resource: ApiResource, item: Document) -> str:
     metadata = item["metadata"]
-    return f"{prefix}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+    return resource.path(metadata["namespace"], metadata["name"])

@@ -21,8 +21,7 @@ from admission.kube.policies.validating import guards
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
 from admission.kube.webhook.keyring import KeyringStore
-from admission.objects import QUEUES
-from queues.api.kinds import PART_OF, Document, path_of
+from queues.api.api_resources import NAMESPACES, PART_OF, PODS, QUEUES, SERVICES, Document, path_of
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -108,7 +107,7 @@ async def _create_namespace(client: Client, name: str, tell: Tell) -> None:
     """Only one that Muster made carries its label, so that uninstalling knows which to delete."""
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF}}
     if await found_at(client, path_of(document)) is None:
-        await client.create("/api/v1/namespaces", document, field_manager=FIELD_MANAGER)
+        await client.create(NAMESPACES.path(), document, field_manager=FIELD_MANAGER)
         tell(f"namespace/{name} created")
     else:
         tell(f"namespace/{name} unchanged")
@@ -124,7 +123,7 @@ async def _apply_account(client: Client, installation: Installation, tell: Tell)
 
 async def _apply_webhooks(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:
     if installation.webhook_url is None and not await found_at(
-        client, f"/api/v1/namespaces/{installation.namespace}/services/{SERVICE}"
+        client, SERVICES.path(installation.namespace, SERVICE)
     ):
         tell(
             f"No webhook: there is neither --webhook-url nor a Service {installation.namespace}/{SERVICE}. "
@@ -143,7 +142,7 @@ async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None
         "metadata": {"name": "muster-probe", "labels": {QUEUE_LABEL: DEFAULT_QUEUE}},
         "spec": {"containers": [{"name": "none", "image": "none"}]},
     }
-    path = f"/api/v1/namespaces/{namespace}/pods"
+    path = PODS.path(namespace)
     reason = ""
     try:
         async with asyncio.timeout(_PATIENCE):

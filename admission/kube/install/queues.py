@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, found_at
-from admission.objects import QUEUES
-from queues.api.kinds import PART_OF, Document
+from queues.api.api_resources import PART_OF, QUEUES, Document
 from queues.api.names import ROOT_QUEUE, SCHEDULING_VOLCANO
 from queues.errors import ApiUnavailable, Conflict, MusterError, NotFound
 

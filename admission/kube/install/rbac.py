@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.kinds import PART_OF, Document
+from queues.api.api_resources import PART_OF, Document
 
 ACCOUNT: Final = "muster"
 

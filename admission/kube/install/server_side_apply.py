@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.kube.client.client import Client
-from queues.api.kinds import Document, named, path_of
+from queues.api.api_resources import Document, named, path_of
 from queues.errors import MusterError, NotFound
 
 FIELD_MANAGER: Final = "muster"

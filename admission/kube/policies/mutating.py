@@ -33,7 +33,7 @@ from admission.kube.policies.cel import (
     texts,
 )
 from admission.workloads.kinds import KINDS, Holding
-from queues.api.kinds import JOB, PART_OF, POD, QUEUE, Document, MatchedKind, kind_at
+from queues.api.api_resources import JOBS, PART_OF, PODS, QUEUES, ApiResource, Document
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -71,9 +71,9 @@ class PolicyOptions:
 def mutating_policies(options: PolicyOptions) -> list[Document]:
     """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
     documents = [
-        *_waiting(POD, _pod_patches(options), _of_volcano("object", options), options),
+        *_waiting(PODS, _pod_patches(options), _of_volcano("object", options), options),
         *_waiting(
-            JOB,
+            JOBS,
             _job_patches(options),
             f"{_of_volcano('object.spec.template', options)} || {annotation(QUEUE_ANNOTATION)} != ''",
             options,
@@ -86,19 +86,19 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
             _binding(name, name, {}),
         ]
     documents += [
-        _policy("muster-changed-by", QUEUE, ["CREATE", "UPDATE"], _changed_by_patch()),
+        _policy("muster-changed-by", QUEUES, ["CREATE", "UPDATE"], _changed_by_patch()),
         _binding("muster-changed-by", "muster-changed-by", {}),
     ]
     return documents
 
 
-def signed_kinds() -> list[tuple[str, MatchedKind]]:
+def signed_kinds() -> list[tuple[str, ApiResource]]:
     """Kinds of workloads that are not changed at creation but for the name of the requester, with a plural of each.
 
     Their pods are gated, or do not exist while they wait.
     """
     return [
-        (f"{support.kind}s", kind_at(support.resource.api_version, support.resource.plural))
+        (f"{support.kind}s", support.resource)
         for support in KINDS
         if not support.is_pod and support.holding is not Holding.SUSPENDED
     ]
@@ -107,9 +107,9 @@ def signed_kinds() -> list[tuple[str, MatchedKind]]:
 # -- documents ----------------------------------------------------------------------------------------------
 
 
-def _waiting(kind: MatchedKind, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
+def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
     """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
-    noun = {"pods": "gate", "jobs": "suspend"}[kind.resource]
+    noun = {"pods": "gate", "jobs": "suspend"}[kind.plural]
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
@@ -131,7 +131,7 @@ def _waiting(kind: MatchedKind, patches: str, of_volcano: str, options: PolicyOp
     static = {"name": "not-by-a-node", "expression": "!('system:nodes' in request.userInfo.groups)"}
     # A Job's template has all of it already, unless it was written before the policies were.
     complete = {"name": "not-complete-by-its-template", "expression": f"!({_complete(options)})"}
-    conditions = [static, complete] if kind is POD else []
+    conditions = [static, complete] if kind is PODS else []
     volcano = {"name": "meant-for-volcano", "expression": of_volcano}
     by_selector, by_condition = f"muster-{noun}", f"muster-{noun}-volcano"
     return [
@@ -146,7 +146,7 @@ def _waiting(kind: MatchedKind, patches: str, of_volcano: str, options: PolicyOp
 
 def _policy(
     name: str,
-    kind: MatchedKind,
+    kind: ApiResource,
     operations: Sequence[str],
     patches: str,
     *,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from admission.kube.policies.cel import annotation, label, text
 from admission.kube.policies.mutating import PolicyOptions, by_job_controller, not_by, signed_kinds
-from queues.api.kinds import JOB, PART_OF, POD, Document, MatchedKind
+from queues.api.api_resources import JOBS, PART_OF, PODS, ApiResource, Document
 from queues.api.names import (
     ADMISSION_ID,
     DEVICES,
@@ -42,14 +42,14 @@ def guards(options: PolicyOptions) -> list[Document]:
     documents = [
         *_guard(
             "muster-guard-pods",
-            POD,
+            PODS,
             marked,
             _pod_rules(options),
             options,
             _POD_VARIABLES,
             [_not_copied(options)],
         ),
-        *_guard("muster-guard-jobs", JOB, queued, _job_rules(), options, _JOB_VARIABLES),
+        *_guard("muster-guard-jobs", JOBS, queued, _job_rules(), options, _JOB_VARIABLES),
     ]
     for name, kind in signed_kinds():
         signed = [_unchanged("Annotation", USER, annotation)]
@@ -59,7 +59,7 @@ def guards(options: PolicyOptions) -> list[Document]:
 
 def _guard(
     name: str,
-    kind: MatchedKind,
+    kind: ApiResource,
     selector: Document,
     rules: Iterable[Document],
     options: PolicyOptions,

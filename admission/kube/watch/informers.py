@@ -25,9 +25,11 @@ from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, StoredObject, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
-from admission.objects import ApiResource, Bare, WireNamespace, WirePriorityClass
+from admission.objects import Bare, WireNamespace, WirePriorityClass
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, read_pod
+from queues.api import api_resources
+from queues.api.api_resources import ApiResource
 from queues.api.validation.defaults import namespace_queue
 from queues.workload import QueueName, WorkloadKind
 
@@ -64,36 +66,41 @@ def _kind(name: str, resource: ApiResource, struct: Any, translate: Any) -> AnyK
 
 
 _FACTS: Final = (
-    _Facts(FactKind.NODE, _kind("nodes", objects.NODES, objects.WireNode, lambda node, raw: node_fact(node))),
-    _Facts(FactKind.QUEUE, _kind("queues", objects.QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))),
+    _Facts(
+        FactKind.NODE,
+        _kind("nodes", api_resources.NODES, objects.WireNode, lambda node, raw: node_fact(node)),
+    ),
+    _Facts(
+        FactKind.QUEUE, _kind("queues", api_resources.QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))
+    ),
     _Facts(
         FactKind.FLAVOR,
-        _kind("resourceflavors", objects.FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw))),
+        _kind("resourceflavors", api_resources.FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw))),
     ),
     _Facts(
         FactKind.TOPOLOGY,
-        _kind("topologies", objects.TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw))),
+        _kind("topologies", api_resources.TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw))),
     ),
     _Facts(
         FactKind.HYPERNODE,
-        _kind("hypernodes", objects.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
+        _kind("hypernodes", api_resources.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
     ),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(
         FactKind.BUDGET,
         _kind(
             "poddisruptionbudgets",
-            objects.BUDGETS,
+            api_resources.BUDGETS,
             objects.WirePodDisruptionBudget,
             lambda budget, raw: budget_fact(budget),
         ),
     ),
-    _Facts(FactKind.POD, _kind("pods", objects.PODS, objects.WirePod, lambda pod, raw: read_pod(pod))),
+    _Facts(FactKind.POD, _kind("pods", api_resources.PODS, objects.WirePod, lambda pod, raw: read_pod(pod))),
 )
 
 _PRIORITY_CLASSES: Final[AnyKind] = _kind(
     "priorityclasses",
-    objects.PRIORITY_CLASSES,
+    api_resources.PRIORITY_CLASSES,
     WirePriorityClass,
     lambda found, raw: class_fact(found),
 )
@@ -103,7 +110,7 @@ def _default_queue(namespace: WireNamespace, raw: msgspec.Raw) -> str | None:
     return namespace_queue(namespace.metadata.annotations)
 
 
-_NAMESPACES: Final[AnyKind] = _kind("namespaces", objects.NAMESPACES, WireNamespace, _default_queue)
+_NAMESPACES: Final[AnyKind] = _kind("namespaces", api_resources.NAMESPACES, WireNamespace, _default_queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.objects import ApiResource, Bare, WireMetadata
+from admission.objects import Bare, WireMetadata
+from queues.api.api_resources import ApiResource
 from queues.errors import InvalidDocument
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,15 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from admission.kube.policies.mutating import not_by
-from queues.api.kinds import HYPERNODE, PART_OF, POD_GROUP, QUEUE, VCJOB, Document, MatchedKind
+from queues.api.api_resources import (
+    HYPERNODES,
+    PART_OF,
+    POD_GROUPS,
+    QUEUES,
+    VOLCANO_JOBS,
+    ApiResource,
+    Document,
+)
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
@@ -52,7 +60,7 @@ class Callee:
 def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list[Document]:
     """The mutating and the validating configuration. ``bundle``: PEM that the API server shall believe."""
 
-    def webhook(name: str, kind: MatchedKind, operations: Sequence[str], path: str) -> Document:
+    def webhook(name: str, kind: ApiResource, operations: Sequence[str], path: str) -> Document:
         conditions: list[dict[str, Any]] = [not_by(identity)]
         if "UPDATE" in operations:
             # Statuses, labels and finalizers are none of its business.
@@ -72,11 +80,11 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             "matchConditions": conditions,
         }
 
-    kinds = (("jobs.batch-volcano", VCJOB), ("podgroups", POD_GROUP), ("queues", QUEUE))
+    kinds = (("jobs.batch-volcano", VOLCANO_JOBS), ("podgroups", POD_GROUPS), ("queues", QUEUES))
     # They have no defaults.
-    checked = (*kinds, ("hypernodes", HYPERNODE))
-    asked: dict[MatchedKind, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
-    asked[QUEUE] = ["CREATE", "UPDATE", "DELETE"]
+    checked = (*kinds, ("hypernodes", HYPERNODES))
+    asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
+    asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]
     return [
         _configuration(
             "MutatingWebhookConfiguration",

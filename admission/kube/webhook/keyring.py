@@ -27,15 +27,12 @@ from admission.kube.webhook.certificates import (
     renewed,
 )
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.kinds import PART_OF
+from queues.api.api_resources import PART_OF, SECRETS, WEBHOOK_CONFIGURATIONS
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
-CONFIGURATIONS: Final = tuple(
-    f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/{CONFIGURATION}"
-    for half in ("mutating", "validating")
-)
+CONFIGURATIONS: Final = tuple(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS)
 
 #: Seconds between two looks at the Secret, and after a failure.
 CHECK_EVERY: Final = 300.0
@@ -65,7 +62,7 @@ class KeyringStore:
     ) -> None:
         self._client = client
         self.namespace = namespace
-        self._secrets = f"/api/v1/namespaces/{namespace}/secrets"
+        self._secret = SECRETS.path(namespace, SECRET)
         self.names = frozenset(names)
         self._lifetimes = lifetimes
         self._clock = clock
@@ -111,9 +108,7 @@ class KeyringStore:
                 continue
             _log.info("certificates renewed", extra={"authorities": len(keyring.authorities)})
             return keyring
-        raise Conflict(
-            method="PUT", path=f"{self._secrets}/{SECRET}", status=409, reason=f"{_ATTEMPTS} times in a row"
-        )
+        raise Conflict(method="PUT", path=self._secret, status=409, reason=f"{_ATTEMPTS} times in a row")
 
     async def publish(self, keyring: Keyring) -> None:
         """Put the bundle into the webhook configurations, where these exist. Raises ApiError."""
@@ -133,7 +128,7 @@ class KeyringStore:
     async def _read(self) -> tuple[Keyring | None, str]:
         """The stored keyring with its version; None if there is none that can be used."""
         try:
-            secret = msgspec.json.decode(await self._client.get(f"{self._secrets}/{SECRET}"))
+            secret = msgspec.json.decode(await self._client.get(self._secret))
         except NotFound:
             return None, ""
         version = str(secret["metadata"]["resourceVersion"])
@@ -155,9 +150,9 @@ class KeyringStore:
         }
         if version:
             metadata["resourceVersion"] = version
-            await self._client.replace(f"{self._secrets}/{SECRET}", secret)
+            await self._client.replace(self._secret, secret)
         else:
-            await self._client.create(self._secrets, secret)
+            await self._client.create(SECRETS.path(self.namespace), secret)
 
 
 def _bundle_patch(configuration: dict[str, Any], bundle: str) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
-from admission import objects
 from admission.decode.admin_documents import queue_fact, topology_fact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
@@ -16,6 +15,7 @@ from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from admission.objects import Bare, WireNamespace
+from queues.api import api_resources
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
@@ -40,7 +40,7 @@ class WatchedObjects:
                 client,
                 WatchedKind(
                     name="queues",
-                    resource=objects.QUEUES,
+                    resource=api_resources.QUEUES,
                     struct=Bare,
                     translate=lambda bare, raw: queue_fact(bytes(raw)).queue,
                 ),
@@ -50,7 +50,7 @@ class WatchedObjects:
                 client,
                 WatchedKind(
                     name="topologies",
-                    resource=objects.TOPOLOGIES,
+                    resource=api_resources.TOPOLOGIES,
                     struct=Bare,
                     translate=lambda bare, raw: topology_fact(bytes(raw)),
                 ),
@@ -60,7 +60,7 @@ class WatchedObjects:
                 client,
                 WatchedKind(
                     name="namespaces",
-                    resource=objects.NAMESPACES,
+                    resource=api_resources.NAMESPACES,
                     struct=WireNamespace,
                     translate=lambda namespace, raw: namespace_queue(namespace.metadata.annotations),
                 ),
@@ -87,7 +87,7 @@ class WatchedObjects:
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server. Raises ApiError."""
         try:
-            raw = await self._client.get(objects.QUEUES.path(name=name))
+            raw = await self._client.get(api_resources.QUEUES.path(name=name))
         except NotFound:
             return None
         return queue_fact(raw).queue

@@ -20,6 +20,7 @@ from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.group import group_of
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.plugins.ssh import with_keys
+from queues.api.api_resources import POD_GROUPS, ApiResource
 from queues.errors import ApiError, Conflict, Fenced, MusterError
 
 
@@ -87,8 +88,8 @@ class Companions:
         self._client = client
         self._check_lease = check_lease
         self._keys = keys
-        #: Job's uid → (plural, name) → digest of what was made.
-        self._made: dict[str, dict[tuple[str, str], bytes]] = {}
+        #: Job's uid → (resource, name) → digest of what was made.
+        self._made: dict[str, dict[tuple[ApiResource, str], bytes]] = {}
         self._groups: dict[str, JobSpec] = {}
         self._grouping: asyncio.Task[None] | None = None
         self._urgent = 0
@@ -104,28 +105,29 @@ class Companions:
         missing = [
             (one, digest)
             for one in companions
-            if known.get((one.resource.plural, one.name)) != (digest := _digest(one.manifest))
+            if known.get((one.resource, one.name)) != (digest := _digest(one.manifest))
         ]
         for result in await asyncio.gather(
             *(self._make(job, one) for one, _ in missing), return_exceptions=True
         ):
             if isinstance(result, BaseException):
                 raise result
-        known.update({(one.resource.plural, one.name): digest for one, digest in missing})
+        known.update({(one.resource, one.name): digest for one, digest in missing})
         return len(missing)
 
     async def _make(self, job: JobSpec, one: Companion) -> None:
-        collection = one.resource.path(job.namespace)
         manifest = one.manifest
         if one.needs_key_pair:
             pair = await self._keys.take()
             manifest = with_keys(manifest, private=pair.private, public=pair.public)
         try:
-            await self._client.create(collection, manifest, check_lease=self._check_lease)
+            await self._client.create(
+                one.resource.path(job.namespace), manifest, check_lease=self._check_lease
+            )
         except Conflict as error:
             if error.facts.get("code") != "AlreadyExists":
                 raise
-            await self._check(job, one, f"{collection}/{one.name}")
+            await self._check(job, one, one.resource.path(job.namespace, one.name))
 
     async def _check(self, job: JobSpec, one: Companion, path: str) -> None:
         """It exists: is it the Job's, and does it say what it should?"""
@@ -153,7 +155,7 @@ class Companions:
     def make_later(self, job: JobSpec) -> None:
         """Have the Job's PodGroup exist, some time soon."""
         known = self._made.get(job.uid, {})
-        if job.uid in self._groups or ("podgroups", job.group_name) in known:
+        if job.uid in self._groups or (POD_GROUPS, job.group_name) in known:
             return
         self._groups[job.uid] = job
         if self._grouping is None or self._grouping.done():

@@ -9,7 +9,9 @@ from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.reconcile.events import WAIT
 from admission.reconcile.status import Document, EventNote
+from queues.api.api_resources import EVENTS
 from queues.errors import ApiError
 from queues.wording import rfc3339
 
@@ -18,9 +20,6 @@ _log = logging.getLogger(__name__)
 
 #: Events beyond this backlog are dropped, the oldest first.
 BACKLOG: Final = 2000
-
-#: Action of events that tell why something waits.
-WAIT: Final = "Wait"
 
 
 class EventWriter:
@@ -99,7 +98,7 @@ class EventWriter:
         namespace = note.ref.namespace or "default"
         body = event(note, at, self._instance)
         await self._client.create(
-            f"/apis/events.k8s.io/v1/namespaces/{namespace}/events",
+            EVENTS.path(namespace),
             body,
             brief=True,
             check_lease=self._check_lease,
@@ -117,8 +116,8 @@ def event(note: EventNote, at: int, instance: str) -> Document:
         "action": note.action,
         "reason": note.reason,
         "regarding": {
-            "apiVersion": note.ref.api_version,
-            "kind": note.ref.kind,
+            "apiVersion": note.ref.resource.api_version,
+            "kind": note.ref.resource.kind,
             "namespace": note.ref.namespace,
             "name": note.ref.name,
             "uid": note.ref.uid,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
-from admission.objects import PODS
+from queues.api.api_resources import PODS
 from queues.api.names import FINALIZER
 from queues.errors import ApiError, Conflict, NotFound
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.client.client import Client
-from admission.objects import PRIORITY_CLASSES, WirePriorityClass
-from queues.api.kinds import PART_OF
+from admission.objects import WirePriorityClass
+from queues.api.api_resources import PART_OF, PRIORITY_CLASSES
 from queues.api.names import TWIN_OF
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 

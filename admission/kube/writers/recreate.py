@@ -24,7 +24,6 @@ from typing import Final, NamedTuple
 from admission.facts import Change, FactKind, PodFact
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import Step, WorkQueue, pause_after
-from admission.objects import PODS
 from admission.reconcile.pod_manifest import manifest_of
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import is_live
@@ -32,6 +31,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.admissions import Recreation
 from queues.api import names
+from queues.api.api_resources import PODS
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

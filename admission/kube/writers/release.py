@@ -10,10 +10,10 @@ from functools import partial
 
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import WorkQueue, pause_after
-from admission.objects import JOBS, PODS
 from admission.reconcile.release import Order, Promised, Verb, orders_for
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
+from queues.api.api_resources import JOBS, PODS
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

@@ -17,10 +17,10 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
-from admission.objects import PODS, VOLCANO_JOBS
 from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
+from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
-from admission.objects import SECRETS
 from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.plugins.svc import hosts_of
+from queues.api.api_resources import SECRETS
 from queues.errors import InvalidDocument
 
 ROOT_PATH: Final = "/root/.ssh"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-from admission.objects import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
 from admission.volcano_jobs.plugins.flags import boolean
+from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

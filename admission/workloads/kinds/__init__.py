@@ -14,7 +14,7 @@ from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.kinds.volcano_job import VOLCANO_JOB
-from queues.api.kinds import ObjectRef
+from queues.api.api_resources import ObjectRef
 from queues.workload import WorkloadKey, WorkloadKind
 
 __all__ = [
@@ -58,12 +58,4 @@ def read_pod(pod: WirePod) -> PodFact:
 
 def object_ref(key: WorkloadKey, namespace: str, name: str) -> ObjectRef:
     """Where the API server serves the object of a workload."""
-    resource = support_of(key).resource
-    return ObjectRef(
-        api_version=resource.api_version,
-        kind=resource.kind,
-        plural=resource.plural,
-        namespace=namespace,
-        name=name,
-        uid=key.uid,
-    )
+    return ObjectRef(resource=support_of(key).resource, namespace=namespace, name=name, uid=key.uid)

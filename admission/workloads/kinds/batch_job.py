@@ -14,7 +14,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import Obstacle, directed_by, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
 from admission.facts import WorkloadFact
-from admission.objects import JOBS, WireCondition, WireMetadata, WireStruct
+from admission.objects import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
     Holding,
@@ -28,6 +28,7 @@ from admission.workloads.pod_sets import numbered
 from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
+from queues.api.api_resources import JOBS
 from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
 

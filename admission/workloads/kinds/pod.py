@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from admission.objects import PODS
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, StatusForm
 from admission.workloads.pod_shapes import BARE
 from admission.workloads.seats import SeatMap
+from queues.api.api_resources import PODS
 from queues.workload import PodSet, WorkloadKind
 
 

@@ -16,7 +16,7 @@ from admission.decode.pod_templates import Obstacle
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said
 from admission.facts import PodFact, SubGroup, WorkloadFact
-from admission.objects import POD_GROUPS, WireMetadata, WireNetworkTopology, WireStruct
+from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered
@@ -24,6 +24,7 @@ from admission.workloads.pod_shapes import shape_name, task_of
 from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
+from queues.api.api_resources import POD_GROUPS
 from queues.reason_codes import ReasonCode
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 

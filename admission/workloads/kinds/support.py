@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from admission.facts import PodFact, WorkloadFact
-from admission.objects import ApiResource, WireMetadata
+from admission.objects import WireMetadata
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
+from queues.api.api_resources import ApiResource
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 

@@ -13,12 +13,13 @@ from admission.decode.pod_templates import Obstacle, pod_set_of
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
-from admission.objects import VOLCANO_JOBS, WireMetadata, WireNetworkTopology, WireStruct
+from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
+from queues.api.api_resources import VOLCANO_JOBS
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode
 from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind

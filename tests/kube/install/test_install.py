@@ -12,10 +12,9 @@ from admission.kube.install.crds import DefinitionsOfOthers
 from admission.kube.install.install import Installation, ServerTooOld
 from admission.kube.install.queues import UnknownQueue, set_paused
 from admission.kube.install.uninstall import Removal
-from admission.objects import QUEUES
 from deploy.local.cluster import LocalCluster
+from queues.api.api_resources import QUEUES, path_of
 from queues.api.crd import crds
-from queues.api.kinds import path_of
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import pod
 from tests.kube.support.installation import PODS, QUEUED, REGISTRATION, a_queue, installed, of_muster, removed

@@ -9,7 +9,7 @@ from admission.kube.client.client import Client
 from admission.kube.install.drain import DrainMode
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
-from admission.objects import QUEUES
+from queues.api.api_resources import QUEUES
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.installation import (
     HOME,

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from admission import objects
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
 from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
-from admission.objects import ApiResource
 from deploy.local.cluster import LocalCluster
-from queues.api.kinds import path_of
+from queues.api import api_resources
+from queues.api.api_resources import ApiResource, path_of
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiRefused, Conflict, NotFound
 from tests.kube.support.cluster_objects import becomes
@@ -81,44 +80,44 @@ SECRETS = f"/api/v1/namespaces/{HOME}/secrets"
 
 #: What Muster asks the API server for, by purpose.
 PURPOSES: dict[str, list[Ask]] = {
-    "see-nodes": _sees(objects.NODES),
-    "see-namespaces": _sees(objects.NAMESPACES),
-    "see-pods": _sees(objects.PODS),
-    "see-priorities": _sees(objects.PRIORITY_CLASSES),
+    "see-nodes": _sees(api_resources.NODES),
+    "see-namespaces": _sees(api_resources.NAMESPACES),
+    "see-pods": _sees(api_resources.PODS),
+    "see-priorities": _sees(api_resources.PRIORITY_CLASSES),
     "twin-priorities": [
-        _creates(objects.PRIORITY_CLASSES.path()),
-        _deletes(objects.PRIORITY_CLASSES.path(name="none")),
+        _creates(api_resources.PRIORITY_CLASSES.path()),
+        _deletes(api_resources.PRIORITY_CLASSES.path(name="none")),
     ],
-    "see-jobs": _sees(objects.JOBS),
-    "see-volcano-jobs": _sees(objects.VOLCANO_JOBS),
-    "see-groups": _sees(objects.POD_GROUPS),
-    "see-queues": _sees(objects.QUEUES),
-    "see-flavors": _sees(objects.FLAVORS),
-    "see-topologies": _sees(objects.TOPOLOGIES),
-    "see-hypernodes": _sees(objects.HYPERNODES),
-    "see-budgets": _sees(objects.BUDGETS),
-    "create-pods": [_creates(objects.PODS.path("default"))],
-    "patch-pods": [_patches(_in(objects.PODS))],
-    "delete-pods": [_deletes(_in(objects.PODS))],
-    "read-a-pod": [_at(_in(objects.PODS))],
-    "tell-pods": [_patches(_in(objects.PODS, subresource="status"))],
-    "patch-jobs": [_patches(_in(objects.JOBS))],
-    "tell-jobs": [_patches(_in(objects.JOBS, subresource="status"))],
-    "read-a-job": [_at(_in(objects.JOBS))],
-    "tell-volcano-jobs": [_patches(_in(objects.VOLCANO_JOBS, subresource="status"))],
-    "read-a-volcano-job": [_at(_in(objects.VOLCANO_JOBS))],
+    "see-jobs": _sees(api_resources.JOBS),
+    "see-volcano-jobs": _sees(api_resources.VOLCANO_JOBS),
+    "see-groups": _sees(api_resources.POD_GROUPS),
+    "see-queues": _sees(api_resources.QUEUES),
+    "see-flavors": _sees(api_resources.FLAVORS),
+    "see-topologies": _sees(api_resources.TOPOLOGIES),
+    "see-hypernodes": _sees(api_resources.HYPERNODES),
+    "see-budgets": _sees(api_resources.BUDGETS),
+    "create-pods": [_creates(api_resources.PODS.path("default"))],
+    "patch-pods": [_patches(_in(api_resources.PODS))],
+    "delete-pods": [_deletes(_in(api_resources.PODS))],
+    "read-a-pod": [_at(_in(api_resources.PODS))],
+    "tell-pods": [_patches(_in(api_resources.PODS, subresource="status"))],
+    "patch-jobs": [_patches(_in(api_resources.JOBS))],
+    "tell-jobs": [_patches(_in(api_resources.JOBS, subresource="status"))],
+    "read-a-job": [_at(_in(api_resources.JOBS))],
+    "tell-volcano-jobs": [_patches(_in(api_resources.VOLCANO_JOBS, subresource="status"))],
+    "read-a-volcano-job": [_at(_in(api_resources.VOLCANO_JOBS))],
     "own-for-volcano-jobs": [_owns],
-    "create-groups": [_creates(objects.POD_GROUPS.path("default"))],
-    "tell-groups": [_patches(_in(objects.POD_GROUPS, subresource="status"))],
-    "read-a-group": [_at(_in(objects.POD_GROUPS))],
-    "tell-queues": [_patches(_in(objects.QUEUES, subresource="status"))],
-    "read-a-queue": [_at(_in(objects.QUEUES))],
+    "create-groups": [_creates(api_resources.POD_GROUPS.path("default"))],
+    "tell-groups": [_patches(_in(api_resources.POD_GROUPS, subresource="status"))],
+    "read-a-group": [_at(_in(api_resources.POD_GROUPS))],
+    "tell-queues": [_patches(_in(api_resources.QUEUES, subresource="status"))],
+    "read-a-queue": [_at(_in(api_resources.QUEUES))],
     "create-services": _companion("/api/v1", "services"),
     "create-config-maps": _companion("/api/v1", "configmaps", follows=True),
     "create-secrets": _companion("/api/v1", "secrets"),
     "create-claims": _companion("/api/v1", "persistentvolumeclaims"),
     "create-network-policies": _companion("/apis/networking.k8s.io/v1", "networkpolicies"),
-    "tell-events": [_creates(objects.EVENTS.path("default"))],
+    "tell-events": [_creates(api_resources.EVENTS.path("default"))],
     "publish-certificates": [ask for path in WEBHOOKS for ask in (_at(path), _patches(path))],
     "make-certificates": [_creates(SECRETS)],
     # Reading it is included in "create-secrets", which has to tell whose a Secret is.

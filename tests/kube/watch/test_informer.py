@@ -10,7 +10,8 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
-from admission.objects import NODES, PODS, ApiResource, WireNode, WireStruct
+from admission.objects import WireNode, WireStruct
+from queues.api.api_resources import NODES, PODS, ApiResource
 from tests.fakes.fake_api_server import (
     FakeApiServer,
     answers,

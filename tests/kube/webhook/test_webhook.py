@@ -17,9 +17,9 @@ from admission.kube.webhook.certificates import Lifetimes
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.server import WebhookServer
-from admission.objects import HYPERNODES, QUEUES, VOLCANO_JOBS
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
+from queues.api.api_resources import HYPERNODES, QUEUES, VOLCANO_JOBS
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import becomes
 

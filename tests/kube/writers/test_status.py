@@ -24,7 +24,7 @@ from admission.reconcile.status import (
 from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import JobView
-from queues.api.kinds import ObjectRef, bare_pod, batch_job, pod_group
+from queues.api.api_resources import JOBS, POD_GROUPS, PODS, ObjectRef
 from queues.errors import Fenced
 from queues.plan import Reason
 from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
@@ -68,7 +68,7 @@ async def new_group(api: Client, namespace: str) -> ObjectRef:
             },
         )
     )
-    return pod_group(namespace, "g", made["metadata"]["uid"])
+    return ObjectRef(resource=POD_GROUPS, namespace=namespace, name="g", uid=made["metadata"]["uid"])
 
 
 def writes(api: Client) -> int:
@@ -187,8 +187,8 @@ async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_oth
         )
     )
     refs = (
-        batch_job(namespace, "j", job["metadata"]["uid"]),
-        bare_pod(namespace, "p", pod["metadata"]["uid"]),
+        ObjectRef(resource=JOBS, namespace=namespace, name="j", uid=job["metadata"]["uid"]),
+        ObjectRef(resource=PODS, namespace=namespace, name="p", uid=pod["metadata"]["uid"]),
     )
     others = {"Job": "Suspended", "Pod": "PodScheduled"}
     status = StatusWriter(api, lambda: None)
@@ -198,7 +198,7 @@ async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_oth
         status.submit(admitted_condition(one) for one in waiting)
         for ref in refs:
 
-            def both(status: Any, other: str = others[ref.kind]) -> Any:
+            def both(status: Any, other: str = others[ref.resource.kind]) -> Any:
                 found = {one["type"]: one for one in status.get("conditions", [])}
                 return found if {"muster.dev/Admitted", other} <= found.keys() else None
 

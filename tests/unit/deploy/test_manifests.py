@@ -11,7 +11,7 @@ from admission.kube.install.queues import first_queue
 from admission.kube.install.rbac import AT_HOME, CONTROLLER
 from admission.kube.webhook.configuration import SERVICE
 from deploy.manifests import INSTALLATION, files
-from queues.api.kinds import PART_OF
+from queues.api.api_resources import PART_OF
 
 DEPLOY = Path(deploy.__file__).parent
 

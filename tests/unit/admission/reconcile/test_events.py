@@ -21,7 +21,7 @@ def test_what_is_wrong_is_told_once_and_once_more_when_it_changed() -> None:
     complaints = HyperNodeEvents()
 
     (note,) = complaints.new([BAD, GOOD])
-    assert (note.ref.kind, note.ref.name, note.ref.uid) == ("HyperNode", "bad", "uid-bad")
+    assert (note.ref.resource.kind, note.ref.name, note.ref.uid) == ("HyperNode", "bad", "uid-bad")
     assert note.warning
     assert "spec.members[0]: found x, expected y" in note.message
     assert complaints.new([BAD, GOOD]) == []

@@ -25,12 +25,12 @@ from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import companions_of
-from queues.api.kinds import batch_job, pod_group, queue_object
+from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ObjectRef
 from queues.plan import Reason
 from queues.resources import Resources
 from tests.builders.volcano_jobs import UID, job, pod
 
-GROUP = pod_group("team-a", "g", "u1")
+GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
 
 LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
 
@@ -104,7 +104,7 @@ def test_conditions_of_others_are_kept() -> None:
 
 
 def test_a_job_that_never_waited_is_not_written_to() -> None:
-    ref = batch_job("n", "j", "u")
+    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
     admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True))
     waiting = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT))
 
@@ -177,7 +177,7 @@ def test_durations_are_written_as_go_does(seconds: int, text: str) -> None:
     assert text == go_duration(seconds)
 
 
-QUEUE = queue_object("team-a", "q1")
+QUEUE = ObjectRef(resource=QUEUES, name="team-a", uid="q1")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from admission.decode.admin_documents import topology_fact
 from admission.facts import TopologyFact
 from admission.kube.watch.store import ObjectChange, ObjectStore, WatchedKind
-from admission.objects import TOPOLOGIES, Bare
+from admission.objects import Bare
+from queues.api.api_resources import TOPOLOGIES
 
 
 def document(*levels: str) -> msgspec.Raw:

@@ -1,0 +1,209 @@
+"""Where the API server keeps each kind of object that Muster reads, writes, installs or removes: one table. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queues.api.names import (
+    BATCH,
+    BATCH_VOLCANO,
+    CORE,
+    MUSTER,
+    PART_OF_LABEL,
+    SCHEDULING_VOLCANO,
+    TOPOLOGY_VOLCANO,
+)
+
+Document = dict[str, Any]
+
+#: On everything that ``muster install`` applies, so that ``muster uninstall`` finds it again.
+PART_OF: Final = {PART_OF_LABEL: "muster"}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """One kind of object, and where it is served."""
+
+    #: ``v1`` or ``group/version``.
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """URL path: of all, of a namespace's, of one object, of a subresource of it."""
+        parts = ["/api" if "/" not in self.api_version else "/apis", self.api_version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+    def rule(self, operations: Sequence[str]) -> Document:
+        """The rule of a webhook or of an admission policy that is about it."""
+        group, _, version = self.api_version.rpartition("/")
+        return {
+            "apiGroups": [group],
+            "apiVersions": [version],
+            "resources": [self.plural],
+            "operations": list(operations),
+        }
+
+
+_REGISTRATION: Final = "admissionregistration.k8s.io/v1"
+
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+
+_APPS: Final = "apps/v1"
+
+# ── what waits, and what it runs on ─────────────────────────────────────────────────────────────────────────────
+
+PODS: Final = ApiResource(CORE, "pods", "Pod")
+
+NODES: Final = ApiResource(CORE, "nodes", "Node", namespaced=False)
+
+JOBS: Final = ApiResource(BATCH, "jobs", "Job")
+
+VOLCANO_JOBS: Final = ApiResource(BATCH_VOLCANO, "jobs", "Job")
+
+POD_GROUPS: Final = ApiResource(SCHEDULING_VOLCANO, "podgroups", "PodGroup")
+
+QUEUES: Final = ApiResource(SCHEDULING_VOLCANO, "queues", "Queue", namespaced=False)
+
+FLAVORS: Final = ApiResource(MUSTER, "resourceflavors", "ResourceFlavor", namespaced=False)
+
+TOPOLOGIES: Final = ApiResource(MUSTER, "topologies", "Topology", namespaced=False)
+
+HYPERNODES: Final = ApiResource(TOPOLOGY_VOLCANO, "hypernodes", "HyperNode", namespaced=False)
+
+BUDGETS: Final = ApiResource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget")
+
+PRIORITY_CLASSES: Final = ApiResource(
+    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+
+EVENTS: Final = ApiResource("events.k8s.io/v1", "events", "Event")
+
+# ── what stands beside a Job's pods, and what Muster installs ───────────────────────────────────────────────────
+
+NAMESPACES: Final = ApiResource(CORE, "namespaces", "Namespace", namespaced=False)
+
+SERVICES: Final = ApiResource(CORE, "services", "Service")
+
+SECRETS: Final = ApiResource(CORE, "secrets", "Secret")
+
+CONFIG_MAPS: Final = ApiResource(CORE, "configmaps", "ConfigMap")
+
+SERVICE_ACCOUNTS: Final = ApiResource(CORE, "serviceaccounts", "ServiceAccount")
+
+VOLUME_CLAIMS: Final = ApiResource(CORE, "persistentvolumeclaims", "PersistentVolumeClaim")
+
+NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
+
+DEPLOYMENTS: Final = ApiResource(_APPS, "deployments", "Deployment")
+
+STATEFUL_SETS: Final = ApiResource(_APPS, "statefulsets", "StatefulSet")
+
+CRDS: Final = ApiResource(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+
+ROLES: Final = ApiResource(_RBAC, "roles", "Role")
+
+ROLE_BINDINGS: Final = ApiResource(_RBAC, "rolebindings", "RoleBinding")
+
+CLUSTER_ROLES: Final = ApiResource(_RBAC, "clusterroles", "ClusterRole", namespaced=False)
+
+CLUSTER_ROLE_BINDINGS: Final = ApiResource(
+    _RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+
+#: Mutating before validating, as the API server calls them.
+WEBHOOK_CONFIGURATIONS: Final = tuple(
+    ApiResource(
+        _REGISTRATION,
+        f"{half.lower()}webhookconfigurations",
+        f"{half}WebhookConfiguration",
+        namespaced=False,
+    )
+    for half in ("Mutating", "Validating")
+)
+
+POLICIES: Final = tuple(
+    ApiResource(_REGISTRATION, f"{half.lower()}admissionpolicies", f"{half}AdmissionPolicy", namespaced=False)
+    for half in ("Mutating", "Validating")
+)
+
+POLICY_BINDINGS: Final = tuple(
+    ApiResource(
+        _REGISTRATION,
+        f"{half.lower()}admissionpolicybindings",
+        f"{half}AdmissionPolicyBinding",
+        namespaced=False,
+    )
+    for half in ("Mutating", "Validating")
+)
+
+ALL: Final = (
+    PODS,
+    NODES,
+    JOBS,
+    VOLCANO_JOBS,
+    POD_GROUPS,
+    QUEUES,
+    FLAVORS,
+    TOPOLOGIES,
+    HYPERNODES,
+    BUDGETS,
+    PRIORITY_CLASSES,
+    EVENTS,
+    NAMESPACES,
+    SERVICES,
+    SECRETS,
+    CONFIG_MAPS,
+    SERVICE_ACCOUNTS,
+    VOLUME_CLAIMS,
+    NETWORK_POLICIES,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    CRDS,
+    ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
+    *WEBHOOK_CONFIGURATIONS,
+    *POLICIES,
+    *POLICY_BINDINGS,
+)
+
+_BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in ALL}
+
+
+def path_of(document: Document) -> str:
+    """Where the API server has the object of a document."""
+    metadata = document["metadata"]
+    resource = _BY_KIND[document["apiVersion"], document["kind"]]
+    return resource.path(metadata.get("namespace"), metadata["name"])
+
+
+def named(document: Document) -> str:
+    """``clusterrole/muster``, as kubectl names it."""
+    return f"{document['kind'].lower()}/{document['metadata']['name']}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRef:
+    """One object of the cluster."""
+
+    resource: ApiResource
+    #: "" for cluster-scoped ones.
+    namespace: str = ""
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Where the API server serves it."""
+        return self.resource.path(self.namespace, self.name)

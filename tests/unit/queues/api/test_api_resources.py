@@ -1,0 +1,59 @@
+"""The table of API resources: every object has one path, and everything that Muster installs is in it."""
+
+import pytest
+import yaml
+
+from deploy.manifests import files
+from queues.api import api_resources
+from queues.api.api_resources import (
+    ALL,
+    PODS,
+    QUEUES,
+    VOLCANO_JOBS,
+    WEBHOOK_CONFIGURATIONS,
+    ObjectRef,
+    path_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (PODS.path(), "/api/v1/pods"),
+        (PODS.path("ns"), "/api/v1/namespaces/ns/pods"),
+        (PODS.path("ns", "a", "binding"), "/api/v1/namespaces/ns/pods/a/binding"),
+        (VOLCANO_JOBS.path("ns", "j"), "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j"),
+        (QUEUES.path(name="q"), "/apis/scheduling.volcano.sh/v1beta1/queues/q"),
+        (ObjectRef(resource=QUEUES, name="q", uid="u").path, "/apis/scheduling.volcano.sh/v1beta1/queues/q"),
+        (
+            WEBHOOK_CONFIGURATIONS[1].path(name="muster"),
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster",
+        ),
+    ],
+)
+def test_a_path_names_group_namespace_object_and_subresource(path: str, expected: str) -> None:
+    assert path == expected
+
+
+def test_each_kind_and_each_plural_of_an_api_version_is_there_once() -> None:
+    assert len({(each.api_version, each.kind) for each in ALL}) == len(ALL)
+    assert len({(each.api_version, each.plural) for each in ALL}) == len(ALL)
+    named = {each for each in vars(api_resources).values() if isinstance(each, api_resources.ApiResource)}
+    assert named <= set(ALL)
+
+
+def test_a_rule_names_group_version_and_plural() -> None:
+    assert VOLCANO_JOBS.rule(["CREATE"]) == {
+        "apiGroups": ["batch.volcano.sh"],
+        "apiVersions": ["v1alpha1"],
+        "resources": ["jobs"],
+        "operations": ["CREATE"],
+    }
+    assert PODS.rule(["CREATE"])["apiGroups"] == [""]
+
+
+def test_everything_that_is_installed_has_a_path() -> None:
+    for name, text in files().items():
+        for document in yaml.safe_load_all(text):
+            if document is not None and "metadata" in document:
+                assert path_of(document).endswith(f"/{document['metadata']['name']}"), name
