@@ -1,14 +1,12 @@
-"""The certificates of a local control plane: an authority of its own, and an identity for whoever asks.
+"""The certificates of a local control plane: an authority of its own, a server, and clients.
 
 Kubernetes reads the user from a client certificate's common name and the groups from its organizations.
 """
 
 import base64
 import datetime
-import ipaddress
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -17,57 +15,45 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from admission.kube.webhook.certificates import (
+    CertificatePair,
+    draft_certificate,
+    general_name,
+    key_usage,
+)
+
 #: A local cluster is thrown away long before.
 LIFETIME = datetime.timedelta(days=365)
 #: Clocks of containers and hosts differ a little.
 SKEW = datetime.timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalCertificate:
-    """A certificate and its key, as PEM."""
-
-    certificate: bytes
-    key: bytes
-
-    def write(self, folder: Path, name: str) -> None:
-        """Store both as ``name.crt`` and ``name.key``."""
-        write_private(folder / f"{name}.crt", self.certificate)
-        write_private(folder / f"{name}.key", self.key)
-
-
 class Authority:
     """Signs certificates. Kept in a folder, so that a cluster started there again still knows its users."""
 
-    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
-        self._key = key
-        self._certificate = certificate
-        self.pem = certificate.public_bytes(serialization.Encoding.PEM)
+    def __init__(self, pair: CertificatePair) -> None:
+        self._pair = pair
+        self.pem = pair.certificate_pem
 
     @classmethod
     def in_folder(cls, folder: Path) -> "Authority":
         """The authority of a folder, made on first use."""
         key_file, certificate_file = folder / "ca.key", folder / "ca.crt"
         if certificate_file.exists():
-            key = serialization.load_pem_private_key(key_file.read_bytes(), None)
-            assert isinstance(key, ec.EllipticCurvePrivateKey)
-            return cls(key, x509.load_pem_x509_certificate(certificate_file.read_bytes()))
+            return cls(CertificatePair.parse(certificate_file.read_bytes(), key_file.read_bytes()))
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "muster-local")])
-        draft = _draft(name, name, key.public_key(), signer=key.public_key())
-        draft = draft.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        draft = draft.add_extension(_usage(signs_certificates=True), critical=True)
-        made = cls(key, draft.sign(key, hashes.SHA256()))
-        write_private(key_file, private_pem(key))
-        write_private(certificate_file, made.pem)
-        return made
+        draft = _draft(name, name, key, signer=key, is_authority=True)
+        made = CertificatePair(draft.sign(key, hashes.SHA256()), key)
+        write_pair(folder, "ca", made)
+        return cls(made)
 
-    def server(self, *names: str) -> LocalCertificate:
+    def server(self, *names: str) -> CertificatePair:
         """A certificate for a server reached by these names and addresses."""
-        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        alternatives = x509.SubjectAlternativeName([general_name(name) for name in names])
         return self._issue(names[0], (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> LocalCertificate:
+    def client(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
         """A certificate that makes its bearer this user."""
         return self._issue(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -77,21 +63,24 @@ class Authority:
         organizations: Sequence[str],
         usage: x509.ObjectIdentifier,
         alternatives: x509.SubjectAlternativeName | None = None,
-    ) -> LocalCertificate:
+    ) -> CertificatePair:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
             + [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         )
-        issuer = self._certificate.subject
-        draft = _draft(subject, issuer, key.public_key(), signer=self._key.public_key())
-        draft = draft.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        draft = draft.add_extension(_usage(signs_certificates=False), critical=True)
+        issuer = self._pair.certificate.subject
+        draft = _draft(subject, issuer, key, signer=self._pair.key, is_authority=False)
         draft = draft.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if alternatives is not None:
             draft = draft.add_extension(alternatives, critical=False)
-        signed = draft.sign(self._key, hashes.SHA256())
-        return LocalCertificate(signed.public_bytes(serialization.Encoding.PEM), private_pem(key))
+        return CertificatePair(draft.sign(self._pair.key, hashes.SHA256()), key)
+
+
+def write_pair(folder: Path, name: str, pair: CertificatePair) -> None:
+    """Store a certificate and its key as ``name.crt`` and ``name.key``."""
+    write_private(folder / f"{name}.crt", pair.certificate_pem)
+    write_private(folder / f"{name}.key", pair.key_pem)
 
 
 def service_account_keys(folder: Path) -> tuple[Path, Path]:
@@ -100,7 +89,10 @@ def service_account_keys(folder: Path) -> tuple[Path, Path]:
     if not public.exists():
         # RSA: what the API server signs with by default.
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        write_private(private, private_pem(key))
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_private(private, pem)
         write_private(
             public,
             key.public_key().public_bytes(
@@ -110,7 +102,7 @@ def service_account_keys(folder: Path) -> tuple[Path, Path]:
     return private, public
 
 
-def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pair: LocalCertificate) -> None:
+def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pair: CertificatePair) -> None:
     """A kubeconfig that needs no other file."""
 
     def encoded(pem: bytes) -> str:
@@ -127,8 +119,8 @@ def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, pa
             {
                 "name": user,
                 "user": {
-                    "client-certificate-data": encoded(pair.certificate),
-                    "client-key-data": encoded(pair.key),
+                    "client-certificate-data": encoded(pair.certificate_pem),
+                    "client-key-data": encoded(pair.key_pem),
                 },
             }
         ],
@@ -145,51 +137,22 @@ def write_private(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
-def private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
-    """A private key as unencrypted PEM."""
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
 def _draft(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
+    key: ec.EllipticCurvePrivateKey,
     *,
-    signer: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePrivateKey,
+    is_authority: bool,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)  # noqa: TID251 - a certificate has a date
-    # Python 3.13 and newer believe no certificate without the two key identifiers.
+    # Python 3.13 and newer accept no certificate without the two key identifiers.
     return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(now + LIFETIME)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+        draft_certificate(subject, issuer, key, now, LIFETIME, SKEW)
+        .add_extension(x509.BasicConstraints(is_authority, 0 if is_authority else None), critical=True)
+        .add_extension(key_usage(signs_certificates=is_authority), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
     )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from deploy.local import kubernetes
-from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig
+from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig, write_pair
 from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, COMMANDS, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
@@ -236,7 +236,7 @@ class LocalCluster:
             "kubernetes.default.svc",
             "10.96.0.1",
         )
-        self._authority.server(*names).write(pki, "api-server")
+        write_pair(pki, "api-server", self._authority.server(*names))
 
     def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
         pair = self._authority.client(user, groups)

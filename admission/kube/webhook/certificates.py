@@ -141,9 +141,9 @@ def _authority(now: datetime, lifetimes: Lifetimes) -> CertificatePair:
     # A name of its own: who verifies must find the right one of several authorities.
     name = _name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
     draft = (
-        _draft(name, name, key, now, lifetimes.authority, lifetimes.skew)
+        draft_certificate(name, name, key, now, lifetimes.authority, lifetimes.skew)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     return CertificatePair(draft.sign(key, hashes.SHA256()), key)
@@ -157,12 +157,12 @@ def _serving(
     # Never longer than who vouches for it.
     life = min(lifetimes.serving, authority.certificate.not_valid_after_utc - now)
     draft = (
-        _draft(subject, authority.certificate.subject, key, now, life, lifetimes.skew)
+        draft_certificate(subject, authority.certificate.subject, key, now, life, lifetimes.skew)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_general(name) for name in sorted(names)]), critical=False
+            x509.SubjectAlternativeName([general_name(name) for name in sorted(names)]), critical=False
         )
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
@@ -171,7 +171,7 @@ def _serving(
     return CertificatePair(draft.sign(authority.key, hashes.SHA256()), key)
 
 
-def _draft(
+def draft_certificate(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePrivateKey,
@@ -179,6 +179,7 @@ def _draft(
     life: timedelta,
     skew: timedelta,
 ) -> x509.CertificateBuilder:
+    """A certificate to be signed, valid from ``skew`` before ``now``."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -190,7 +191,8 @@ def _draft(
     )
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    """The key usage of an authority, or of an end certificate."""
     return x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signs_certificates,
@@ -208,7 +210,8 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _general(name: str) -> x509.GeneralName:
+def general_name(name: str) -> x509.GeneralName:
+    """A host name or an address as a subject alternative name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
