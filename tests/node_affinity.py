@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def pinned_to(spec: dict[str, Any]) -> set[str]:
+def pinned_nodes(spec: dict[str, Any]) -> set[str]:
     """Node names that the required affinity of a pod's spec lists."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}

@@ -19,7 +19,7 @@ from queues.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 from tests.bench.report import Mark
-from tests.bench.synthetic_world import DEFAULT, KEEP, NOW, Yard, node_table, pods, queue, workload
+from tests.bench.synthetic_world import DEFAULT, KEEP, NOW, SyntheticWorld, node_table, pods, queue, workload
 
 
 def _quiet() -> None:
@@ -31,47 +31,47 @@ def empty_cluster() -> list[Mark]:
     """1,000 gangs of 8 pods onto 10,000 empty nodes, in one turn."""
     best = 9.9
     for _ in range(3):
-        yard = Yard({QueueName(f"q{n}"): queue(f"q{n}") for n in range(10)}, node_table(10_000))
-        yard.arrive(workload(n + 1, f"q{n % 10}", pods(8, 1 + n % 2 * 3)) for n in range(1000))
+        world = SyntheticWorld({QueueName(f"q{n}"): queue(f"q{n}") for n in range(10)}, node_table(10_000))
+        world.arrive(workload(n + 1, f"q{n % 10}", pods(8, 1 + n % 2 * 3)) for n in range(1000))
         _quiet()
-        plan = yard.turn()
+        plan = world.turn()
         assert len(plan.admits) == 1000
-        best = min(best, yard.seconds)
+        best = min(best, world.seconds)
     return [_ms("1,000 gangs × 8 pods onto 10,000 empty nodes, one turn", best, 300, 150)]
 
 
-def full_cluster() -> Yard:
+def full_cluster() -> SyntheticWorld:
     """10,000 full nodes, 50,000 pending in 1,000 queues."""
     names = [f"q{n:03}" for n in range(1000)]
-    yard = Yard({QueueName(name): queue(name) for name in names}, node_table(10_000))
-    yard.arrive(workload(n + 1, names[n % 1000], pods(4, 1)) for n in range(20_000))
-    yard.turn()
+    world = SyntheticWorld({QueueName(name): queue(name) for name in names}, node_table(10_000))
+    world.arrive(workload(n + 1, names[n % 1000], pods(4, 1)) for n in range(20_000))
+    world.turn()
     shapes = [pods(8, 1), pods(1, 8), pods(4, 2), pods(16, 4), pods(2, 1)]
-    yard.arrive(workload(100_000 + n, names[n % 1000], shapes[n // 1000 % 5]) for n in range(50_000))
-    yard.turn()
-    yard.turn()
-    return yard
+    world.arrive(workload(100_000 + n, names[n % 1000], shapes[n // 1000 % 5]) for n in range(50_000))
+    world.turn()
+    world.turn()
+    return world
 
 
 def steady() -> list[Mark]:
     """A turn with 50,000 pending on a full cluster: nothing changed, one gang ended, one that cannot fit."""
-    yard = full_cluster()
+    world = full_cluster()
     _quiet()
     still, ended, refused = [], [], []
     for step in range(7):
-        yard.turn()
-        yard.now += 1
-        plan = yard.turn()
+        world.turn()
+        world.now += 1
+        plan = world.turn()
         assert not plan.changes_ledger()
-        still.append(yard.seconds)
-        yard.end(next(iter(yard.admissions.freeze())))
-        plan = yard.turn()
+        still.append(world.seconds)
+        world.end(next(iter(world.admissions.freeze())))
+        plan = world.turn()
         assert plan.frees
-        ended.append(yard.seconds)
-        yard.turn()
-        yard.arrive([workload(900_000 + step, "q007", pods(64, 8, rack=True))])
-        plan = yard.turn()
-        refused.append(yard.seconds)
+        ended.append(world.seconds)
+        world.turn()
+        world.arrive([workload(900_000 + step, "q007", pods(64, 8, rack=True))])
+        plan = world.turn()
+        refused.append(world.seconds)
     return [
         _ms("50,000 pending, 1,000 queues, 10,000 full nodes: nothing changed", min(still), 10, 5),
         _ms("50,000 pending, 1,000 queues, 10,000 full nodes: one gang ended", min(ended), 40, 20),
@@ -81,19 +81,19 @@ def steady() -> list[Mark]:
 
 def rack_gang() -> list[Mark]:
     """A required-rack gang of the queue that fills 10,000 nodes: refused with its reason."""
-    yard = Yard({QueueName("a"): queue("a"), QueueName("b"): queue("b")}, node_table(10_000))
-    yard.arrive(workload(n + 1, "a", pods(8, 8)) for n in range(1250))
-    yard.turn()
-    yard.turn()
+    world = SyntheticWorld({QueueName("a"): queue("a"), QueueName("b"): queue("b")}, node_table(10_000))
+    world.arrive(workload(n + 1, "a", pods(8, 8)) for n in range(1250))
+    world.turn()
+    world.turn()
     _quiet()
     took = []
     for step in range(20):
-        yard.arrive([workload(900_000 + step, "a", pods(8 + step % 3, 8, rack=True))])
-        plan = yard.turn()
+        world.arrive([workload(900_000 + step, "a", pods(8 + step % 3, 8, rack=True))])
+        plan = world.turn()
         assert next(iter(plan.reasons.values())).code == "TopologyNoFit"
-        took.append(yard.seconds)
-        yard.pending.pop(next(iter(yard.pending.freeze())))
-        yard.turn()
+        took.append(world.seconds)
+        world.pending.pop(next(iter(world.pending.freeze())))
+        world.turn()
     return [_ms("required-rack gang on 10,000 full nodes: does not fit", min(took), 2, 0.5)]
 
 
@@ -108,7 +108,7 @@ def kueue(
     nodes: int,
     classes: tuple[tuple[int, int, int, int, int], ...],
     policy: QueuePolicy = DEFAULT,
-) -> tuple[float, float, Yard]:
+) -> tuple[float, float, SyntheticWorld]:
     """Seconds per decision, per admission.
 
     Virtual time in milliseconds; a turn every 10 ms in which something happened. Who is taken back for others
@@ -133,28 +133,28 @@ def kueue(
                     each = workload(arrival, own, shapes[gpus], priority=priority, created=created)
                     arrivals[arrival], runs[each.key] = each, lasts
                     heappush(events, (comes, 0, arrival))
-    yard = Yard(tree, node_table(nodes))
+    world = SyntheticWorld(tree, node_table(nodes))
     plan: Plan | None = None
     _quiet()
     tick = 0
-    while events or yard.ended:
-        tick = tick + 10 if yard.ended else events[0][0] // 10 * 10 + 10
+    while events or world.ended:
+        tick = tick + 10 if world.ended else events[0][0] // 10 * 10 + 10
         arrived = []
         while events and events[0][0] < tick:
             _, what, number = heappop(events)
             if what == 0:
                 arrived.append(arrivals[number])
             else:
-                yard.end(AdmissionId(number))
-        yard.now = NOW + tick // 1000
-        yard.arrive(arrived)
-        first = yard._last
-        plan, before = yard.turn(), plan
-        yard.decisions += len(plan.admits) + _refused(plan, before)
+                world.end(AdmissionId(number))
+        world.now = NOW + tick // 1000
+        world.arrive(arrived)
+        first = world._last
+        plan, before = world.turn(), plan
+        world.decisions += len(plan.admits) + _refused(plan, before)
         for index, admit in enumerate(plan.admits):
             heappush(events, (tick + runs[admit.workload], 1, first + index + 1))
-    assert yard.admitted - yard.evicted == len(arrivals), (yard.admitted, yard.evicted, len(arrivals))
-    return yard.total / yard.decisions, yard.total / yard.admitted, yard
+    assert world.admitted - world.evicted == len(arrivals), (world.admitted, world.evicted, len(arrivals))
+    return world.total / world.decisions, world.total / world.admitted, world
 
 
 def _refused(plan: Plan, before: Plan | None) -> int:
@@ -164,18 +164,18 @@ def _refused(plan: Plan, before: Plan | None) -> int:
     return sum(known.get(name) is not verdict for name, verdict in plan.reasons.classes.items())
 
 
-def reclaiming() -> Yard:
+def reclaiming() -> SyntheticWorld:
     """500 full nodes: 4,000 one-GPU jobs of a queue that has twice its share."""
-    yard = Yard({QueueName(name): queue(name) for name in ("over", "under")}, node_table(500))
-    yard.now -= 4000
+    world = SyntheticWorld({QueueName(name): queue(name) for name in ("over", "under")}, node_table(500))
+    world.now -= 4000
     for part in range(10):
-        yard.arrive(workload(part * 400 + n, "over", pods(1, 1)) for n in range(400))
-        yard.turn()
-        yard.now += 60 * (part + 1)
-    yard.now = NOW
-    yard.turn()
-    assert yard.admitted == 4000
-    return yard
+        world.arrive(workload(part * 400 + n, "over", pods(1, 1)) for n in range(400))
+        world.turn()
+        world.now += 60 * (part + 1)
+    world.now = NOW
+    world.turn()
+    assert world.admitted == 4000
+    return world
 
 
 def reclaim() -> list[Mark]:
@@ -183,17 +183,17 @@ def reclaim() -> list[Mark]:
     took: dict[tuple[str, bool], list[float]] = {}
     for step in range(6):
         for what in ("jobs", "gang"):
-            yard, warm = reclaiming(), step % 2 == 0
+            world, warm = reclaiming(), step % 2 == 0
             if what == "jobs":
-                yard.arrive(workload(10_000 + n, "under", pods(1, 1)) for n in range(4000))
+                world.arrive(workload(10_000 + n, "under", pods(1, 1)) for n in range(4000))
             else:
-                yard.arrive([workload(10_000, "under", pods(50, 8))])
+                world.arrive([workload(10_000, "under", pods(50, 8))])
             if not warm:
-                yard.memo = Memo()
+                world.memo = Memo()
             _quiet()
-            plan = yard.turn()
+            plan = world.turn()
             assert len(plan.evicts) == (2000 if what == "jobs" else 400), len(plan.evicts)
-            took.setdefault((what, warm), []).append(yard.seconds)
+            took.setdefault((what, warm), []).append(world.seconds)
     return [
         _ms("reclaim, 500 nodes: 4,000 jobs of 1 GPU from 4,000 others", min(took["jobs", True]), 1000, 200),
         _ms("the same without a memo", min(took["jobs", False]), 1000, 200),
@@ -232,8 +232,8 @@ def _ratio(name: str, reached: float) -> Mark:
 
 def memory() -> list[Mark]:
     """10,000 nodes, 50,000 pending, 20,000 running."""
-    yard = full_cluster()
-    yard.turn()
+    world = full_cluster()
+    world.turn()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return [
         Mark(

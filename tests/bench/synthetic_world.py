@@ -82,7 +82,7 @@ def queue(name: str, parent: str = "root", *, policy: QueuePolicy = DEFAULT, **l
 
 
 @dataclass
-class Yard:
+class SyntheticWorld:
     """A world in memory: everything that ``decide`` sees, changed as the controller's world is."""
 
     queues: Mapping[QueueName, Queue]

@@ -9,8 +9,8 @@ from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
 from deploy.local.history import PodHistory
 from deploy.local.stack import USERNAME, Stack
-from tests.e2e.support.ledger_queries import Books
-from tests.e2e.support.sandbox import Yard, name_from
+from tests.e2e.support.ledger_queries import LedgerQueries
+from tests.e2e.support.sandbox import Sandbox, name_from
 
 EXAMPLES = Path("deploy/examples")
 #: Waits that are there for real clusters' sake are short here.
@@ -53,25 +53,25 @@ def pod_history(whole_stack: Stack) -> Iterator[PodHistory]:
 
 
 @pytest.fixture(scope="session")
-def books(whole_stack: Stack) -> Iterator[Books]:
-    books = Books(whole_stack.dsn)
-    yield books
-    books.close()
+def ledger(whole_stack: Stack) -> Iterator[LedgerQueries]:
+    ledger = LedgerQueries(whole_stack.dsn)
+    yield ledger
+    ledger.close()
 
 
 @pytest.fixture
-def yard(
+def sandbox(
     request: pytest.FixtureRequest,
     whole_stack: Stack,
     admin: LocalClient,
-    books: Books,
+    ledger: LedgerQueries,
     pod_history: PodHistory,
-) -> Iterator[Yard]:
-    """An empty part of the cluster. When the test is over, the books must say that nothing of it is held."""
-    yard = Yard(name_from(request.node.name), whole_stack, admin, books, pod_history)
-    yard.open()
-    yield yard
-    yard.close()
+) -> Iterator[Sandbox]:
+    """An empty part of the cluster. When the test is over, the ledger must say that nothing of it is held."""
+    sandbox = Sandbox(name_from(request.node.name), whole_stack, admin, ledger, pod_history)
+    sandbox.open()
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def idle_scheduler(whole_stack: Stack) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def absent_muster(whole_stack: Stack, yard: Yard) -> Iterator[Callable[[], None]]:
+def absent_muster(whole_stack: Stack, sandbox: Sandbox) -> Iterator[Callable[[], None]]:
     """Call it to kill Muster; it is there again when the test is over, at the latest."""
 
     def kill() -> None:

@@ -1,6 +1,6 @@
 """A cluster small enough to be random: objects as JSON, and the few things that real components do with them.
 
-Nothing happens by itself: a test lets the job controllers, the scheduler, a kubelet (``toy_components``) or the
+Nothing happens by itself: a test lets the job controllers, the scheduler, a kubelet (``fake_components``) or the
 watch take one step, in any order.
 """
 
@@ -23,17 +23,17 @@ from tests.fakes.fake_objects import (
     pod_spec,
     time_text,
 )
-from tests.fakes.fake_watch import KINDS, ToyWatch
+from tests.fakes.fake_watch import KINDS, FakeWatch
 
 
 @dataclass(slots=True)
-class ToyCluster:
+class FakeCluster:
     """All objects, by kind and key (uid, or name where there are no namespaces), and what the watch still owes."""
 
     #: Seconds since the epoch.
     now: int = 1_800_000_000
     objects: dict[str, dict[str, Document]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
-    watch: ToyWatch = field(default_factory=ToyWatch)
+    watch: FakeWatch = field(default_factory=FakeWatch)
     #: Terminal pods that their batch Job has counted.
     counted: set[str] = field(default_factory=set)
     #: Names of pods that users made without an owner and still want.

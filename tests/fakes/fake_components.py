@@ -1,14 +1,14 @@
-"""What the other components of a cluster do, in the toy: each call is one look at everything."""
+"""What the other components of a cluster do, in the fake cluster: each call is one look at everything."""
 
 import copy
 
 from queues.api import names
-from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_objects import ENDED, GPU, Document, gpus_of, index_of, is_up, owner_of, time_text
-from tests.node_affinity import pinned_to
+from tests.node_affinity import pinned_nodes
 
 
-def control_jobs(cluster: ToyCluster) -> None:
+def control_jobs(cluster: FakeCluster) -> None:
     """The job controller and the garbage collector look once at everything."""
     for pod in list(cluster.objects["pods"].values()):
         owner = owner_of(pod)
@@ -21,7 +21,7 @@ def control_jobs(cluster: ToyCluster) -> None:
         _control_job(cluster, uid)
 
 
-def _control_job(cluster: ToyCluster, uid: str) -> None:
+def _control_job(cluster: FakeCluster, uid: str) -> None:
     job = cluster.objects["jobs"][uid]
     spec, status = job["spec"], copy.deepcopy(job["status"])
     if any(condition["type"] == "Complete" for condition in status.get("conditions", ())):
@@ -60,7 +60,7 @@ def _control_job(cluster: ToyCluster, uid: str) -> None:
     cluster.put("jobs", uid, {**job, "status": status}) if status != job["status"] else None
 
 
-def _job_pod(cluster: ToyCluster, uid: str, job: Document, index: int | None, number: int) -> Document:
+def _job_pod(cluster: FakeCluster, uid: str, job: Document, index: int | None, number: int) -> Document:
     template = job["spec"]["template"]
     meta = template.get("metadata") or {}
     labels, annotations = dict(meta.get("labels") or {}), dict(meta.get("annotations") or {})
@@ -80,7 +80,7 @@ def _job_pod(cluster: ToyCluster, uid: str, job: Document, index: int | None, nu
     return cluster.objects["pods"][pod]
 
 
-def schedule(cluster: ToyCluster) -> None:
+def schedule(cluster: FakeCluster) -> None:
     """The scheduler tries every pod that waits for it."""
     for uid, pod in list(cluster.objects["pods"].items()):
         spec = pod["spec"]
@@ -99,8 +99,8 @@ def schedule(cluster: ToyCluster) -> None:
             cluster.change("pods", uid, {"status": {"conditions": [refusal]}})
 
 
-def _allowed(cluster: ToyCluster, spec: Document) -> list[str]:
-    pins = pinned_to(spec)
+def _allowed(cluster: FakeCluster, spec: Document) -> list[str]:
+    pins = pinned_nodes(spec)
     return [
         name
         for name, node in sorted(cluster.objects["nodes"].items())
@@ -108,12 +108,12 @@ def _allowed(cluster: ToyCluster, spec: Document) -> list[str]:
     ]
 
 
-def _fits(cluster: ToyCluster, node: str, spec: Document) -> bool:
+def _fits(cluster: FakeCluster, node: str, spec: Document) -> bool:
     allocatable = int(cluster.objects["nodes"][node]["status"]["allocatable"][GPU])
     return cluster.gpus_on(node) + gpus_of(spec) <= allocatable
 
 
-def run_pods(cluster: ToyCluster) -> None:
+def run_pods(cluster: FakeCluster) -> None:
     """Kubelets of nodes that live: start what is bound, let go what is to go."""
     for uid, pod in list(cluster.objects["pods"].items()):
         node = cluster.objects["nodes"].get(pod["spec"].get("nodeName", ""))

@@ -1,4 +1,4 @@
-"""Objects of the toy cluster as JSON, and what they say."""
+"""Objects of the fake cluster as JSON, and what they say."""
 
 import copy
 import time

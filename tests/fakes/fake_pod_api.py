@@ -1,4 +1,4 @@
-"""The few requests about pods that making them again needs, answered by the toy cluster without ever waiting."""
+"""The few requests about pods that making them again needs, answered by the fake cluster without ever waiting."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -7,15 +7,15 @@ from typing import Any
 
 from queues.api.api_resources import PODS
 from queues.errors import Conflict, NotFound
-from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_objects import NAMESPACE
 
 
 @dataclass(slots=True)
-class ToyApi:
+class FakePodApi:
     """Stands in for ``admission.kube.client.client.Client``."""
 
-    cluster: ToyCluster
+    cluster: FakeCluster
     #: Raised once, by the next request of that method; a request that raises was not carried out …
     failures: dict[str, Exception] = field(default_factory=dict)
     #: … unless its answer was lost.
@@ -82,4 +82,4 @@ def done(step: Coroutine[Any, Any, None]) -> None:
         step.send(None)
     except StopIteration:
         return
-    raise AssertionError("a step waits for something else than the toy API")
+    raise AssertionError("a step waits for something else than the fake API")

@@ -1,4 +1,4 @@
-"""Pods are made again in the toy cluster, one step at a time."""
+"""Pods are made again in the fake cluster, one step at a time."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, cast
@@ -9,14 +9,14 @@ from admission.kube.writers.recreate import GoingPod, RecreationWriter
 from admission.kube.writers.work_queue import Step, WorkQueue
 from admission.world.world import World
 from queues.workload import WorkloadKey
-from tests.fakes.fake_cluster import ToyCluster
-from tests.fakes.fake_pod_api import ToyApi, done
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_pod_api import FakePodApi, done
 
 
 class SteppedQueue(WorkQueue[GoingPod]):
     """Steps are taken when the test says so, and pauses pass by the cluster's clock."""
 
-    def __init__(self, cluster: ToyCluster, requeue: Callable[[GoingPod], None]) -> None:
+    def __init__(self, cluster: FakeCluster, requeue: Callable[[GoingPod], None]) -> None:
         super().__init__(requeue, requeue)
         self.cluster = cluster
         #: By the uid of the pod that goes.
@@ -51,14 +51,14 @@ class SteppedQueue(WorkQueue[GoingPod]):
         return len(chosen)
 
 
-class ToyRecreate(RecreationWriter):
+class SteppedRecreate(RecreationWriter):
     """The writer over a queue that the test drives."""
 
-    def __init__(self, cluster: ToyCluster, world: World) -> None:
+    def __init__(self, cluster: FakeCluster, world: World) -> None:
         #: Handed in, and not observed yet.
         self.changes: list[Change] = []
         super().__init__(
-            cast(Client, ToyApi(cluster)),
+            cast(Client, FakePodApi(cluster)),
             world,
             lambda: None,
             hand_in=self.changes.append,

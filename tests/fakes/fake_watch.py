@@ -1,4 +1,4 @@
-"""What Muster sees of the toy cluster: events that come late, kind by kind, through the real translation."""
+"""What Muster sees of the fake cluster: events that come late, kind by kind, through the real translation."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,7 @@ KINDS = {
 
 
 @dataclass(slots=True)
-class ToyWatch:
+class FakeWatch:
     """What the watch still owes, and what it has told."""
 
     #: Events that Muster has not seen, by kind: streams of different kinds overtake one another.

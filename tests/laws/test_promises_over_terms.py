@@ -4,7 +4,7 @@ import pytest
 
 from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
-from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, run_pods, schedule
 from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
 from tests.laws.worlds.ring import Killed, Ring
@@ -39,7 +39,7 @@ async def test_what_was_lent_is_got_back_whoever_leads(
 ) -> None:
     connected = await Database.connect(database)
     try:
-        cluster = ToyCluster()
+        cluster = FakeCluster()
         cluster.add_queue("root")
         for queue in ("a", "b"):
             cluster.add_queue(queue)

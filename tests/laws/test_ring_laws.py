@@ -1,6 +1,6 @@
 """The whole ring under random events, with a crash between any two steps: nothing is lost, nothing is doubled.
 
-Real: translation, intake, world, engine, applier, ledger (in Postgres), orders. Toy: the cluster.
+Real: translation, intake, world, engine, applier, ledger (in Postgres), orders. Fake: the cluster.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from sqlalchemy import text
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseUnavailable, OutcomeUnknown
 from queues.sql.database import Database
-from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, run_pods, schedule
 from tests.fakes.fake_objects import ENDED
 from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
 from tests.laws.worlds.ring import Killed, Ring
-from tests.node_affinity import pinned_to
+from tests.node_affinity import pinned_nodes
 
 QUEUES = ("a", "b")
 NODES = ("n1", "n2", "n3", "n4")
@@ -51,7 +51,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.names = 0
-        self.cluster = ToyCluster()
+        self.cluster = FakeCluster()
         self.cluster.put(
             "topologies",
             "racks",
@@ -117,7 +117,7 @@ class RingUnderFaults(RuleBasedStateMachine):
             node
             for pod in self.cluster.objects["pods"].values()
             if "nodeName" not in pod["spec"] and "schedulingGates" not in pod["spec"]
-            for node in pinned_to(pod["spec"]) & self.cluster.objects["nodes"].keys()
+            for node in pinned_nodes(pod["spec"]) & self.cluster.objects["nodes"].keys()
         ]
         node = waiting[number % len(waiting)] if waiting else ""
         if node and (free := GPUS_PER_NODE - self.cluster.gpus_on(node)) > 0:

@@ -8,9 +8,15 @@ import pytest
 
 from queues.errors import ApiError
 from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
-from tests.e2e.support.crash_harness import Company, Scene, balances_are_sums_of_open_seats, log_of, own_scene
+from tests.e2e.support.crash_harness import (
+    CrashHarness,
+    WorkloadOfEachKind,
+    balances_are_sums_of_open_seats,
+    log_of,
+    own_crash_harness,
+)
 from tests.e2e.support.manifests import volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 
 #: The promise: nobody leads for at most a lease and one retry.
@@ -23,9 +29,9 @@ DEFAULTS = {"MUSTER_LEASE_SECONDS": str(LEASE_SECONDS), "MUSTER_RETRY_SECONDS": 
 
 
 @pytest.fixture(scope="module")
-def scene(kubernetes_binaries: dict[str, Path]) -> Iterator[Scene]:
+def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
     """A cluster of its own: here servers are killed. Postgres keeps what it has promised."""
-    with own_scene(durable=True) as found:
+    with own_crash_harness(durable=True) as found:
         yield found
 
 
@@ -34,23 +40,23 @@ def test_the_promised_time_without_a_leader_is_below_15_seconds() -> None:
 
 
 def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
+    harness: CrashHarness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scene.leave()
-    first = scene.start(**DEFAULTS)
-    scene.leads(first)
-    second = scene.start(**DEFAULTS)
-    with scene.yard("takeover") as yard:
-        yard.add(volcano_job(yard, "runs", 4))
-        yard.wait_running("runs", 4)
+    harness.leave()
+    first = harness.start(**DEFAULTS)
+    harness.leads(first)
+    second = harness.start(**DEFAULTS)
+    with harness.sandbox("takeover") as sandbox:
+        sandbox.add(volcano_job(sandbox, "runs", 4))
+        sandbox.wait_running("runs", 4)
         assert not second.leads()
         first.kill9()
         killed = time.monotonic()
-        scene.forget(first)
-        yard.add(volcano_job(yard, "next", 4))
-        scene.leads(second)
+        harness.forget(first)
+        sandbox.add(volcano_job(sandbox, "next", 4))
+        harness.leads(second)
         took = time.monotonic() - killed
-        yard.wait_running("next", 4)
+        sandbox.wait_running("next", 4)
         admitted = time.monotonic() - killed
         with capsys.disabled():
             print(
@@ -58,75 +64,75 @@ def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
                 f"{admitted:.1f} s (promised: lease {LEASE_SECONDS:g} s + retry {RETRY_SECONDS:g} s)"
             )
         assert took <= PROMISED + GRAIN
-        each_pod_once_so_far(scene, yard.name, 8)
-        balances_are_sums_of_open_seats(scene.books)
+        each_pod_once_so_far(harness, sandbox.name, 8)
+        balances_are_sums_of_open_seats(harness.ledger)
 
 
-def test_a_leader_that_leaves_politely_is_followed_within_one_retry(scene: Scene) -> None:
-    scene.leave()
-    first = scene.start(**DEFAULTS)
-    scene.leads(first)
-    second = scene.start(**DEFAULTS)
-    scene.forget(first)
+def test_a_leader_that_leaves_politely_is_followed_within_one_retry(harness: CrashHarness) -> None:
+    harness.leave()
+    first = harness.start(**DEFAULTS)
+    harness.leads(first)
+    second = harness.start(**DEFAULTS)
+    harness.forget(first)
     left = time.monotonic()
-    scene.leads(second)
+    harness.leads(second)
     assert time.monotonic() - left <= RETRY_SECONDS + GRAIN
 
 
-def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(scene: Scene) -> None:
-    scene.leave()
-    leader = scene.start()
-    with scene.yard("no-postgres") as yard:
-        yard.add(volcano_job(yard, "runs", 4))
-        yard.wait_running("runs", 4)
+def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(harness: CrashHarness) -> None:
+    harness.leave()
+    leader = harness.start()
+    with harness.sandbox("no-postgres") as sandbox:
+        sandbox.add(volcano_job(sandbox, "runs", 4))
+        sandbox.wait_running("runs", 4)
 
-        scene.stack.postgres.kill9()
-        yard.add(volcano_job(yard, "blip", 4))
-        scene.stack.postgres.restart()
-        yard.wait_running("blip", 4)
+        harness.stack.postgres.kill9()
+        sandbox.add(volcano_job(sandbox, "blip", 4))
+        harness.stack.postgres.restart()
+        sandbox.wait_running("blip", 4)
 
-        scene.stack.postgres.kill9()
-        yard.add(volcano_job(yard, "waits", 4))
+        harness.stack.postgres.kill9()
+        sandbox.add(volcano_job(sandbox, "waits", 4))
         until(lambda: "term ended" in log_of(leader), "the leader to give up its term")
         assert not leader.ready()
-        assert not yard.pods("waits")
-        assert len(yard.running()) == 8
-        scene.stack.postgres.restart()
-        yard.wait_running("waits", 4, seconds=60)
+        assert not sandbox.pods("waits")
+        assert len(sandbox.running()) == 8
+        harness.stack.postgres.restart()
+        sandbox.wait_running("waits", 4, seconds=60)
 
         assert leader.process.running
-        each_pod_once_so_far(scene, yard.name, 12)
-        balances_are_sums_of_open_seats(scene.books)
+        each_pod_once_so_far(harness, sandbox.name, 12)
+        balances_are_sums_of_open_seats(harness.ledger)
 
 
-def test_the_api_server_may_die_while_pods_are_let_go(scene: Scene) -> None:
-    scene.leave()
-    leader = scene.start()
-    with scene.yard("no-api-server") as yard:
-        yard.without_history = True
-        company = Company.arrive(yard)
-        yard.wait(lambda: bool(yard.nodes_of()), "the first pod to be bound")
-        scene.stack.cluster.restart_api_server(down_for=0.5)
-        until(lambda: answers(yard), "the API server to answer")
-        company.wait_over(seconds=90)
+def test_the_api_server_may_die_while_pods_are_let_go(harness: CrashHarness) -> None:
+    harness.leave()
+    leader = harness.start()
+    with harness.sandbox("no-api-server") as sandbox:
+        sandbox.without_history = True
+        workloads = WorkloadOfEachKind.arrive(sandbox)
+        sandbox.wait(lambda: bool(sandbox.nodes_of()), "the first pod to be bound")
+        harness.stack.cluster.restart_api_server(down_for=0.5)
+        until(lambda: answers(sandbox), "the API server to answer")
+        workloads.wait_over(seconds=90)
         # A new API server does not tell what was before it: no history, but all pods are there.
-        company.prove_by_books()
+        workloads.prove_by_ledger()
         assert leader.process.running
-        balances_are_sums_of_open_seats(scene.books)
+        balances_are_sums_of_open_seats(harness.ledger)
 
 
-def answers(yard: Yard) -> bool:
+def answers(sandbox: Sandbox) -> bool:
     """Whether the API server can be asked again; connections to the old one are gone."""
     try:
-        yard.pods()
+        sandbox.pods()
     except ApiError:
         return False
     return True
 
 
-def each_pod_once_so_far(scene: Scene, namespace: str, pods: int) -> None:
+def each_pod_once_so_far(harness: CrashHarness, namespace: str, pods: int) -> None:
     """So many pods were ever made there, each once, and none of them was taken away."""
-    moments = scene.history.of(namespace)
+    moments = harness.history.of(namespace)
     assert len([moment for moment in moments if moment.kind == "ADDED"]) == pods
     assert not [moment for moment in moments if moment.kind == "DELETED"]
     assert not [moment for moment in moments if moment.pod["metadata"].get("deletionTimestamp")]

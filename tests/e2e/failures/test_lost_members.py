@@ -6,8 +6,8 @@ import pytest
 
 from tests.e2e.preemption.test_preemption import evicted
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.gang_kinds import EACH_KIND, Gang, as_pod_group, finish_all
-from tests.e2e.support.sandbox import RACK, Yard
+from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
+from tests.e2e.support.sandbox import RACK, Sandbox
 
 IN_ONE_RACK = {"muster.dev/required-topology": RACK}
 
@@ -26,34 +26,38 @@ def in_one_rack(documents: list[Document]) -> list[Document]:
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
-def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(yard: Yard, gang: Gang) -> None:
+def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(
+    sandbox: Sandbox, gang: GangMaker
+) -> None:
     """Two pods on one node and one on the other, where one more has room: so Jobs are released pod by pod."""
-    yard.add_nodes(2, nodes_per_rack=2)
-    yard.add_queue()
-    documents = in_one_rack(gang(yard, "train", 3, 3))
-    yard.add(*documents)
-    yard.wait_running("train-", 3)
-    before = yard.nodes_of("train-")
+    sandbox.add_nodes(2, nodes_per_rack=2)
+    sandbox.add_queue()
+    documents = in_one_rack(gang(sandbox, "train", 3, 3))
+    sandbox.add(*documents)
+    sandbox.wait_running("train-", 3)
+    before = sandbox.nodes_of("train-")
     ((broken, count),) = Counter(before.values()).most_common(1)
     assert count == 2
 
-    yard.remove_node(broken)
-    yard.wait(lambda: len(yard.running("train-")) == 1, "the members on that node to be lost", seconds=60)
-    [stayed] = [each["metadata"]["uid"] for each in yard.running("train-")]
+    sandbox.remove_node(broken)
+    sandbox.wait(
+        lambda: len(sandbox.running("train-")) == 1, "the members on that node to be lost", seconds=60
+    )
+    [stayed] = [each["metadata"]["uid"] for each in sandbox.running("train-")]
     if gang is as_pod_group:  # nobody makes them again but their user
         lost = [name for name, node in before.items() if node == broken]
-        yard.wait(lambda: not any(yard.find("Pod", name) for name in lost), f"{lost} to go", seconds=60)
-        yard.add(*[each for each in documents if each["metadata"]["name"] in lost])
-    yard.wait_reason("train", "TopologyNoFit", seconds=60)
-    assert evicted(yard, "train") == [], "nowhere is there room for all three"
-    assert stayed in [each["metadata"]["uid"] for each in yard.running("train-")]
+        sandbox.wait(lambda: not any(sandbox.find("Pod", name) for name in lost), f"{lost} to go", seconds=60)
+        sandbox.add(*[each for each in documents if each["metadata"]["name"] in lost])
+    sandbox.wait_reason("train", "TopologyNoFit", seconds=60)
+    assert evicted(sandbox, "train") == [], "nowhere is there room for all three"
+    assert stayed in [each["metadata"]["uid"] for each in sandbox.running("train-")]
 
-    yard.add_nodes(2, nodes_per_rack=2)
-    yard.wait_running("train-", 3, seconds=60)
-    assert stayed not in [each["metadata"]["uid"] for each in yard.running("train-")]
+    sandbox.add_nodes(2, nodes_per_rack=2)
+    sandbox.wait_running("train-", 3, seconds=60)
+    assert stayed not in [each["metadata"]["uid"] for each in sandbox.running("train-")]
     # One for each of its admissions: a member may have come back alone where there was room.
-    assert {code for code, _ in evicted(yard, "train")} == {"TakenBack"}
-    assert "lost members" in evicted(yard, "train")[0][1]
-    assert set(yard.nodes_of("train-").values()) == set(yard.nodes[2:])
-    finish_all(yard, "train-")
-    yard.wait_free()
+    assert {code for code, _ in evicted(sandbox, "train")} == {"TakenBack"}
+    assert "lost members" in evicted(sandbox, "train")[0][1]
+    assert set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes[2:])
+    finish_all(sandbox, "train-")
+    sandbox.wait_free()

@@ -6,74 +6,74 @@ from deploy.local.stack import Stack
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.gang_kinds import finish, made
 from tests.e2e.support.manifests import volcano_job
-from tests.e2e.support.sandbox import GPU, Yard
+from tests.e2e.support.sandbox import GPU, Sandbox
 
 
-def is_held(yard: Yard, name: str) -> bool:
+def is_held(sandbox: Sandbox, name: str) -> bool:
     """Whether a pod may not disappear yet."""
-    found = yard.find("Pod", name)
+    found = sandbox.find("Pod", name)
     return found is not None and "muster.dev/outcome" in found["metadata"].get("finalizers", ())
 
 
 def test_a_task_that_succeeded_and_was_deleted_while_muster_was_down_is_not_run_again(
-    whole_stack: Stack, yard: Yard, absent_muster: Callable[[], None]
+    whole_stack: Stack, sandbox: Sandbox, absent_muster: Callable[[], None]
 ) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    yard.add(volcano_job(yard, "train", 2, 4))
-    yard.wait_running("train-", 2)
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "train", 2, 4))
+    sandbox.wait_running("train-", 2)
 
     absent_muster()
-    finish(yard, ["train-worker-0"])
-    yard.wait_phase("Pod", "train-worker-0", "Succeeded")
-    whole_stack.kubectl("delete", "pod", "train-worker-0", "-n", yard.name, "--wait=false")
-    yard.wait(lambda: not yard.running("train-worker-0"), "the deletion")
-    assert is_held(yard, "train-worker-0")
+    finish(sandbox, ["train-worker-0"])
+    sandbox.wait_phase("Pod", "train-worker-0", "Succeeded")
+    whole_stack.kubectl("delete", "pod", "train-worker-0", "-n", sandbox.name, "--wait=false")
+    sandbox.wait(lambda: not sandbox.running("train-worker-0"), "the deletion")
+    assert is_held(sandbox, "train-worker-0")
 
     whole_stack.start_muster("muster-again")
-    yard.wait(lambda: yard.find("Pod", "train-worker-0") is None, "the pod to go")
-    yard.wait(lambda: yard.held().get(f"queue {yard.name} {GPU}") == 4_000, "its seat to come back")
-    finish(yard, ["train-worker-1"])
-    yard.wait_phase("Job", "train", "Completed")
-    assert len(made(yard, "train-worker-0")) == 1
-    yard.wait(lambda: not is_held(yard, "train-worker-1"), "the other one to be let go as well")
+    sandbox.wait(lambda: sandbox.find("Pod", "train-worker-0") is None, "the pod to go")
+    sandbox.wait(lambda: sandbox.held().get(f"queue {sandbox.name} {GPU}") == 4_000, "its seat to come back")
+    finish(sandbox, ["train-worker-1"])
+    sandbox.wait_phase("Job", "train", "Completed")
+    assert len(made(sandbox, "train-worker-0")) == 1
+    sandbox.wait(lambda: not is_held(sandbox, "train-worker-1"), "the other one to be let go as well")
 
 
-def test_a_pod_that_ends_well_only_because_it_is_stopped_has_not_succeeded(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
+def test_a_pod_that_ends_well_only_because_it_is_stopped_has_not_succeeded(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
     polite = {"kwok.muster.dev/stop-code": "0"}
-    yard.add(volcano_job(yard, "train", 2, 4, annotations=polite))
-    yard.wait_running("train-", 2)
+    sandbox.add(volcano_job(sandbox, "train", 2, 4, annotations=polite))
+    sandbox.wait_running("train-", 2)
 
-    yard.delete("Pod", "train-worker-1")
-    yard.wait(
-        lambda: len(made(yard, "train-worker-1")) == 2 and len(yard.running("train-")) == 2,
+    sandbox.delete("Pod", "train-worker-1")
+    sandbox.wait(
+        lambda: len(made(sandbox, "train-worker-1")) == 2 and len(sandbox.running("train-")) == 2,
         "the task to run again",
     )
 
 
-def test_a_namespace_with_running_gangs_can_be_deleted(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    yard.add(volcano_job(yard, "train", 2, 2), volcano_job(yard, "next", 2, 2))
-    yard.wait_running("train-", 2)
-    yard.wait_running("next-", 2)
-    yard.api.delete(path("Namespace", "", yard.name))
-    yard.wait(lambda: yard.find("Namespace", yard.name) is None, "the namespace to go")
-    yard.open()
+def test_a_namespace_with_running_gangs_can_be_deleted(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "train", 2, 2), volcano_job(sandbox, "next", 2, 2))
+    sandbox.wait_running("train-", 2)
+    sandbox.wait_running("next-", 2)
+    sandbox.api.delete(path("Namespace", "", sandbox.name))
+    sandbox.wait(lambda: sandbox.find("Namespace", sandbox.name) is None, "the namespace to go")
+    sandbox.open()
 
 
-def test_a_pod_that_is_deleted_by_force_goes_though_nobody_saw_it_end(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    yard.add(volcano_job(yard, "train", 1, 8, annotations={"kwok.muster.dev/stop-after": "1h"}))
-    yard.wait_running("train-", 1)
-    yard.delete("Pod", "train-worker-0")
-    yard.wait(lambda: not yard.running("train-"), "the deletion")
-    assert is_held(yard, "train-worker-0")
-    yard.delete("Pod", "train-worker-0", now=True)
-    yard.wait(lambda: len(made(yard, "train-worker-0")) == 2, "the task to run again")
-    yard.delete("Job", "train")
-    yard.wait(lambda: not yard.running("train-"), "the deletion")
-    yard.delete("Pod", "train-worker-0", now=True)
+def test_a_pod_that_is_deleted_by_force_goes_though_nobody_saw_it_end(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(volcano_job(sandbox, "train", 1, 8, annotations={"kwok.muster.dev/stop-after": "1h"}))
+    sandbox.wait_running("train-", 1)
+    sandbox.delete("Pod", "train-worker-0")
+    sandbox.wait(lambda: not sandbox.running("train-"), "the deletion")
+    assert is_held(sandbox, "train-worker-0")
+    sandbox.delete("Pod", "train-worker-0", now=True)
+    sandbox.wait(lambda: len(made(sandbox, "train-worker-0")) == 2, "the task to run again")
+    sandbox.delete("Job", "train")
+    sandbox.wait(lambda: not sandbox.running("train-"), "the deletion")
+    sandbox.delete("Pod", "train-worker-0", now=True)

@@ -8,78 +8,79 @@ import pytest
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.ledger_queries import Books
+from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod, pod_group, volcano_job
-from tests.e2e.support.sandbox import GPU, Yard
+from tests.e2e.support.sandbox import GPU, Sandbox
 
 
 @pytest.fixture(scope="module")
-def bare_yard(kubernetes_binaries: dict[str, Path]) -> Iterator[Yard]:
+def bare_sandbox(kubernetes_binaries: dict[str, Path]) -> Iterator[Sandbox]:
     """A namespace and two nodes in a cluster that knows nothing of Muster."""
     with Stack(durable=False) as stack, stack.cluster.client() as api:
-        books = Books(stack.dsn)
+        ledger = LedgerQueries(stack.dsn)
         with PodHistory(stack.cluster.kubeconfig) as history:
-            yard = Yard("before", stack, api, books, history)
-            yard.open()
-            yard.add_nodes(2)
-            yard.queues.append("default")
-            yield yard
-        books.close()
+            sandbox = Sandbox("before", stack, api, ledger, history)
+            sandbox.open()
+            sandbox.add_nodes(2)
+            sandbox.queues.append("default")
+            yield sandbox
+        ledger.close()
 
 
-def test_pods_that_run_when_muster_is_installed_are_adopted(bare_yard: Yard) -> None:
-    yard = bare_yard
-    yard.add(batch_job(yard, "train", 2, 3), bare_pod(yard, "alone", 1), pod(yard, "foreign", 2))
-    yard.add(*(grouped(yard, "ring", f"ring-{index}", 1) for index in range(2)))
-    yard.wait_running("", 6)
-    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in yard.pods()}
+def test_pods_that_run_when_muster_is_installed_are_adopted(bare_sandbox: Sandbox) -> None:
+    sandbox = bare_sandbox
+    sandbox.add(batch_job(sandbox, "train", 2, 3), bare_pod(sandbox, "alone", 1), pod(sandbox, "foreign", 2))
+    sandbox.add(*(grouped(sandbox, "ring", f"ring-{index}", 1) for index in range(2)))
+    sandbox.wait_running("", 6)
+    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in sandbox.pods()}
 
-    yard.stack.install()
-    yard.add(pod_group(yard, "ring", 2))
-    yard.stack.start_muster()
-    yard.wait(
-        lambda: yard.held().get(f"queue default {GPU}") == 9_000,
+    sandbox.stack.install()
+    sandbox.add(pod_group(sandbox, "ring", 2))
+    sandbox.stack.start_muster()
+    sandbox.wait(
+        lambda: sandbox.held().get(f"queue default {GPU}") == 9_000,
         "six GPUs of train, one of alone, two of ring",
     )
     for name in ("train", "alone", "ring"):
-        decided = {kind for kind, _, _ in yard.books.decisions(yard.name, name)}
+        decided = {kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, name)}
         assert decided == {"adopt"}
-    assert not yard.books.admissions(yard.name, "foreign")
-    assert "adopted" in yard.explain("job/train")
+    assert not sandbox.ledger.admissions(sandbox.name, "foreign")
+    assert "adopted" in sandbox.explain("job/train")
 
     # They count like any other: of 16 GPUs 9 are theirs and 2 the foreign pod's.
-    yard.add(volcano_job(yard, "next", 2, 3), volcano_job(yard, "small", 1, 2))
-    yard.wait_running("small-", 1)
-    yard.wait_reason("next", "NoFit")
+    sandbox.add(volcano_job(sandbox, "next", 2, 3), volcano_job(sandbox, "small", 1, 2))
+    sandbox.wait_running("small-", 1)
+    sandbox.wait_reason("next", "NoFit")
     assert (
-        uids.items() <= {each["metadata"]["name"]: each["metadata"]["uid"] for each in yard.running()}.items()
+        uids.items()
+        <= {each["metadata"]["name"]: each["metadata"]["uid"] for each in sandbox.running()}.items()
     )
 
-    finish_all(yard, "train-")
-    yard.wait_running("next-", 2)
+    finish_all(sandbox, "train-")
+    sandbox.wait_running("next-", 2)
     for prefix in ("alone", "ring-", "next-", "small-", "foreign"):
-        finish_all(yard, prefix)
-    yard.wait_free()
-    assert not [moment for moment in yard.history.of(yard.name) if moment.kind == "DELETED"]
+        finish_all(sandbox, prefix)
+    sandbox.wait_free()
+    assert not [moment for moment in sandbox.history.of(sandbox.name) if moment.kind == "DELETED"]
 
 
-def test_uninstalling_frees_what_waits_and_leaves_what_runs(bare_yard: Yard) -> None:
-    yard = bare_yard
-    if not yard.stack.replicas:
-        yard.stack.install()
-        yard.stack.start_muster()
-    yard.add(bare_pod(yard, "runs", 8))
-    yard.wait_running("runs", 1)
-    yard.add(batch_job(yard, "waits", 2, 8))
-    yard.wait_reason("waits", "NoFit")
+def test_uninstalling_frees_what_waits_and_leaves_what_runs(bare_sandbox: Sandbox) -> None:
+    sandbox = bare_sandbox
+    if not sandbox.stack.replicas:
+        sandbox.stack.install()
+        sandbox.stack.start_muster()
+    sandbox.add(bare_pod(sandbox, "runs", 8))
+    sandbox.wait_running("runs", 1)
+    sandbox.add(batch_job(sandbox, "waits", 2, 8))
+    sandbox.wait_reason("waits", "NoFit")
 
-    yard.stack.stop_muster(yard.stack.replicas[0])
-    told = yard.stack.muster("uninstall", "--kubeconfig", yard.stack.cluster.kubeconfig).stdout
+    sandbox.stack.stop_muster(sandbox.stack.replicas[0])
+    told = sandbox.stack.muster("uninstall", "--kubeconfig", sandbox.stack.cluster.kubeconfig).stdout
     assert "1 job" in told.lower()
-    assert len(yard.running("runs")) == 1
-    yard.wait_running("waits-", 1)
-    finish_all(yard, "runs")
-    yard.wait_running("waits-", 2)
+    assert len(sandbox.running("runs")) == 1
+    sandbox.wait_running("waits-", 1)
+    finish_all(sandbox, "runs")
+    sandbox.wait_running("waits-", 2)
     # Nothing is left that would hold a new one.
-    yard.add(bare_pod(yard, "free", 0))
-    yard.wait_running("free", 1)
+    sandbox.add(bare_pod(sandbox, "free", 0))
+    sandbox.wait_running("free", 1)

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
 
 def lasting(document: Document, run_time: str) -> Document:
@@ -18,36 +18,36 @@ def lasting(document: Document, run_time: str) -> Document:
 
 @pytest.mark.parametrize(("job", "kind"), [(volcano_job, "vcjob"), (batch_job, "job")])
 def test_short_work_passes_a_gang_that_waits_and_long_work_does_not_delay_it(
-    yard: Yard, job: Callable[[Yard, str, int, int], Document], kind: str
+    sandbox: Sandbox, job: Callable[[Sandbox, str, int, int], Document], kind: str
 ) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
-    yard.add(lasting(job(yard, "first", 1, 8), "30m"))
-    yard.wait_running("first-", 1)
-    yard.add(job(yard, "gang", 2, 8))
-    yard.wait_reason("gang", "NoFit")
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(lasting(job(sandbox, "first", 1, 8), "30m"))
+    sandbox.wait_running("first-", 1)
+    sandbox.add(job(sandbox, "gang", 2, 8))
+    sandbox.wait_reason("gang", "NoFit")
 
-    yard.add(lasting(job(yard, "long", 1, 8), "2h"), job(yard, "untold", 1, 4))
+    sandbox.add(lasting(job(sandbox, "long", 1, 8), "2h"), job(sandbox, "untold", 1, 4))
     for name in ("long", "untold"):
-        assert f"{kind}/{yard.name}/gang" in yard.wait_reason(name, "Reserved")
+        assert f"{kind}/{sandbox.name}/gang" in sandbox.wait_reason(name, "Reserved")
     for name in ("short", "brief"):  # one after the other, on the node that the gang waits for
-        yard.add(lasting(job(yard, name, 1, 8), "1m"))
-        yard.wait_running(f"{name}-", 1)
-        finish_all(yard, f"{name}-")
-    yard.wait(
-        lambda: all(len(yard.books.admissions(yard.name, name)) == 1 for name in ("short", "brief")),
+        sandbox.add(lasting(job(sandbox, name, 1, 8), "1m"))
+        sandbox.wait_running(f"{name}-", 1)
+        finish_all(sandbox, f"{name}-")
+    sandbox.wait(
+        lambda: all(len(sandbox.ledger.admissions(sandbox.name, name)) == 1 for name in ("short", "brief")),
         "both to be booked once",
     )
     for name in ("long", "untold"):  # again, now that the node is free
-        yard.wait_reason(name, "Reserved")
-    assert not yard.books.admissions(yard.name, "gang")
+        sandbox.wait_reason(name, "Reserved")
+    assert not sandbox.ledger.admissions(sandbox.name, "gang")
 
-    finish_all(yard, "first-")
-    yard.wait_running("gang-", 2)
+    finish_all(sandbox, "first-")
+    sandbox.wait_running("gang-", 2)
     for name in ("long", "untold"):
-        assert not yard.history.bound(yard.name, f"{name}-")
-        yard.wait_reason(name, "NoFit")
-        assert not yard.books.admissions(yard.name, name)
-    finish_all(yard, "gang-")
-    yard.wait_running("long-", 1)
-    yard.wait_running("untold-", 1)
+        assert not sandbox.history.bound(sandbox.name, f"{name}-")
+        sandbox.wait_reason(name, "NoFit")
+        assert not sandbox.ledger.admissions(sandbox.name, name)
+    finish_all(sandbox, "gang-")
+    sandbox.wait_running("long-", 1)
+    sandbox.wait_running("untold-", 1)

@@ -3,81 +3,88 @@
 import pytest
 
 from deploy.local.stack import Stack
-from tests.e2e.support.gang_kinds import EACH_KIND, Gang, as_batch_job, as_volcano_job, bind, wait_released
+from tests.e2e.support.gang_kinds import (
+    EACH_KIND,
+    GangMaker,
+    as_batch_job,
+    as_volcano_job,
+    bind,
+    wait_released,
+)
 from tests.e2e.support.manifests import volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
 
-def delete_gang(yard: Yard, gang: Gang, name: str) -> None:
+def delete_gang(sandbox: Sandbox, gang: GangMaker, name: str) -> None:
     match gang:
         case _ if gang is as_volcano_job:
-            yard.delete("Job", name)
+            sandbox.delete("Job", name)
         case _ if gang is as_batch_job:
-            yard.delete("batch/v1 Job", name)
+            sandbox.delete("batch/v1 Job", name)
         case _:
-            yard.delete("PodGroup", name)
-            for each in yard.pods(f"{name}-"):
-                yard.delete("Pod", each["metadata"]["name"])
+            sandbox.delete("PodGroup", name)
+            for each in sandbox.pods(f"{name}-"):
+                sandbox.delete("Pod", each["metadata"]["name"])
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
-def test_a_pending_gang_that_is_deleted_leaves_nothing(yard: Yard, gang: Gang) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    yard.add(*gang(yard, "train", 2, 8))
-    yard.wait_reason("train", "NoFit")
-    delete_gang(yard, gang, "train")
-    yard.wait(lambda: not yard.books.workloads(yard.name), "the gang to be forgotten")
-    assert not yard.pods()
-    assert yard.held() == {}
+def test_a_pending_gang_that_is_deleted_leaves_nothing(sandbox: Sandbox, gang: GangMaker) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(*gang(sandbox, "train", 2, 8))
+    sandbox.wait_reason("train", "NoFit")
+    delete_gang(sandbox, gang, "train")
+    sandbox.wait(lambda: not sandbox.ledger.workloads(sandbox.name), "the gang to be forgotten")
+    assert not sandbox.pods()
+    assert sandbox.held() == {}
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
 def test_a_half_released_gang_that_is_deleted_gives_everything_back(
-    idle_scheduler: Stack, yard: Yard, gang: Gang
+    idle_scheduler: Stack, sandbox: Sandbox, gang: GangMaker
 ) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
     # Three pods of three: no node is filled, so Jobs are released pod by pod.
-    yard.add(*gang(yard, "train", 3, 3))
-    names = wait_released(yard, "train-", 3)
-    bind(yard, names[0])
-    yard.wait_running("train-", 1)
-    assert yard.held()
+    sandbox.add(*gang(sandbox, "train", 3, 3))
+    names = wait_released(sandbox, "train-", 3)
+    bind(sandbox, names[0])
+    sandbox.wait_running("train-", 1)
+    assert sandbox.held()
 
-    delete_gang(yard, gang, "train")
-    yard.wait(lambda: not yard.pods(), "its pods to go")
-    yard.wait_free()
-    yard.wait(lambda: not yard.books.workloads(yard.name), "the gang to be forgotten")
+    delete_gang(sandbox, gang, "train")
+    sandbox.wait(lambda: not sandbox.pods(), "its pods to go")
+    sandbox.wait_free()
+    sandbox.wait(lambda: not sandbox.ledger.workloads(sandbox.name), "the gang to be forgotten")
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
-def test_a_running_gang_that_is_deleted_makes_room_for_the_next(yard: Yard, gang: Gang) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
-    yard.add(*gang(yard, "train", 2, 8))
-    yard.wait_running("train-", 2)
-    yard.add(*gang(yard, "next", 2, 8))
-    yard.wait_reason("next", "NoFit")
+def test_a_running_gang_that_is_deleted_makes_room_for_the_next(sandbox: Sandbox, gang: GangMaker) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(*gang(sandbox, "train", 2, 8))
+    sandbox.wait_running("train-", 2)
+    sandbox.add(*gang(sandbox, "next", 2, 8))
+    sandbox.wait_reason("next", "NoFit")
 
-    delete_gang(yard, gang, "train")
-    yard.wait_running("next-", 2)
-    delete_gang(yard, gang, "next")
-    yard.wait_free()
+    delete_gang(sandbox, gang, "train")
+    sandbox.wait_running("next-", 2)
+    delete_gang(sandbox, gang, "next")
+    sandbox.wait_free()
 
 
-def test_seats_are_held_until_the_last_pod_is_really_gone(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
+def test_seats_are_held_until_the_last_pod_is_really_gone(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
     slow = {"kwok.muster.dev/stop-after": "1500ms"}
-    yard.add(volcano_job(yard, "slow", 1, 8, annotations=slow))
-    yard.wait_running("slow-", 1)
-    yard.add(volcano_job(yard, "next", 1, 8))
-    yard.wait_reason("next", "NoFit")
+    sandbox.add(volcano_job(sandbox, "slow", 1, 8, annotations=slow))
+    sandbox.wait_running("slow-", 1)
+    sandbox.add(volcano_job(sandbox, "next", 1, 8))
+    sandbox.wait_reason("next", "NoFit")
 
-    yard.delete("Job", "slow")
-    yard.wait_running("next-", 1)
-    moments = yard.history.of(yard.name)
+    sandbox.delete("Job", "slow")
+    sandbox.wait_running("next-", 1)
+    moments = sandbox.history.of(sandbox.name)
     gone = [i for i, m in enumerate(moments) if m.kind == "DELETED" and "/slow-" in m.name]
     bound = [i for i, m in enumerate(moments) if m.node and "/next-" in m.name]
     assert gone

@@ -3,45 +3,51 @@
 import pytest
 
 from deploy.local.stack import Stack
-from tests.e2e.support.gang_kinds import EACH_KIND, Gang, as_pod_group, finish_all
+from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
 
-def check_that_a_gang_waits_whole(yard: Yard, gang: Gang) -> None:
+def check_that_a_gang_waits_whole(sandbox: Sandbox, gang: GangMaker) -> None:
     """Four pods of a node each, on four nodes of which two are taken; one that fits goes past it."""
-    yard.add_nodes(4)
-    yard.add_queue()
-    yard.add(*gang(yard, "early", 2, 8))
-    yard.wait_running("early-", 2)
+    sandbox.add_nodes(4)
+    sandbox.add_queue()
+    sandbox.add(*gang(sandbox, "early", 2, 8))
+    sandbox.wait_running("early-", 2)
 
-    yard.add(*gang(yard, "big", 4, 8))
-    yard.wait(
-        lambda: yard.reason("big")[0] == "NoFit" or bool(yard.history.bound(yard.name, "big-")),
+    sandbox.add(*gang(sandbox, "big", 4, 8))
+    sandbox.wait(
+        lambda: sandbox.reason("big")[0] == "NoFit" or bool(sandbox.history.bound(sandbox.name, "big-")),
         "big to be considered",
     )
-    assert not yard.history.bound(yard.name, "big-"), "two nodes of four are not enough"
-    yard.add(*gang(yard, "small", 2, 4))
-    yard.wait_running("small-", 2)
-    finish_all(yard, "early-")
-    yard.wait(lambda: len(yard.books.admissions(yard.name, "early")) == 1, "early to be booked once")
-    yard.wait(lambda: yard.books.admissions(yard.name, "early")[0][1] == "closed", "early to be over")
-    assert not yard.history.bound(yard.name, "big-"), "three nodes of four are not enough"
+    assert not sandbox.history.bound(sandbox.name, "big-"), "two nodes of four are not enough"
+    sandbox.add(*gang(sandbox, "small", 2, 4))
+    sandbox.wait_running("small-", 2)
+    finish_all(sandbox, "early-")
+    sandbox.wait(
+        lambda: len(sandbox.ledger.admissions(sandbox.name, "early")) == 1, "early to be booked once"
+    )
+    sandbox.wait(
+        lambda: sandbox.ledger.admissions(sandbox.name, "early")[0][1] == "closed", "early to be over"
+    )
+    assert not sandbox.history.bound(sandbox.name, "big-"), "three nodes of four are not enough"
 
-    moments = len(yard.history.of(yard.name))
-    finish_all(yard, "small-")
-    yard.wait_running("big-", 4)
-    since = yard.history.of(yard.name)[:moments]
+    moments = len(sandbox.history.of(sandbox.name))
+    finish_all(sandbox, "small-")
+    sandbox.wait_running("big-", 4)
+    since = sandbox.history.of(sandbox.name)[:moments]
     assert not [
-        m for m in since if m.name.startswith(f"{yard.name}/big-") and (m.node or m.phase == "Running")
+        m for m in since if m.name.startswith(f"{sandbox.name}/big-") and (m.node or m.phase == "Running")
     ]
-    assert len(yard.books.admissions(yard.name, "big")) == 1
-    assert len({m.admission for m in yard.history.of(yard.name, "big-") if m.node}) == 1
+    assert len(sandbox.ledger.admissions(sandbox.name, "big")) == 1
+    assert len({m.admission for m in sandbox.history.of(sandbox.name, "big-") if m.node}) == 1
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
-def test_a_gang_that_does_not_fit_has_no_pod_bound_while_one_that_fits_goes(yard: Yard, gang: Gang) -> None:
-    check_that_a_gang_waits_whole(yard, gang)
+def test_a_gang_that_does_not_fit_has_no_pod_bound_while_one_that_fits_goes(
+    sandbox: Sandbox, gang: GangMaker
+) -> None:
+    check_that_a_gang_waits_whole(sandbox, gang)
 
 
 @pytest.fixture
@@ -55,51 +61,51 @@ def with_planted_bug(whole_stack: Stack):  # type: ignore[no-untyped-def]
 
 
 def test_the_check_notices_an_engine_that_admits_gangs_piece_by_piece(
-    with_planted_bug: None, yard: Yard
+    with_planted_bug: None, sandbox: Sandbox
 ) -> None:
     # At the first look, or, if those pods are bound a moment later, at the second: either way at some, not all.
     noticed = r"^(two|three) nodes of four are not enough\nassert not \{'[^']+/big-\d'"
     with pytest.raises(AssertionError, match=noticed):
-        check_that_a_gang_waits_whole(yard, as_pod_group)
+        check_that_a_gang_waits_whole(sandbox, as_pod_group)
 
 
-def test_a_gang_with_a_required_rack_lies_in_one_rack(yard: Yard) -> None:
-    yard.add_nodes(4, nodes_per_rack=2)
-    yard.add_queue()
+def test_a_gang_with_a_required_rack_lies_in_one_rack(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(4, nodes_per_rack=2)
+    sandbox.add_queue()
     rack = {"muster.dev/required-topology": "topology.muster.dev/rack"}
-    yard.add(volcano_job(yard, "some", 1, 4))
-    yard.wait_running("some-", 1)
-    [first_rack] = yard.racks(yard.nodes_of("some-").values())
+    sandbox.add(volcano_job(sandbox, "some", 1, 4))
+    sandbox.wait_running("some-", 1)
+    [first_rack] = sandbox.racks(sandbox.nodes_of("some-").values())
 
-    yard.add(volcano_job(yard, "one", 4, 4, annotations=rack))
-    yard.wait_running("one-", 4)
-    [second_rack] = yard.racks(yard.nodes_of("one-").values())
+    sandbox.add(volcano_job(sandbox, "one", 4, 4, annotations=rack))
+    sandbox.wait_running("one-", 4)
+    [second_rack] = sandbox.racks(sandbox.nodes_of("one-").values())
     assert first_rack != second_rack, "the other rack had room for three of four"
 
-    yard.add(batch_job(yard, "two", 4, 4, annotations=rack))
-    yard.wait_reason("two", "TopologyNoFit")
-    yard.add_nodes(2, nodes_per_rack=2)
-    yard.wait_running("two-", 4)
-    [third_rack] = yard.racks(yard.nodes_of("two-").values())
+    sandbox.add(batch_job(sandbox, "two", 4, 4, annotations=rack))
+    sandbox.wait_reason("two", "TopologyNoFit")
+    sandbox.add_nodes(2, nodes_per_rack=2)
+    sandbox.wait_running("two-", 4)
+    [third_rack] = sandbox.racks(sandbox.nodes_of("two-").values())
     assert third_rack not in (first_rack, second_rack)
 
 
-def test_an_over_quota_tenant_waits_while_another_goes_and_explain_says_by_how_much(yard: Yard) -> None:
-    yard.add_nodes(4)
-    tenant = yard.add_queue("a", capability={"nvidia.com/gpu": 12})
-    other = yard.add_queue("b")
-    yard.add(volcano_job(yard, "first", 1, 8, queue=tenant))
-    yard.wait_running("first-", 1)
+def test_an_over_quota_tenant_waits_while_another_goes_and_explain_says_by_how_much(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(4)
+    tenant = sandbox.add_queue("a", capability={"nvidia.com/gpu": 12})
+    other = sandbox.add_queue("b")
+    sandbox.add(volcano_job(sandbox, "first", 1, 8, queue=tenant))
+    sandbox.wait_running("first-", 1)
 
-    yard.add(volcano_job(yard, "more", 2, 4, queue=tenant))
-    yard.wait_reason("more", "QueueLimit")
-    yard.add(volcano_job(yard, "others", 2, 8, queue=other))
-    yard.wait_running("others-", 2)
-    assert not yard.history.bound(yard.name, "more-")
+    sandbox.add(volcano_job(sandbox, "more", 2, 4, queue=tenant))
+    sandbox.wait_reason("more", "QueueLimit")
+    sandbox.add(volcano_job(sandbox, "others", 2, 8, queue=other))
+    sandbox.wait_running("others-", 2)
+    assert not sandbox.history.bound(sandbox.name, "more-")
 
-    story = yard.explain("more")
+    story = sandbox.explain("more")
     assert f"queue {tenant} may use 12 nvidia.com/gpu: 8 used, 8 asked, 4 too many" in story
     assert "OVER-BY" in story
 
-    finish_all(yard, "first-")
-    yard.wait_running("more-", 2)
+    finish_all(sandbox, "first-")
+    sandbox.wait_running("more-", 2)

@@ -10,11 +10,11 @@ import pytest
 from admission.failpoints import RECREATION_POINTS
 from deploy.local.stack import Stack
 from tests.e2e.support.api_paths import Document, condition
-from tests.e2e.support.crash_harness import Scene, balances_are_sums_of_open_seats, own_scene
+from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats, own_crash_harness
 from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group
-from tests.e2e.support.sandbox import Yard
-from tests.node_affinity import pinned_to
+from tests.e2e.support.sandbox import Sandbox
+from tests.node_affinity import pinned_nodes
 
 #: What the API server fills in, or merges into what it was given.
 RICH: Document = {
@@ -50,153 +50,163 @@ def no_scheduler(stack: Stack) -> Iterator[None]:
         stack.cluster.start_component("kube-scheduler")
 
 
-def arrive(yard: Yard, **spec: object) -> list[Document]:
+def arrive(sandbox: Sandbox, **spec: object) -> list[Document]:
     """A group of two pods that fill a node each."""
-    members = [grouped(yard, "train", f"train-{index}", 8, **spec) for index in range(2)]
+    members = [grouped(sandbox, "train", f"train-{index}", 8, **spec) for index in range(2)]
     for member in members:
         member["metadata"]["labels"] = {"app": "train", "run": "7"}
-    yard.add(pod_group(yard, "train", 2))
-    return yard.add(*members)
+    sandbox.add(pod_group(sandbox, "train", 2))
+    return sandbox.add(*members)
 
 
-def lose_a_seat(yard: Yard, prefix: str, count: int) -> None:
+def lose_a_seat(sandbox: Sandbox, prefix: str, count: int) -> None:
     """Pods are released, and a foreign pod takes the seat of one of them."""
-    yard.wait(
-        lambda: [bool(each["spec"].get("schedulingGates")) for each in yard.pods(prefix)] == [False] * count,
+    sandbox.wait(
+        lambda: (
+            [bool(each["spec"].get("schedulingGates")) for each in sandbox.pods(prefix)] == [False] * count
+        ),
         f"{count} pods {prefix}* to be released",
     )
-    yard.add(pod(yard, "foreign", 8, nodeName=yard.nodes[0]))
-    yard.wait_running("foreign", 1)
+    sandbox.add(pod(sandbox, "foreign", 8, nodeName=sandbox.nodes[0]))
+    sandbox.wait_running("foreign", 1)
 
 
-def uids(yard: Yard, prefix: str) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in yard.pods(prefix)}
+def uids(sandbox: Sandbox, prefix: str) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in sandbox.pods(prefix)}
 
 
-def wait_made_again(yard: Yard, prefix: str, before: dict[str, str]) -> None:
+def wait_made_again(sandbox: Sandbox, prefix: str, before: dict[str, str]) -> None:
     """All of them are there under their names, each another one."""
 
     def again() -> bool:
-        now = uids(yard, prefix)
+        now = uids(sandbox, prefix)
         return now.keys() == before.keys() and not set(now.values()) & set(before.values())
 
-    yard.wait(again, f"pods {prefix}* to be made again")
+    sandbox.wait(again, f"pods {prefix}* to be made again")
 
 
-def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(yard: Yard) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
+def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
     arrival = "SELECT arrival FROM workloads WHERE namespace = $1"
     calm = {"metadata": {"name": "calm"}, "value": 7, "preemptionPolicy": "Never"}
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    yard.api.create(classes, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **calm})
-    with no_scheduler(yard.stack):
-        created = arrive(yard, **RICH)
-        before = uids(yard, "train-")
-        lose_a_seat(yard, "train-", 2)
-        number = yard.books.ask(arrival, yard.name)
-    wait_made_again(yard, "train-", before)
-    evictions = [code for kind, code, _ in yard.books.decisions(yard.name, "train") if kind == "evict"]
+    sandbox.api.create(classes, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **calm})
+    with no_scheduler(sandbox.stack):
+        created = arrive(sandbox, **RICH)
+        before = uids(sandbox, "train-")
+        lose_a_seat(sandbox, "train-", 2)
+        number = sandbox.ledger.ask(arrival, sandbox.name)
+    wait_made_again(sandbox, "train-", before)
+    evictions = [code for kind, code, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"]
     assert evictions[:1] == ["Refused"]
 
-    yard.add_nodes(1)
-    pods = yard.wait_running("train-", 2)
-    assert set(yard.nodes_of("train-").values()) == set(yard.nodes[1:])
-    assert yard.get("Pod", "foreign")["status"]["phase"] == "Running"
+    sandbox.add_nodes(1)
+    pods = sandbox.wait_running("train-", 2)
+    assert set(sandbox.nodes_of("train-").values()) == set(sandbox.nodes[1:])
+    assert sandbox.get("Pod", "foreign")["status"]["phase"] == "Running"
     for made, again in zip(created, pods, strict=True):
         assert again["metadata"]["labels"].items() >= {"app": "train", "run": "7"}.items()
-        assert pinned_to(again["spec"]) == {again["spec"]["nodeName"]}
+        assert pinned_nodes(again["spec"]) == {again["spec"]["nodeName"]}
         for field in ("containers", "volumes", "tolerations", "topologySpreadConstraints", "priority"):
             assert again["spec"].get(field) == made["spec"].get(field), field
-    assert yard.books.ask(arrival, yard.name) == number
-    assert yard.books.ask("SELECT * FROM recreations WHERE namespace = $1", yard.name) == []
-    yard.api.delete(f"{classes}/calm")
-    finish_all(yard, "train-")
-    finish(yard, ["foreign"])
-    yard.wait_free()
+    assert sandbox.ledger.ask(arrival, sandbox.name) == number
+    assert sandbox.ledger.ask("SELECT * FROM recreations WHERE namespace = $1", sandbox.name) == []
+    sandbox.api.delete(f"{classes}/calm")
+    finish_all(sandbox, "train-")
+    finish(sandbox, ["foreign"])
+    sandbox.wait_free()
 
 
-def test_a_pod_of_its_own_goes_back_and_keeps_its_place_in_line(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    with no_scheduler(yard.stack):
-        yard.add(bare_pod(yard, "alone", 8))
-        before = uids(yard, "alone")
-        lose_a_seat(yard, "alone", 1)
-    wait_made_again(yard, "alone", before)
-    yard.wait(lambda: yard.books.workloads(yard.name) == ["alone"], "its predecessor to be forgotten")
-    yard.add(bare_pod(yard, "late", 8))
-    yard.wait(lambda: yard.books.workloads(yard.name) == ["alone", "late"], "another pod to come later")
+def test_a_pod_of_its_own_goes_back_and_keeps_its_place_in_line(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    with no_scheduler(sandbox.stack):
+        sandbox.add(bare_pod(sandbox, "alone", 8))
+        before = uids(sandbox, "alone")
+        lose_a_seat(sandbox, "alone", 1)
+    wait_made_again(sandbox, "alone", before)
+    sandbox.wait(
+        lambda: sandbox.ledger.workloads(sandbox.name) == ["alone"], "its predecessor to be forgotten"
+    )
+    sandbox.add(bare_pod(sandbox, "late", 8))
+    sandbox.wait(
+        lambda: sandbox.ledger.workloads(sandbox.name) == ["alone", "late"], "another pod to come later"
+    )
     rollbacks = "SELECT rollbacks FROM backoffs WHERE uid = $1"
-    assert yard.books.ask(rollbacks, uids(yard, "alone")["alone"])[0][0] >= 1
+    assert sandbox.ledger.ask(rollbacks, uids(sandbox, "alone")["alone"])[0][0] >= 1
 
-    yard.delete("Pod", "late")
-    finish(yard, ["foreign"])
-    yard.wait_running("alone", 1)
-    finish(yard, ["alone"])
-    yard.wait_free()
+    sandbox.delete("Pod", "late")
+    finish(sandbox, ["foreign"])
+    sandbox.wait_running("alone", 1)
+    finish(sandbox, ["alone"])
+    sandbox.wait_free()
 
 
-def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(yard: Yard) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
-    quotas = f"/api/v1/namespaces/{yard.name}/resourcequotas"
-    with no_scheduler(yard.stack):
-        arrive(yard)
-        before = uids(yard, "train-")
+def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    quotas = f"/api/v1/namespaces/{sandbox.name}/resourcequotas"
+    with no_scheduler(sandbox.stack):
+        arrive(sandbox)
+        before = uids(sandbox, "train-")
         quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
-        lose_a_seat(yard, "train-", 2)
-        yard.api.create(quotas, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-        yard.wait(
-            lambda: "used" in yard.api.get(f"{quotas}/none").get("status", {}), "the quota to be counted"
+        lose_a_seat(sandbox, "train-", 2)
+        sandbox.api.create(quotas, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        sandbox.wait(
+            lambda: "used" in sandbox.api.get(f"{quotas}/none").get("status", {}), "the quota to be counted"
         )
-    yard.wait(lambda: "exceeded quota" in yard.told("PodGroup", "train"), "the group to say what is refused")
-    unschedulable = condition(yard.get("PodGroup", "train"), "Unschedulable")
+    sandbox.wait(
+        lambda: "exceeded quota" in sandbox.told("PodGroup", "train"), "the group to say what is refused"
+    )
+    unschedulable = condition(sandbox.get("PodGroup", "train"), "Unschedulable")
     assert unschedulable["reason"] == "RecreationRefused"
-    yard.api.delete(f"{quotas}/none")
-    wait_made_again(yard, "train-", before)
-    finish(yard, ["foreign"])
-    yard.wait_running("train-", 2)
-    finish_all(yard, "train-")
-    yard.wait_free()
+    sandbox.api.delete(f"{quotas}/none")
+    wait_made_again(sandbox, "train-", before)
+    finish(sandbox, ["foreign"])
+    sandbox.wait_running("train-", 2)
+    finish_all(sandbox, "train-")
+    sandbox.wait_free()
 
 
 # ── Muster dies on the way ──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def scene(kubernetes_binaries: dict[str, Path]) -> Iterator[Scene]:
+def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
     """A cluster of its own: here Muster is killed."""
-    with own_scene(durable=False) as found:
+    with own_crash_harness(durable=False) as found:
         yield found
 
 
 @pytest.mark.parametrize("point", RECREATION_POINTS)
-def test_killed_while_a_group_goes_back_nobody_is_lost_or_doubled(scene: Scene, point: str) -> None:
-    scene.leave()
-    with scene.yard(f"killed-{point}") as yard:
-        victim = scene.start(f"{point}:KILL")
-        for name in yard.nodes[2:]:
-            yard.merge("Node", name, {"spec": {"unschedulable": True}})
-        with no_scheduler(yard.stack):
-            arrive(yard)
-            before = uids(yard, "train-")
-            lose_a_seat(yard, "train-", 2)
-        scene.dies(victim)
-        scene.start()
-        wait_made_again(yard, "train-", before)
-        for name in yard.nodes[2:]:
-            yard.merge("Node", name, {"spec": {"unschedulable": None}})
-        yard.wait_running("train-", 2)
+def test_killed_while_a_group_goes_back_nobody_is_lost_or_doubled(harness: CrashHarness, point: str) -> None:
+    harness.leave()
+    with harness.sandbox(f"killed-{point}") as sandbox:
+        victim = harness.start(f"{point}:KILL")
+        for name in sandbox.nodes[2:]:
+            sandbox.merge("Node", name, {"spec": {"unschedulable": True}})
+        with no_scheduler(sandbox.stack):
+            arrive(sandbox)
+            before = uids(sandbox, "train-")
+            lose_a_seat(sandbox, "train-", 2)
+        harness.dies(victim)
+        harness.start()
+        wait_made_again(sandbox, "train-", before)
+        for name in sandbox.nodes[2:]:
+            sandbox.merge("Node", name, {"spec": {"unschedulable": None}})
+        sandbox.wait_running("train-", 2)
         made = Counter(
             moment.name.partition("/")[2]
-            for moment in yard.history.of(yard.name)
+            for moment in sandbox.history.of(sandbox.name)
             if moment.kind == "ADDED" and "train-" in moment.name
         )
-        rounds = len([kind for kind, _, _ in scene.books.decisions(yard.name, "train") if kind == "evict"])
+        rounds = len(
+            [kind for kind, _, _ in harness.ledger.decisions(sandbox.name, "train") if kind == "evict"]
+        )
         assert made == {"train-0": 1 + rounds, "train-1": 1 + rounds}
-        assert scene.books.ask("SELECT * FROM recreations") == []
-        finish_all(yard, "train-")
-        finish(yard, ["foreign"])
-        yard.wait_free()
-        balances_are_sums_of_open_seats(scene.books)
+        assert harness.ledger.ask("SELECT * FROM recreations") == []
+        finish_all(sandbox, "train-")
+        finish(sandbox, ["foreign"])
+        sandbox.wait_free()
+        balances_are_sums_of_open_seats(harness.ledger)

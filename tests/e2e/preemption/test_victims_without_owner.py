@@ -12,7 +12,7 @@ from tests.e2e.preemption.test_preemption import (
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
 __all__ = ["urgent"]
 
@@ -20,31 +20,31 @@ __all__ = ["urgent"]
 MAY_GO = {"volcano.sh/preemptable": "true"}
 
 
-def as_group(yard: Yard, name: str) -> list[Document]:
-    members = [grouped(yard, name, f"{name}-{index}", 8) for index in range(2)]
+def as_group(sandbox: Sandbox, name: str) -> list[Document]:
+    members = [grouped(sandbox, name, f"{name}-{index}", 8) for index in range(2)]
     for each in members:
         each["metadata"]["annotations"] |= MAY_GO
-    return [pod_group(yard, name, 2), *members]
+    return [pod_group(sandbox, name, 2), *members]
 
 
-def as_pods(yard: Yard, name: str) -> list[Document]:
-    return [bare_pod(yard, f"{name}-{index}", 8, annotations=dict(MAY_GO)) for index in range(2)]
+def as_pods(sandbox: Sandbox, name: str) -> list[Document]:
+    return [bare_pod(sandbox, f"{name}-{index}", 8, annotations=dict(MAY_GO)) for index in range(2)]
 
 
-def workloads_of(yard: Yard, name: str, alike: object) -> list[str]:
+def workloads_of(sandbox: Sandbox, name: str, alike: object) -> list[str]:
     """Names of the workloads: one group, or each pod."""
     return [name] if alike is as_group else [f"{name}-0", f"{name}-1"]
 
 
-def uids(yard: Yard, prefix: str) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in yard.pods(prefix)}
+def uids(sandbox: Sandbox, prefix: str) -> dict[str, str]:
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in sandbox.pods(prefix)}
 
 
-def wait_made_again(yard: Yard, prefix: str, before: dict[str, str]) -> None:
+def wait_made_again(sandbox: Sandbox, prefix: str, before: dict[str, str]) -> None:
     """All of them are there under their names, each another one, and wait behind the gate."""
 
     def again() -> bool:
-        pods = {each["metadata"]["name"]: each for each in yard.pods(prefix)}
+        pods = {each["metadata"]["name"]: each for each in sandbox.pods(prefix)}
         return pods.keys() == before.keys() and all(
             each["metadata"]["uid"] != before[name]
             and each["metadata"]["annotations"]["muster.dev/recreated-from"] == before[name]
@@ -52,81 +52,83 @@ def wait_made_again(yard: Yard, prefix: str, before: dict[str, str]) -> None:
             for name, each in pods.items()
         )
 
-    yard.wait(again, f"pods {prefix}* to be made again, gated", seconds=60)
+    sandbox.wait(again, f"pods {prefix}* to be made again, gated", seconds=60)
 
 
-def check_made_once(yard: Yard, names: dict[str, str]) -> None:
+def check_made_once(sandbox: Sandbox, names: dict[str, str]) -> None:
     """Each pod was made twice in all, and never two of a name ran at a time."""
     for name in names:
         made = [
             moment.pod["metadata"]["uid"]
-            for moment in yard.history.of(yard.name)
-            if moment.kind == "ADDED" and moment.name == f"{yard.name}/{name}"
+            for moment in sandbox.history.of(sandbox.name)
+            if moment.kind == "ADDED" and moment.name == f"{sandbox.name}/{name}"
         ]
         assert len(made) == 2, name
-    assert yard.books.ask("SELECT * FROM recreations WHERE namespace = $1", yard.name) == []
+    assert sandbox.ledger.ask("SELECT * FROM recreations WHERE namespace = $1", sandbox.name) == []
 
 
 @pytest.mark.parametrize("victims", [as_group, as_pods])
 def test_running_pods_without_an_owner_go_for_a_more_urgent_gang_and_run_again(
-    yard: Yard, urgent: str, victims: Callable[[Yard, str], list[Document]]
+    sandbox: Sandbox, urgent: str, victims: Callable[[Sandbox, str], list[Document]]
 ) -> None:
-    yard.add_nodes(2)
-    yard.add_queue()
-    yard.add(*victims(yard, "calm"))
-    yard.wait_running("calm-", 2)
-    before = uids(yard, "calm-")
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(*victims(sandbox, "calm"))
+    sandbox.wait_running("calm-", 2)
+    before = uids(sandbox, "calm-")
 
-    yard.add(volcano_job(yard, "urgent", 2, 8, priorityClassName=urgent))
-    yard.wait_running("urgent-", 2, seconds=60)
-    wait_made_again(yard, "calm-", before)
-    for name in workloads_of(yard, "calm", victims):
-        assert [code for code, _ in evicted(yard, name)] == ["Preempted"]
-        yard.wait_reason(name, "NoFit")
+    sandbox.add(volcano_job(sandbox, "urgent", 2, 8, priorityClassName=urgent))
+    sandbox.wait_running("urgent-", 2, seconds=60)
+    wait_made_again(sandbox, "calm-", before)
+    for name in workloads_of(sandbox, "calm", victims):
+        assert [code for code, _ in evicted(sandbox, name)] == ["Preempted"]
+        sandbox.wait_reason(name, "NoFit")
         kind = "PodGroup" if victims is as_group else "Pod"
-        told = f"(Preempted) for vcjob/{yard.name}/urgent"
-        check_that_everybody_tells_who_took_the_place(yard, kind, name, told)
+        told = f"(Preempted) for vcjob/{sandbox.name}/urgent"
+        check_that_everybody_tells_who_took_the_place(sandbox, kind, name, told)
 
-    finish_all(yard, "urgent-")
-    yard.wait_running("calm-", 2, seconds=60)
-    check_made_once(yard, before)
-    finish_all(yard, "calm-")
-    yard.wait_free()
+    finish_all(sandbox, "urgent-")
+    sandbox.wait_running("calm-", 2, seconds=60)
+    check_made_once(sandbox, before)
+    finish_all(sandbox, "calm-")
+    sandbox.wait_free()
 
 
-def test_a_group_of_pods_without_an_owner_is_got_back_by_whom_its_quota_was_lent_from(yard: Yard) -> None:
-    yard.add_nodes(2)
-    borrower = yard.add_queue("borrower", deserved={"nvidia.com/gpu": 8})
-    lender = yard.add_queue("lender", deserved={"nvidia.com/gpu": 8})
-    yard.add(*as_group(yard, "lent"))
-    yard.wait_running("lent-", 2)
-    before = uids(yard, "lent-")
+def test_a_group_of_pods_without_an_owner_is_got_back_by_whom_its_quota_was_lent_from(
+    sandbox: Sandbox,
+) -> None:
+    sandbox.add_nodes(2)
+    borrower = sandbox.add_queue("borrower", deserved={"nvidia.com/gpu": 8})
+    lender = sandbox.add_queue("lender", deserved={"nvidia.com/gpu": 8})
+    sandbox.add(*as_group(sandbox, "lent"))
+    sandbox.wait_running("lent-", 2)
+    before = uids(sandbox, "lent-")
 
-    yard.add(volcano_job(yard, "mine", 1, 8, queue=lender))
-    yard.wait_running("mine-", 1, seconds=60)
-    wait_made_again(yard, "lent-", before)
-    ((code, message),) = evicted(yard, "lent")
+    sandbox.add(volcano_job(sandbox, "mine", 1, 8, queue=lender))
+    sandbox.wait_running("mine-", 1, seconds=60)
+    wait_made_again(sandbox, "lent-", before)
+    ((code, message),) = evicted(sandbox, "lent")
     assert code == "Reclaimed"
     assert f"queue {borrower} uses 16 nvidia.com/gpu and deserves 8" in message
-    yard.wait_reason("lent", "NoFit")
+    sandbox.wait_reason("lent", "NoFit")
 
-    finish_all(yard, "mine-")
-    yard.wait_running("lent-", 2, seconds=60)
-    check_made_once(yard, before)
+    finish_all(sandbox, "mine-")
+    sandbox.wait_running("lent-", 2, seconds=60)
+    check_made_once(sandbox, before)
 
 
-def test_pods_without_an_owner_that_do_not_say_so_stay(yard: Yard, urgent: str) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    silent = bare_pod(yard, "silent", 8)
-    yard.add(silent)
-    yard.wait_running("silent", 1)
-    before = uids(yard, "silent")
+def test_pods_without_an_owner_that_do_not_say_so_stay(sandbox: Sandbox, urgent: str) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    silent = bare_pod(sandbox, "silent", 8)
+    sandbox.add(silent)
+    sandbox.wait_running("silent", 1)
+    before = uids(sandbox, "silent")
 
-    yard.add(volcano_job(yard, "urgent", 1, 8, priorityClassName=urgent))
-    yard.wait_reason("urgent", "NoFit")
-    assert uids(yard, "silent") == before
-    yard.api.merge(path("Pod", yard.name, "silent"), {"metadata": {"annotations": MAY_GO}})
-    yard.wait_running("urgent-", 1, seconds=60)
-    wait_made_again(yard, "silent", before)
-    assert [code for code, _ in evicted(yard, "silent")] == ["Preempted"]
+    sandbox.add(volcano_job(sandbox, "urgent", 1, 8, priorityClassName=urgent))
+    sandbox.wait_reason("urgent", "NoFit")
+    assert uids(sandbox, "silent") == before
+    sandbox.api.merge(path("Pod", sandbox.name, "silent"), {"metadata": {"annotations": MAY_GO}})
+    sandbox.wait_running("urgent-", 1, seconds=60)
+    wait_made_again(sandbox, "silent", before)
+    assert [code for code, _ in evicted(sandbox, "silent")] == ["Preempted"]

@@ -1,6 +1,6 @@
 """A control plane whose Musters come and go: they are killed, stopped in place and woken at named points.
 
-``begin`` brings one of each kind of workload into a yard; ``prove`` says what must be true when all is over.
+``begin`` brings one of each kind of workload into a sandbox; ``prove`` says what must be true when all is over.
 """
 
 import json
@@ -18,13 +18,13 @@ from deploy.local.history import Moment, PodHistory
 from deploy.local.stack import Replica, Stack
 from queues.resources import Resources
 from tests.e2e.support.api_paths import Document, condition, path
-from tests.e2e.support.ledger_queries import Books
+from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, pod, pod_group, volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 
 #: Short times, so that a test need not wait for the next leader; the default ones are tried by themselves.
-BRISK = {
+SHORT_TIMES = {
     "MUSTER_LEASE_SECONDS": "3",
     "MUSTER_RETRY_SECONDS": "0.5",
     "MUSTER_REFUSAL_GRACE_SECONDS": "5",
@@ -37,20 +37,20 @@ SHORT = {"kwok.muster.dev/complete-after": "1s"}
 
 GROUP = {"scheduling.k8s.io/group-name": "group"}
 
-#: Pods of each workload of a company.
+#: Pods of each workload of ``WorkloadOfEachKind``.
 PODS = {"volcano": 4, "whole": 2, "single": 3, "group": 3, "bare": 1}
 
-#: GPUs of a yard: less than everything wants, so that some wait until others have ended.
+#: GPUs of a sandbox: less than everything wants, so that some wait until others have ended.
 NODES, GPUS = 3, 8
 
 
 @dataclass(slots=True)
-class Scene:
-    """The cluster, and whoever leads in it."""
+class CrashHarness:
+    """A cluster of its own, and the Musters that run in it."""
 
     stack: Stack
     api: LocalClient
-    books: Books
+    ledger: LedgerQueries
     history: PodHistory
     _number: int = 0
 
@@ -59,7 +59,7 @@ class Scene:
     def start(self, fault: str = "", *, wait: bool = True, **environment: str) -> Replica:
         """One more Muster; with a fault, ``wait=False``: it may not live to be ready."""
         self._number += 1
-        given = {**BRISK, **environment, **({"MUSTER_FAULT": fault} if fault else {})}
+        given = {**SHORT_TIMES, **environment, **({"MUSTER_FAULT": fault} if fault else {})}
         return self.stack.start_muster(f"muster-{self._number}", environment=given, wait=wait)
 
     def dies(self, replica: Replica) -> None:
@@ -80,94 +80,94 @@ class Scene:
     def leads(self, replica: Replica, *, seconds: float = 30.0) -> None:
         until(replica.leads, f"{replica.name} to lead\n{log_of(replica)}", seconds=seconds)
 
-    # ── yards ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sandboxes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def yard(self, name: str) -> Iterator[Yard]:
+    def sandbox(self, name: str) -> Iterator[Sandbox]:
         """A part of the cluster; whoever leads at the end must give everything back."""
-        yard = Yard(name, self.stack, self.api, self.books, self.history)
-        yard.open()
-        yard.add_nodes(NODES, gpus=GPUS)
-        yard.add_queue()
-        yield yard
-        yard.close()
+        sandbox = Sandbox(name, self.stack, self.api, self.ledger, self.history)
+        sandbox.open()
+        sandbox.add_nodes(NODES, gpus=GPUS)
+        sandbox.add_queue()
+        yield sandbox
+        sandbox.close()
 
 
 @contextmanager
-def own_scene(*, durable: bool) -> Iterator[Scene]:
-    """A cluster in which nobody else is: here everything may be killed. ``durable``: Postgres, too."""
+def own_crash_harness(*, durable: bool) -> Iterator[CrashHarness]:
+    """A cluster for one module of tests, in which everything may be killed. ``durable``: Postgres as well."""
     with Stack(durable=durable) as stack:
         stack.install()
-        books = Books(stack.dsn)
+        ledger = LedgerQueries(stack.dsn)
         with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-            yield Scene(stack, api, books, history)
-        books.close()
+            yield CrashHarness(stack, api, ledger, history)
+        ledger.close()
 
 
 @dataclass(slots=True)
-class Company:
+class WorkloadOfEachKind:
     """One workload of every kind, more than fit at once."""
 
-    yard: Yard
+    sandbox: Sandbox
     documents: list[Document] = field(default_factory=list)
 
     @classmethod
-    def arrive(cls, yard: Yard) -> "Company":
+    def arrive(cls, sandbox: Sandbox) -> "WorkloadOfEachKind":
         """A Volcano Job, a Job released by one patch, one released pod by pod, a group, a pod of its own."""
-        company = cls(yard)
-        company.add(
-            volcano_job(yard, "volcano", 4, 2, annotations=SHORT, plugins={"svc": [], "ssh": []}),
+        workloads = cls(sandbox)
+        workloads.add(
+            volcano_job(sandbox, "volcano", 4, 2, annotations=SHORT, plugins={"svc": [], "ssh": []}),
             # Its pods fill their nodes, so that no choice is left to the scheduler.
-            batch_job(yard, "whole", 2, 8, annotations=SHORT),
+            batch_job(sandbox, "whole", 2, 8, annotations=SHORT),
             # Two pods find room on a node; beside the third there would be room for one more.
-            batch_job(yard, "single", 3, 3, annotations=SHORT, completionMode="Indexed"),
-            pod_group(yard, "group", 3),
-            *(pod(yard, f"group-{index}", 2, annotations={**SHORT, **GROUP}) for index in range(3)),
-            bare_pod(yard, "bare", 1, annotations=SHORT),
+            batch_job(sandbox, "single", 3, 3, annotations=SHORT, completionMode="Indexed"),
+            pod_group(sandbox, "group", 3),
+            *(pod(sandbox, f"group-{index}", 2, annotations={**SHORT, **GROUP}) for index in range(3)),
+            bare_pod(sandbox, "bare", 1, annotations=SHORT),
         )
-        return company
+        return workloads
 
     def add(self, *documents: Document) -> None:
-        self.documents += self.yard.add(*documents)
+        self.documents += self.sandbox.add(*documents)
 
     def is_over(self) -> bool:
         """Everything has run to its end."""
-        yard = self.yard
-        volcano = yard.get("Job", "volcano").get("status", {}).get("state", {}).get("phase") == "Completed"
+        sandbox = self.sandbox
+        volcano = sandbox.get("Job", "volcano").get("status", {}).get("state", {}).get("phase") == "Completed"
         jobs = all(
-            condition(yard.get("batch/v1 Job", name), "Complete").get("status") == "True"
+            condition(sandbox.get("batch/v1 Job", name), "Complete").get("status") == "True"
             for name in ("whole", "single")
         )
-        pods = [*yard.pods("group-"), *yard.pods("bare")]
+        pods = [*sandbox.pods("group-"), *sandbox.pods("bare")]
         return volcano and jobs and all(each["status"].get("phase") == "Succeeded" for each in pods)
 
     def wait_over(self, *, seconds: float = 60.0) -> None:
         try:
-            self.yard.wait(self.is_over, "everything to run to its end", seconds=seconds)
+            self.sandbox.wait(self.is_over, "everything to run to its end", seconds=seconds)
         except AssertionError as error:
-            logs = [f"{each.name}:\n{log_of(each)}" for each in self.yard.stack.replicas]
+            logs = [f"{each.name}:\n{log_of(each)}" for each in self.sandbox.stack.replicas]
             raise AssertionError("\n".join([str(error), *logs])) from None
 
     def prove(self) -> None:
-        """Nothing lost, nothing doubled, and the books are exactly zero."""
-        moments = self.yard.history.of(self.yard.name)
+        """Nothing lost, nothing doubled, and the ledger are exactly zero."""
+        moments = self.sandbox.history.of(self.sandbox.name)
         each_pod_once(moments, PODS)
         assert not were_gated(moments, "whole")
         assert were_gated(moments, "single")
         nodes_never_above(moments, GPUS)
-        self.prove_by_books()
+        self.prove_by_ledger()
 
-    def prove_by_books(self) -> None:
+    def prove_by_ledger(self) -> None:
         """The same as far as the ledger and the pods that are there can tell."""
-        pods = Counter(pod["metadata"]["name"].partition("-")[0] for pod in self.yard.pods())
+        pods = Counter(pod["metadata"]["name"].partition("-")[0] for pod in self.sandbox.pods())
         assert pods == PODS
-        assert {pod["status"]["phase"] for pod in self.yard.pods()} == {"Succeeded"}
-        self.yard.wait_free()
+        assert {pod["status"]["phase"] for pod in self.sandbox.pods()} == {"Succeeded"}
+        self.sandbox.wait_free()
         for name in ("volcano", "whole", "single", "group", "bare"):
-            assert self.yard.books.admissions(self.yard.name, name) == [
-                (id_, "closed") for id_, _ in self.yard.books.admissions(self.yard.name, name)
+            assert self.sandbox.ledger.admissions(self.sandbox.name, name) == [
+                (id_, "closed") for id_, _ in self.sandbox.ledger.admissions(self.sandbox.name, name)
             ]
-            decided = Counter(kind for kind, _, _ in self.yard.books.decisions(self.yard.name, name))
+            decided = Counter(kind for kind, _, _ in self.sandbox.ledger.decisions(self.sandbox.name, name))
             assert decided["admit"] == decided["free"] == 1, (name, decided)
             assert decided["evict"] == 0, (name, decided)
 
@@ -207,11 +207,11 @@ def nodes_never_above(moments: list[Moment], gpus: int) -> None:
             assert taken <= gpus, (moment.node, bound)
 
 
-def balances_are_sums_of_open_seats(books: Books) -> None:
+def balances_are_sums_of_open_seats(ledger: LedgerQueries) -> None:
     """By queue and by node, and told by nothing but the rows of open admissions."""
     queues: Counter[tuple[str, str]] = Counter()
     nodes: Counter[tuple[str, str]] = Counter()
-    for queue, places, shape_of, shapes, ended in books.ask(
+    for queue, places, shape_of, shapes, ended in ledger.ask(
         "SELECT queue, nodes, shape_of, shapes::text, ended FROM admissions WHERE state <> 'closed'"
     ):
         takes = [Resources(shape) for shape in json.loads(shapes)]
@@ -219,12 +219,12 @@ def balances_are_sums_of_open_seats(books: Books) -> None:
             for resource, units in takes[shape].items() if index not in ended else ():
                 queues[queue, resource] += units
                 nodes[node, resource] += units
-    own = books.ask("SELECT queue, resource, own FROM queue_balances WHERE flavor = '' AND own <> 0")
-    used = books.ask("SELECT node, resource, used FROM node_balances WHERE used <> 0")
+    own = ledger.ask("SELECT queue, resource, own FROM queue_balances WHERE flavor = '' AND own <> 0")
+    used = ledger.ask("SELECT node, resource, used FROM node_balances WHERE used <> 0")
     assert dict(queues) == {(queue, resource): int(units) for queue, resource, units in own}
     assert dict(nodes) == {(node, resource): int(units) for node, resource, units in used}
     # Every posting has two sides, so their sum over what is open is the same once more.
-    posted = books.ask(
+    posted = ledger.ask(
         "SELECT substr(account, 7), resource, sum(amount) FROM ("
         " SELECT debit AS account, resource, amount FROM muster_postings"
         " UNION ALL SELECT credit, resource, -amount FROM muster_postings) AS both_sides"
@@ -233,23 +233,23 @@ def balances_are_sums_of_open_seats(books: Books) -> None:
     assert dict(queues) == {(queue, resource): int(units) for queue, resource, units in posted}
 
 
-def written_in(books: Books, term: int) -> list[tuple[Any, ...]]:
+def written_in(ledger: LedgerQueries, term: int) -> list[tuple[Any, ...]]:
     """How many rows of the ledger carry a term, by table."""
-    return books.ask(
+    return ledger.ask(
         "SELECT (SELECT count(*) FROM postings WHERE term = $1), (SELECT count(*) FROM decisions WHERE term = $1),"
         " (SELECT count(*) FROM admissions WHERE term = $1)",
         term,
     )
 
 
-def everything_in(yard: Yard) -> dict[str, Document]:
-    """Every object that Muster may write in a yard, but for what changes with each write.
+def everything_in(sandbox: Sandbox) -> dict[str, Document]:
+    """Every object that Muster may write in a sandbox, but for what changes with each write.
 
     Without statuses of groups: their numbers are written seconds later.
     """
     found = {}
     for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod", "Service", "Secret", "ConfigMap"):
-        for item in yard.api.get(path(kind, yard.name))["items"]:
+        for item in sandbox.api.get(path(kind, sandbox.name))["items"]:
             for changing in ("resourceVersion", "managedFields"):
                 item["metadata"].pop(changing, None)
             if kind == "PodGroup":
@@ -258,18 +258,18 @@ def everything_in(yard: Yard) -> dict[str, Document]:
     return found
 
 
-def wait_quiet(yard: Yard) -> dict[str, Document]:
-    """Until nothing in the yard has changed for as long as a status may be late; what there is then."""
-    seen, since = everything_in(yard), time.monotonic()
+def wait_quiet(sandbox: Sandbox) -> dict[str, Document]:
+    """Until nothing in the sandbox has changed for as long as a status may be late; what there is then."""
+    seen, since = everything_in(sandbox), time.monotonic()
 
     def is_quiet() -> bool:
         nonlocal seen, since
-        before, seen = seen, everything_in(yard)
+        before, seen = seen, everything_in(sandbox)
         if before != seen:
             since = time.monotonic()
         return time.monotonic() - since > COALESCE + BETWEEN_WRITES
 
-    until(is_quiet, f"{yard.name} to be quiet")
+    until(is_quiet, f"{sandbox.name} to be quiet")
     return seen
 
 

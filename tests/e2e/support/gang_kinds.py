@@ -4,28 +4,28 @@ from collections.abc import Callable, Sequence
 
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
-Gang = Callable[[Yard, str, int, int], list[Document]]
-
-
-def as_volcano_job(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    return [volcano_job(yard, name, pods, gpus)]
+GangMaker = Callable[[Sandbox, str, int, int], list[Document]]
 
 
-def as_batch_job(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    return [batch_job(yard, name, pods, gpus)]
+def as_volcano_job(sandbox: Sandbox, name: str, pods: int, gpus: int) -> list[Document]:
+    return [volcano_job(sandbox, name, pods, gpus)]
 
 
-def as_pod_group(yard: Yard, name: str, pods: int, gpus: int) -> list[Document]:
-    members = [grouped(yard, name, f"{name}-{index}", gpus) for index in range(pods)]
-    return [pod_group(yard, name, pods), *members]
+def as_batch_job(sandbox: Sandbox, name: str, pods: int, gpus: int) -> list[Document]:
+    return [batch_job(sandbox, name, pods, gpus)]
+
+
+def as_pod_group(sandbox: Sandbox, name: str, pods: int, gpus: int) -> list[Document]:
+    members = [grouped(sandbox, name, f"{name}-{index}", gpus) for index in range(pods)]
+    return [pod_group(sandbox, name, pods), *members]
 
 
 EACH_KIND = (as_volcano_job, as_batch_job, as_pod_group)
 
 
-def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
+def finish(sandbox: Sandbox, names: Sequence[str], *, exit_code: int = 0) -> None:
     """Running pods end."""
     how = (
         {"kwok.muster.dev/fail-after": "0s", "kwok.muster.dev/exit-code": str(exit_code)}
@@ -33,39 +33,41 @@ def finish(yard: Yard, names: Sequence[str], *, exit_code: int = 0) -> None:
         else {"kwok.muster.dev/complete-after": "0s"}
     )
     for name in names:
-        yard.merge("Pod", name, {"metadata": {"annotations": how}})
+        sandbox.merge("Pod", name, {"metadata": {"annotations": how}})
 
 
-def finish_all(yard: Yard, prefix: str) -> None:
+def finish_all(sandbox: Sandbox, prefix: str) -> None:
     """All running pods of a gang succeed."""
-    finish(yard, [pod["metadata"]["name"] for pod in yard.running(prefix)])
+    finish(sandbox, [pod["metadata"]["name"] for pod in sandbox.running(prefix)])
 
 
-def wait_released(yard: Yard, prefix: str, count: int) -> list[str]:
+def wait_released(sandbox: Sandbox, prefix: str, count: int) -> list[str]:
     """Until so many pods are ready for the scheduler; their names."""
 
     def released() -> list[str]:
         return [
-            each["metadata"]["name"] for each in yard.pods(prefix) if not each["spec"].get("schedulingGates")
+            each["metadata"]["name"]
+            for each in sandbox.pods(prefix)
+            if not each["spec"].get("schedulingGates")
         ]
 
-    yard.wait(lambda: len(released()) == count, f"{count} pods {prefix}* to be released")
+    sandbox.wait(lambda: len(released()) == count, f"{count} pods {prefix}* to be released")
     return released()
 
 
-def bind(yard: Yard, name: str) -> None:
+def bind(sandbox: Sandbox, name: str) -> None:
     """Do the scheduler's work for one pod that is pinned to one node."""
-    [node] = yard.seats_of(name)
+    [node] = sandbox.seats_of(name)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": name},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    yard.api.create(path("Pod", yard.name, name) + "/binding", binding)
+    sandbox.api.create(path("Pod", sandbox.name, name) + "/binding", binding)
 
 
-def made(yard: Yard, prefix: str = "") -> set[str]:
+def made(sandbox: Sandbox, prefix: str = "") -> set[str]:
     """Uids of all pods that ever were, whose name begins so."""
-    metas = [moment.pod["metadata"] for moment in yard.history.of(yard.name)]
+    metas = [moment.pod["metadata"] for moment in sandbox.history.of(sandbox.name)]
     return {meta["uid"] for meta in metas if meta["name"].startswith(prefix)}

@@ -1,4 +1,4 @@
-"""What Postgres says, asked directly: the books that must be exactly zero in the end."""
+"""What Postgres says, asked directly: the ledger that must be exactly zero in the end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Any
 from queues.sql.database import raw_connection
 
 
-class Books:
+class LedgerQueries:
     """Questions to the database of a running Muster, past Muster."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="books")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of one query."""

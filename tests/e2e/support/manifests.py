@@ -1,9 +1,9 @@
-"""What users create in a yard: Jobs of both kinds, PodGroups, pods."""
+"""What users create in a sandbox: Jobs of both kinds, PodGroups, pods."""
 
 from typing import Any
 
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.sandbox import GPU, YARD, Yard
+from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 
 
 def container(gpus: int | str = 1, **resources: str) -> Document:
@@ -12,27 +12,27 @@ def container(gpus: int | str = 1, **resources: str) -> Document:
     return {"name": "main", "image": "train", "resources": {"limits": limits}}
 
 
-def pod_spec(yard: str, gpus: int | str = 1, **resources: str) -> Document:
-    """What pods of a yard look like."""
+def pod_spec(sandbox: str, gpus: int | str = 1, **resources: str) -> Document:
+    """What pods of a sandbox look like."""
     return {
-        "nodeSelector": {YARD: yard},
+        "nodeSelector": {SANDBOX: sandbox},
         "containers": [container(gpus, **resources)],
         "restartPolicy": "Never",
     }
 
 
 def template(
-    yard: str, gpus: int | str = 1, annotations: Document | None = None, **resources: str
+    sandbox: str, gpus: int | str = 1, annotations: Document | None = None, **resources: str
 ) -> Document:
-    """A pod template of a yard."""
+    """A pod template of a sandbox."""
     return {
         "metadata": {"annotations": annotations or {}},
-        "spec": pod_spec(yard, gpus, **resources),
+        "spec": pod_spec(sandbox, gpus, **resources),
     }
 
 
 def volcano_job(
-    yard: Yard,
+    sandbox: Sandbox,
     name: str,
     replicas: int,
     gpus: int | str = 1,
@@ -47,9 +47,13 @@ def volcano_job(
         "metadata": {"name": name},
         "spec": {
             "minAvailable": replicas,
-            "queue": yard.queues[0],
+            "queue": sandbox.queues[0],
             "tasks": [
-                {"name": "worker", "replicas": replicas, "template": template(yard.name, gpus, annotations)}
+                {
+                    "name": "worker",
+                    "replicas": replicas,
+                    "template": template(sandbox.name, gpus, annotations),
+                }
             ],
             **spec,
         },
@@ -57,7 +61,7 @@ def volcano_job(
 
 
 def batch_job(
-    yard: Yard,
+    sandbox: Sandbox,
     name: str,
     pods: int,
     gpus: int | str = 1,
@@ -65,23 +69,23 @@ def batch_job(
     annotations: Document | None = None,
     **spec: Any,
 ) -> Document:
-    """A batch/v1 Job in the yard's first queue."""
+    """A batch/v1 Job in the sandbox's first queue."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "labels": {"muster.dev/queue-name": yard.queues[0]}},
+        "metadata": {"name": name, "labels": {"muster.dev/queue-name": sandbox.queues[0]}},
         "spec": {
             "parallelism": pods,
             "completions": pods,
             "backoffLimit": 6,
-            "template": template(yard.name, gpus, annotations),
+            "template": template(sandbox.name, gpus, annotations),
             **spec,
         },
     }
 
 
 def pod(
-    yard: Yard,
+    sandbox: Sandbox,
     name: str,
     gpus: int | str = 1,
     *,
@@ -94,25 +98,25 @@ def pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "annotations": annotations or {}, "labels": labels or {}},
-        "spec": {**pod_spec(yard.name, gpus), **spec},
+        "spec": {**pod_spec(sandbox.name, gpus), **spec},
     }
 
 
-def bare_pod(yard: Yard, name: str, gpus: int | str = 1, **more: Any) -> Document:
-    """A pod that enters the yard's first queue by its label."""
-    return pod(yard, name, gpus, labels={"muster.dev/queue-name": yard.queues[0]}, **more)
+def bare_pod(sandbox: Sandbox, name: str, gpus: int | str = 1, **more: Any) -> Document:
+    """A pod that enters the sandbox's first queue by its label."""
+    return pod(sandbox, name, gpus, labels={"muster.dev/queue-name": sandbox.queues[0]}, **more)
 
 
-def grouped(yard: Yard, group: str, name: str, gpus: int | str = 1, **more: Any) -> Document:
+def grouped(sandbox: Sandbox, group: str, name: str, gpus: int | str = 1, **more: Any) -> Document:
     """A pod of a PodGroup."""
-    return pod(yard, name, gpus, annotations={"scheduling.k8s.io/group-name": group}, **more)
+    return pod(sandbox, name, gpus, annotations={"scheduling.k8s.io/group-name": group}, **more)
 
 
-def pod_group(yard: Yard, name: str, minimum: int, **spec: Any) -> Document:
-    """A PodGroup in the yard's first queue."""
+def pod_group(sandbox: Sandbox, name: str, minimum: int, **spec: Any) -> Document:
+    """A PodGroup in the sandbox's first queue."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name},
-        "spec": {"minMember": minimum, "queue": yard.queues[0], **spec},
+        "spec": {"minMember": minimum, "queue": sandbox.queues[0], **spec},
     }

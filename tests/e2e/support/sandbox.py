@@ -1,6 +1,6 @@
 """A test's own part of the shared cluster: namespace, nodes, queues, and questions about them.
 
-Nodes carry the yard's label and every pod of the yard selects it, so that tests do not feel one another.
+Nodes carry the sandbox's label and every pod of the sandbox selects it, so that tests do not feel one another.
 """
 
 import json
@@ -17,25 +17,25 @@ from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, condition, kind_of, path
-from tests.e2e.support.ledger_queries import Books
+from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.pod_history_laws import breaches
-from tests.node_affinity import pinned_to
+from tests.node_affinity import pinned_nodes
 from tests.waiting import until
 
-#: Label of nodes: the yard they belong to.
-YARD = "yard"
+#: Label of nodes: the sandbox they belong to.
+SANDBOX = "sandbox"
 
 GPU = "nvidia.com/gpu"
 
 
 @dataclass(slots=True)
-class Yard:
+class Sandbox:
     """One test's part of the cluster."""
 
     name: str
     stack: Stack
     api: LocalClient
-    books: Books
+    ledger: LedgerQueries
     history: PodHistory
     nodes: list[str] = field(default_factory=list)
     gone_nodes: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Yard:
         )
 
     def close(self) -> None:
-        """Take everything back; the books must say that nothing is held."""
+        """Take everything back; the ledger must say that nothing is held."""
         for kind in ("Job", "batch/v1 Job", "PodGroup", "Pod"):
             self.api.request(
                 "DELETE",
@@ -70,7 +70,7 @@ class Yard:
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
 
     def add_nodes(self, count: int, *, gpus: int = 8, nodes_per_rack: int = 2, **labels: str) -> list[str]:
-        """More nodes; racks have names of the yard's own.
+        """More nodes; racks have names of the sandbox's own.
 
         The API server taints every node that is new, and the node controller lifts that from one after the other.
         All are without it when this returns: else the first decision sees some and not others.
@@ -79,7 +79,7 @@ class Yard:
             gpus=gpus,
             nodes_per_rack=nodes_per_rack,
             racks_per_block=2,
-            labels=((YARD, self.name), *labels.items()),
+            labels=((SANDBOX, self.name), *labels.items()),
         )
         first = len(self.nodes)
         added = [node(index, shape, self.name) for index in range(first, first + count)]
@@ -95,7 +95,7 @@ class Yard:
         return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
 
     def add_queue(self, suffix: str = "", **spec: Any) -> str:
-        """A queue named after the yard, and ready: Muster has taken it in."""
+        """A queue named after the sandbox, and ready: Muster has taken it in."""
         name = f"{self.name}-{suffix}" if suffix else self.name
         self.api.create(
             path("Queue", ""),
@@ -110,7 +110,7 @@ class Yard:
         return name
 
     def add(self, *documents: Document) -> list[Document]:
-        """Create objects in the yard."""
+        """Create objects in the sandbox."""
         return [self.api.create(path(kind_of(each), self.name), each) for each in documents]
 
     def get(self, kind: str, name: str) -> Document:
@@ -190,7 +190,7 @@ class Yard:
 
     def seats_of(self, name: str) -> set[str]:
         """Nodes that a pod is pinned to."""
-        return pinned_to(self.get("Pod", name)["spec"])
+        return pinned_nodes(self.get("Pod", name)["spec"])
 
     def remove_node(self, name: str) -> None:
         """The node's object goes, as when a machine is taken out of the cluster."""
@@ -221,7 +221,7 @@ class Yard:
         return {str(self.api.get(path("Node", "", name))["metadata"]["labels"][RACK]) for name in set(nodes)}
 
     def wait(self, holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
-        """``until``, with the yard's state in the message."""
+        """``until``, with the sandbox's state in the message."""
 
         def holds_or_ended() -> bool:
             ended = [replica.name for replica in self.stack.replicas if not replica.process.running]
@@ -234,12 +234,12 @@ class Yard:
             raise AssertionError(f"{error}\n{self.state()}") from None
 
     def state(self) -> str:
-        """The yard in words, for messages."""
+        """The sandbox in words, for messages."""
         lines = [
             f"{pod['metadata']['name']} {pod['status'].get('phase')} on {pod['spec'].get('nodeName')}"
             for pod in self.pods()
         ]
-        reasons = [f"{name}: {code}: {message}" for name, code, message in self.books.reasons(self.name)]
+        reasons = [f"{name}: {code}: {message}" for name, code, message in self.ledger.reasons(self.name)]
         log = (
             self.stack.replicas[0].log.read_text(errors="replace").splitlines()[-15:]
             if self.stack.replicas
@@ -247,19 +247,19 @@ class Yard:
         )
         return "\n".join([*lines, *reasons, *log])
 
-    # ── what the books say ──────────────────────────────────────────────────────────────────────────────────
+    # ── what the ledger say ──────────────────────────────────────────────────────────────────────────────────
 
     def held(self) -> dict[str, int]:
-        """Everything that the yard's queues and nodes hold in the ledger; empty: exactly nothing."""
-        return self.books.held(self.queues, self.nodes)
+        """Everything that the sandbox's queues and nodes hold in the ledger; empty: exactly nothing."""
+        return self.ledger.held(self.queues, self.nodes)
 
     def wait_free(self, *, seconds: float = 30.0) -> None:
-        """Until the books say that nothing is held."""
+        """Until the ledger say that nothing is held."""
         self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back", seconds=seconds)
 
     def reason(self, name: str) -> tuple[str, str]:
         """(code, message) of what waits; ("", "") if it does not."""
-        for workload, code, message in self.books.reasons(self.name):
+        for workload, code, message in self.ledger.reasons(self.name):
             if workload == name:
                 return code, message
         return "", ""
@@ -278,9 +278,9 @@ _numbers = count(1)
 
 
 def name_from(test: str) -> str:
-    """A yard's name from a test's: short enough for labels, telling, and never used twice."""
+    """A sandbox's name from a test's: short enough for labels, telling, and never used twice."""
     words = re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())
     return f"{words[:30].strip('-')}-{next(_numbers)}"
 
 
-__all__ = ["GPU", "HOST", "RACK", "YARD", "Yard"]
+__all__ = ["GPU", "HOST", "RACK", "SANDBOX", "Sandbox"]

@@ -6,17 +6,17 @@ from deploy.local.stack import LocalCommandFailed
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job, grouped, pod, pod_group
-from tests.e2e.support.sandbox import Yard
+from tests.e2e.support.sandbox import Sandbox
 
 
-def test_a_user_who_takes_the_gate_off_a_pod_is_refused(yard: Yard) -> None:
-    yard.add_nodes(1)
-    yard.add_queue()
-    yard.add(pod_group(yard, "ring", 2), grouped(yard, "ring", "ring-0"))
-    yard.add(batch_job(yard, "waits", 2, 8))
-    yard.wait_reason("ring", "NotEnoughPods")
-    yard.wait_reason("waits", "NoFit")
-    alice = yard.somebody("alice")
+def test_a_user_who_takes_the_gate_off_a_pod_is_refused(sandbox: Sandbox) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    sandbox.add(pod_group(sandbox, "ring", 2), grouped(sandbox, "ring", "ring-0"))
+    sandbox.add(batch_job(sandbox, "waits", 2, 8))
+    sandbox.wait_reason("ring", "NotEnoughPods")
+    sandbox.wait_reason("waits", "NoFit")
+    alice = sandbox.somebody("alice")
 
     for target, change, words in (
         ("pod/ring-0", '{"spec":{"schedulingGates":null}}', "Scheduling gate muster.dev/admission"),
@@ -25,15 +25,19 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(yard: Yard) -> None:
         ("job/waits", '{"spec":{"suspend":false}}', "expected true until Muster admits"),
     ):
         with pytest.raises(LocalCommandFailed) as refused:
-            yard.stack.kubectl("patch", target, "-n", yard.name, "--type=merge", "-p", change, user=alice)
+            sandbox.stack.kubectl(
+                "patch", target, "-n", sandbox.name, "--type=merge", "-p", change, user=alice
+            )
         assert "orbidden" in str(refused.value)
         assert words in str(refused.value)
-    assert yard.get("Pod", "ring-0")["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
-    assert not yard.history.bound(yard.name)
+    assert sandbox.get("Pod", "ring-0")["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+    assert not sandbox.history.bound(sandbox.name)
 
 
-def test_a_user_cannot_make_a_pod_that_is_released_already(yard: Yard) -> None:
-    yard.add_queue()
-    forged = pod(yard, "forged", labels={"muster.dev/released": "true", "muster.dev/queue-name": yard.name})
-    with yard.as_user("alice") as alice, pytest.raises(ApiError, match="which only Muster writes"):
-        alice.create(path("Pod", yard.name), forged)
+def test_a_user_cannot_make_a_pod_that_is_released_already(sandbox: Sandbox) -> None:
+    sandbox.add_queue()
+    forged = pod(
+        sandbox, "forged", labels={"muster.dev/released": "true", "muster.dev/queue-name": sandbox.name}
+    )
+    with sandbox.as_user("alice") as alice, pytest.raises(ApiError, match="which only Muster writes"):
+        alice.create(path("Pod", sandbox.name), forged)

@@ -19,10 +19,10 @@ from queues.errors import ApiRefused, ApiUnavailable, Fenced
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders.facts import admission, evicting
-from tests.fakes.fake_cluster import ToyCluster
+from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import run_pods
 from tests.fakes.fake_objects import NAMESPACE
-from tests.fakes.fake_pod_api import ToyApi
+from tests.fakes.fake_pod_api import FakePodApi
 from tests.waiting import eventually
 
 NAMES = ("a", "b")
@@ -41,8 +41,8 @@ class Stage:
     """A group of two bound pods whose admission is being taken back, the leader that does it, and its Postgres."""
 
     def __init__(self) -> None:
-        self.cluster = ToyCluster()
-        self.api = ToyApi(self.cluster)
+        self.cluster = FakeCluster()
+        self.api = FakePodApi(self.cluster)
         self.stored: dict[str, Recreation] = {}
         for node in ("n1", "n2"):
             self.cluster.add_node(node, 4)
@@ -248,7 +248,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(stage: Stage) -> None:
 
 
 async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
-    cluster = ToyCluster()
+    cluster = FakeCluster()
     old = WorkloadKey(WorkloadKind.POD, "old")
     intent = Recreation(
         pod_uid="old",

@@ -1,4 +1,4 @@
-"""Muster's whole ring over a toy cluster: the real intake, world, engine, applier, orders and ledger.
+"""Muster's whole ring over a fake cluster: the real intake, world, engine, applier, orders and ledger.
 
 What is left out is what talks: informers and HTTP. A crash forgets everything that is not in Postgres.
 """
@@ -24,8 +24,8 @@ from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
-from tests.fakes.fake_cluster import ToyCluster
-from tests.fakes.fake_recreate import ToyRecreate
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_recreate import SteppedRecreate
 
 PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
 
@@ -42,11 +42,11 @@ class Ring:
     """A leader, and the things it remembers only in memory."""
 
     database: Database
-    cluster: ToyCluster
+    cluster: FakeCluster
     careers: VolcanoJobController = field(default_factory=lambda: VolcanoJobController(PodRules()))
     world: World = field(init=False)
     cycle: Cycle = field(init=False)
-    recreate: ToyRecreate = field(init=False)
+    recreate: SteppedRecreate = field(init=False)
     terms: int = 0
     #: Leaders that were deposed and do not know.
     deposed: list[Cycle] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Ring:
     _fault: tuple[str, type[BaseException] | None] = ("", None)
 
     @classmethod
-    async def begin(cls, database: Database, cluster: ToyCluster) -> "Ring":
+    async def begin(cls, database: Database, cluster: FakeCluster) -> "Ring":
         async with database.transaction() as tx:
             tables = await tx.scalars(
                 text(
@@ -91,7 +91,7 @@ class Ring:
         self.under_way, self.works, self._echo = {}, {}, {}
         self.careers = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
-        self.recreate = ToyRecreate(self.cluster, self.world)
+        self.recreate = SteppedRecreate(self.cluster, self.world)
         self.cycle = Cycle(
             self.database,
             term,

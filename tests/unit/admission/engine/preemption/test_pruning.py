@@ -12,7 +12,7 @@ from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import Resources
 from queues.workload import PodSet, QueueName
 from tests.bench import synthetic_world
-from tests.bench.synthetic_world import CPU, GPU, Yard, node_table, pods, queue, workload
+from tests.bench.synthetic_world import CPU, GPU, SyntheticWorld, node_table, pods, queue, workload
 
 SOON = QueuePolicy(clear_after=300)
 
@@ -46,7 +46,7 @@ def test_who_is_parked_is_asked_again_as_soon_as_it_may_help(
     monkeypatch.setattr(synthetic_world, "decide", _compared)
     chance, arrived = random.Random(seed), 0
     tree: dict[QueueName, Queue] = {each.name: each for each in QUEUES}
-    world = Yard(tree, node_table(3))
+    world = SyntheticWorld(tree, node_table(3))
     for _ in range(120):
         for _ in range(chance.choice((0, 0, 0, 1, 2))):
             arrived += 1
