@@ -1,8 +1,8 @@
-"""Writes what ``muster install`` applies as files, for who installs by kubectl or GitOps.
+"""Writes the objects of ``muster install`` as files, for administrators who install by kubectl or GitOps.
 
     python -m deploy.manifests
 
-They follow from the code; a test holds them equal. What only they have is in ``controller.yaml``, by hand.
+They follow from the code, and a test compares them. Objects that only the files have are in ``controller.yaml``.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ from admission.kube.webhook.configuration import webhook_configurations
 from queues.api.api_resources import Document
 
 DEPLOY = Path(__file__).parent
-#: What the files are for: Muster in its own namespace, reached by its Service.
+#: The installation of the files: Muster in its own namespace, reached by its Service.
 INSTALLATION = Installation()
 _HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes a value out wherever it occurs, and expressions as blocks."""
+    """Writes values without anchors, and expressions as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -64,7 +64,7 @@ def _yaml(documents: list[Document], comment: str = "") -> str:
 
 
 def _purposes(rules: tuple[PolicyRule, ...]) -> str:
-    """What each rule is for, in their order."""
+    """The purpose of each rule, in their order."""
     return "".join(f"# {number:2}. {rule.purpose}: {rule.why}\n" for number, rule in enumerate(rules, 1))
 
 

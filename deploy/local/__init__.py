@@ -1,1 +1,1 @@
-"""A control plane of one's own: the real API server, scheduler and controllers, with simulated nodes."""
+"""A local control plane: the real API server, scheduler and controllers, with simulated nodes."""

@@ -22,14 +22,14 @@ from admission.kube.webhook.certificates import (
     key_usage,
 )
 
-#: A local cluster is thrown away long before.
+#: Longer than any local cluster lives.
 LIFETIME = datetime.timedelta(days=365)
 #: Clocks of containers and hosts differ a little.
 SKEW = datetime.timedelta(minutes=5)
 
 
 class Authority:
-    """Signs certificates. Kept in a folder, so that a cluster started there again still knows its users."""
+    """Signs certificates. It is kept in a folder: a cluster restarted there accepts its users' certificates."""
 
     def __init__(self, pair: CertificatePair) -> None:
         self._pair = pair
@@ -54,7 +54,7 @@ class Authority:
         return self._issue(names[0], (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
-        """A certificate that makes its bearer this user."""
+        """A client certificate of this user."""
         return self._issue(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _issue(

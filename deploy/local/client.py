@@ -1,4 +1,4 @@
-"""Requests to the local API server by the standard library: enough to set a cluster up and to look at it."""
+"""Requests to the local API server by the standard library: enough to set up a cluster and to read it."""
 
 import base64
 import http.client
@@ -40,7 +40,7 @@ class LocalClient:
         self.close()
 
     def close(self) -> None:
-        """Let the connection go; the next request opens another."""
+        """Close the connection; the next request opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -102,7 +102,7 @@ class LocalClient:
                 self._connection.request(method, path, body, headers)
                 return self._connection.getresponse()
             except (ssl.SSLEOFError, http.client.RemoteDisconnected, ConnectionError):
-                # The server may close a connection that is idle; nothing was read on it then.
+                # The server may have closed an idle connection; then it has read nothing of the request.
                 self.close()
         self._connection = http.client.HTTPSConnection(
             self._host, timeout=self._timeout, context=self._context

@@ -1,4 +1,4 @@
-"""A whole control plane on this host: etcd, API server, scheduler, controllers, and nodes that KWOK plays.
+"""A whole control plane on this host: etcd, API server, scheduler, controllers, and nodes that KWOK simulates.
 
 Everything in it is the real program except the kubelets. It starts in a few seconds, listens on 127.0.0.1
 only, and goes with the process that started it. Methods block; call them from asyncio with
@@ -48,7 +48,7 @@ class LocalCluster:
     def __init__(
         self, directory: Path | None = None, *, options: ClusterOptions | None = None, patience: float = 60.0
     ) -> None:
-        #: Without a directory the cluster leaves nothing behind; with one it continues what is there.
+        #: None: the cluster leaves nothing behind. A directory: the cluster continues from its content.
         self._wanted = directory
         self.options = options or ClusterOptions()
         self._patience = patience
@@ -79,7 +79,7 @@ class LocalCluster:
         return self
 
     def stop(self, *, keep: bool = False) -> None:
-        """Stop everything; a directory made for this run goes, with ``keep`` when the next one starts."""
+        """Stop everything and remove a directory made for this run; with ``keep`` the next run removes it."""
         for name in reversed(COMMANDS):
             component = self._running.pop(name, None)
             if component is not None:
@@ -95,12 +95,12 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """URL of the API server."""
         return f"https://127.0.0.1:{self._places.api_port}"
 
     @property
     def kubeconfig(self) -> Path:
-        """Of an administrator (group system:masters)."""
+        """Kubeconfig of an administrator (group system:masters)."""
         return self.directory / "kubeconfig"
 
     @property
@@ -109,7 +109,7 @@ class LocalCluster:
         return self._places.binaries["kubectl"]
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig of somebody else. RBAC decides what they may do: unbound, next to nothing."""
+        """A kubeconfig of another user. RBAC decides what the user may do: without bindings next to nothing."""
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", user)
         path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -117,11 +117,11 @@ class LocalCluster:
         return path
 
     def client(self) -> LocalClient:
-        """A small administrator's client. One thread at a time; close it."""
+        """A client of the administrator, for one thread at a time. The caller closes it."""
         return LocalClient(self.kubeconfig)
 
     def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
-        """Add ready nodes, numbered on from those added before."""
+        """Add ready nodes; numbers continue after the nodes added before."""
         first, self._nodes = self._nodes, self._nodes + count
         documents = [node(index, shape or NodeShape(), prefix) for index in range(first, first + count)]
 
@@ -136,7 +136,7 @@ class LocalCluster:
         return [document["metadata"]["name"] for document in documents]
 
     def ensure_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
-        """Have at least so many nodes of a name, counting those that a kept directory has already."""
+        """Add nodes until so many of a name exist; nodes of a kept directory count."""
         with self.client() as api:
             listed = api.get("/api/v1/nodes")["items"]
         numbers = [
@@ -148,11 +148,11 @@ class LocalCluster:
         self._nodes = max([self._nodes, *(number + 1 for number in numbers)])
         return self.add_nodes(count - len(numbers), shape, prefix=prefix) if count > len(numbers) else []
 
-    def kill_node(self, name: str, *, at_once: bool = False) -> None:
-        """A node's heartbeat stops. ``at_once``: it is also reported unready now, without the grace time."""
+    def kill_node(self, name: str, *, report_unready: bool = False) -> None:
+        """Stop a node's heartbeat. ``report_unready``: it is also reported unready now, without the grace time."""
         with self.client() as api:
             api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ALIVE[0]: None}}})
-            if at_once:
+            if report_unready:
                 condition = {
                     "type": "Ready",
                     "status": "Unknown",
@@ -167,12 +167,12 @@ class LocalCluster:
                 )
 
     def revive_node(self, name: str) -> None:
-        """A killed node comes back; its heartbeat goes on and it becomes ready."""
+        """Restart a killed node's heartbeat; it becomes ready."""
         with self.client() as api:
             api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict([ALIVE])}})
 
     def pid(self, component: str) -> int:
-        """Of a running component, for figures about it."""
+        """Process id of a running component."""
         return self._running[component].pid
 
     def kill(self, component: str) -> None:
@@ -180,11 +180,11 @@ class LocalCluster:
         self._running.pop(component).kill9()
 
     def pause(self, component: str) -> None:
-        """Stop a component without ending it: it hangs, its connections stay open."""
+        """Make a component hang: it does not end, and its connections stay open."""
         self._running[component].send(signal.SIGSTOP)
 
     def resume(self, component: str) -> None:
-        """Let a paused component go on."""
+        """Continue a paused component."""
         self._running[component].send(signal.SIGCONT)
 
     def start_component(self, component: str) -> None:
@@ -200,13 +200,13 @@ class LocalCluster:
         self.start_component("kube-apiserver")
 
     def watch(self) -> None:
-        """Stay until a component ends by itself, which is an error, or until interrupted."""
+        """Wait until a component ends by itself, which is an error, or until an interrupt."""
         while True:
             self._check()
             time.sleep(1)
 
     def requests(self) -> "Counter[tuple[str, str, str]]":
-        """How often each (user, verb, resource) was asked, from the log of ``ClusterOptions.audit``."""
+        """Requests, counted by (user, verb, resource), from the log of ``ClusterOptions.audit``."""
         counts: Counter[tuple[str, str, str]] = Counter()
         with self._places.audit_log.open() as lines:
             for line in lines:

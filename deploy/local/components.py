@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-#: Nodes with this label are played by KWOK; take it away and the node is dead.
+#: Nodes with this label are simulated by KWOK; a node without it is dead.
 ALIVE = ("kwok.muster.dev/node", "alive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What local clusters may differ in. The defaults suit tests: nothing is throttled."""
+    """Options of a local cluster. The defaults suit tests: nothing is throttled."""
 
-    #: Requests per second that scheduler and controllers allow themselves (stock: 50 and 20).
+    #: Limit of requests per second of scheduler and controllers (stock: 50 and 20).
     client_qps: int = 2000
     scheduler_parallelism: int = 16
     #: KWOK renews a node's lease every quarter of this. 0: no leases, all nodes die after the grace below.
@@ -21,7 +21,7 @@ class ClusterOptions:
     #: Seconds without a lease after which a node counts as dead.
     node_grace_seconds: int = 50
     node_monitor_seconds: int = 2
-    #: How long pods stay on a dead node, if they do not say otherwise (stock: 300).
+    #: Seconds that pods stay on a dead node without a toleration of their own (stock: 300).
     toleration_seconds: int = 300
     #: Write the API server's audit log (metadata only), which ``LocalCluster.requests`` counts.
     audit: bool = False
@@ -48,7 +48,7 @@ class Places:
 
     @property
     def etcd_socket(self) -> Path:
-        """A socket, not a port: nobody else on the host can reach the store past the API server."""
+        """A socket, not a port: other users of the host cannot reach the store past the API server."""
         return self.root / "etcd.sock"
 
     @property
@@ -57,11 +57,11 @@ class Places:
         return self.root / "log" / "audit.jsonl"
 
     def kubeconfig(self, name: str) -> Path:
-        """Of a component."""
+        """Log file of a component."""
         return self.pki / f"{name}.kubeconfig"
 
     def at_port(self, port: int) -> "Places":
-        """The same places with the API server elsewhere."""
+        """The same places, with the API server on another port."""
         return replace(self, api_port=port)
 
 
@@ -179,7 +179,7 @@ def scheduler(places: Places, options: ClusterOptions) -> Argv:
 
 
 def kwok(places: Places, options: ClusterOptions) -> Argv:
-    """Plays the nodes that carry the label, and the pods on them, by the stages beside this file."""
+    """Simulates the nodes with the label, and their pods, by the stages beside this file."""
     config = places.root / "kwok.yaml"
     stages = Path(__file__).with_name("stages.yaml").read_text()
     settings = {

@@ -1,4 +1,4 @@
-"""Everything that ever happened to pods since it began to watch: the proof that something never did."""
+"""Every watch event of pods since the watch began: the proof that something never happened."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ class Moment:
 
     kind: str
     pod: dict[str, Any]
-    #: When it was heard, by ``time.monotonic``.
+    #: When the event arrived, by ``time.monotonic``.
     at: float
 
     @property
@@ -31,19 +31,19 @@ class Moment:
 
     @property
     def node(self) -> str | None:
-        """Where it is bound."""
+        """The node that the pod is bound to."""
         node: str | None = self.pod["spec"].get("nodeName")
         return node
 
     @property
     def phase(self) -> str:
-        """Of its status."""
+        """Phase of the pod's status."""
         phase: str = self.pod.get("status", {}).get("phase", "")
         return phase
 
     @property
     def is_queued(self) -> bool:
-        """Whether Muster's policies marked it at its creation: it waits, or was let go."""
+        """True if Muster's policies marked the pod at its creation: it waits, or was released."""
         return "muster.dev/released" in self.pod["metadata"].get("labels", {})
 
     @property
@@ -54,7 +54,7 @@ class Moment:
 
 @dataclass(slots=True)
 class PodHistory:
-    """A watch of all pods in a thread of its own. It misses nothing: it goes on where it was cut off."""
+    """A watch of all pods in its own thread. It has no gaps: after a break it continues at the last version."""
 
     kubeconfig: Path
     _moments: list[Moment] = field(default_factory=list)
@@ -73,21 +73,21 @@ class PodHistory:
 
     @property
     def moments(self) -> list[Moment]:
-        """All of them, in the order of their resource versions. Raises HistoryIncomplete."""
+        """All events, in the order of their resource versions. Raises HistoryIncomplete."""
         if self._gap is not None:
             raise HistoryIncomplete(version=self._version, reason=self._gap)
         return list(self._moments)
 
     def of(self, namespace: str, prefix: str = "") -> list[Moment]:
-        """Moments of the pods of a namespace whose name begins so, in order."""
+        """Events of the pods of a namespace with this prefix in their names, in order."""
         return [moment for moment in self.moments if moment.name.startswith(f"{namespace}/{prefix}")]
 
     def bound(self, namespace: str, prefix: str = "") -> dict[str, str]:
-        """Pods that were ever bound, with the node."""
+        """Pods that were ever bound, with their nodes."""
         return {moment.name: moment.node for moment in self.of(namespace, prefix) if moment.node}
 
     def ever(self, namespace: str, prefix: str, test: Callable[[Moment], bool]) -> bool:
-        """Whether something was ever so."""
+        """True if a condition ever held."""
         return any(test(moment) for moment in self.of(namespace, prefix))
 
     def _follow(self) -> None:

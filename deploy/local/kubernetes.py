@@ -1,7 +1,7 @@
 """The Kubernetes binaries: found, or built once from Go modules into the user's cache.
 
 No release download and no container image is needed, only the Go module proxy the environment names. What is
-built is pinned by ``go/*/go.mod`` and ``go.sum``, so everybody gets the same programs.
+built is pinned by ``go/*/go.mod`` and ``go.sum``, so every machine builds the same programs.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class Binary:
     module: str
     package: str
     version_argv: tuple[str, ...]
-    #: Must be found in what it says of its version.
+    #: Part of the version that the program prints.
     says: str
     stamps: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class BuildFailed(MusterError):
 
 
 def cache_folder() -> Path:
-    """Where built binaries stay, one folder per set of pinned versions and platform."""
+    """The cache of built binaries: one folder per set of pinned versions and platform."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     pins = hashlib.sha256()
     for module in sorted({binary.module for binary in BINARIES}):
@@ -103,7 +103,7 @@ def cache_folder() -> Path:
 
 
 def fits(binary: Binary, path: Path) -> bool:
-    """Whether the program at a path is the version we want. It is asked, not believed by its name."""
+    """True if the program at a path prints the wanted version. Its name alone is not enough."""
     if not os.access(path, os.X_OK) or path.is_dir():
         return False
     try:
@@ -121,7 +121,7 @@ def fits(binary: Binary, path: Path) -> bool:
 
 
 def find(binary: Binary) -> Path | None:
-    """A fitting program on this machine: KUBEBUILDER_ASSETS, PATH, our cache, in this order."""
+    """A program of the wanted version on this machine: in KUBEBUILDER_ASSETS, PATH or the cache, in this order."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     on_path = shutil.which(binary.name)
     for folder in (named, on_path and os.path.dirname(on_path)):
@@ -145,7 +145,7 @@ def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder / ".lock"):
-        # Somebody else may have built them while we waited.
+        # Another process may have built them in the meantime.
         still = [binary for binary in missing if not (folder / binary.name).exists()]
         if still:
             go = _go()
@@ -156,7 +156,7 @@ def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
 
 
 def _build(binary: Binary, go: Path, folder: Path, title: str) -> None:
-    """Build one program beside its place, check it, and move it there in one step."""
+    """Build one program in a temporary folder, check it, and move it to its place in one step."""
     draft = folder / f".{binary.name}.{os.getpid()}"
     flags = " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in binary.stamps)])
     options = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags]
@@ -217,7 +217,7 @@ def _go() -> Path:
 
 
 class _Version(tuple[int, ...]):
-    """Compares as numbers, reads as people write it."""
+    """A version that compares by its numbers and prints as written."""
 
     def __str__(self) -> str:
         return "Go " + ".".join(map(str, self))

@@ -10,7 +10,7 @@ HOST = "kubernetes.io/hostname"
 RACK = "topology.muster.dev/rack"
 BLOCK = "topology.muster.dev/block"
 
-#: What the API wants said of a node's system, true or not.
+#: Fields of ``nodeInfo`` that the API requires; the values do not matter.
 _INFO = {
     "architecture": "amd64",
     "bootID": "",
@@ -27,7 +27,7 @@ _INFO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
-    """What one node has, and how nodes are grouped."""
+    """Resources and labels of one node, and how nodes are grouped."""
 
     gpus: int = 8
     gpu_resource: str = "nvidia.com/gpu"
@@ -41,7 +41,7 @@ class NodeShape:
 
 
 def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
-    """The ``index``-th node of a run. It is born ready: its status comes with it."""
+    """The ``index``-th node of a run. It is ready from the start: its status is part of it."""
     name = f"{prefix}-{index:05d}"
     rack = index // shape.nodes_per_rack
     block = rack // shape.racks_per_block

@@ -1,8 +1,8 @@
-"""Where a run keeps its processes and files, and how both go away whatever ends it.
+"""Processes and files of a run, and how both are removed however the run ends.
 
-The processes themselves are ``queues.sql.embedded.supervised``: each has a guardian that ends it when we do. A guardian
-also keeps the lock of the run's directory, so a free lock means that nothing of that run is alive, and the
-directory is rubbish.
+Processes are ``queues.sql.embedded.supervised``: each has a supervisor that ends it when this process ends. A
+supervisor also holds the lock of the run's directory, so a free lock means that no process of that run is alive,
+and the directory can be removed.
 """
 
 import fcntl
@@ -28,25 +28,25 @@ class DirectoryInUse(MusterError):
 
 
 class DirectoryNotOurs(MusterError):
-    """{directory} belongs to somebody else or can be written by others, so nothing is put there.
+    """{directory} belongs to another user or can be written by others, so Muster does not use it.
     Remove it, or set TMPDIR."""
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
     """End this process when the make that started it ends. For the main thread of a program.
 
-    Only under make: who starts a program by hand may well want it to outlive the shell.
+    Only under make: a program started by hand may have to outlive its shell.
     """
     if "MAKELEVEL" not in os.environ:
         return
     parent = os.getppid()
     when_parent_dies(number)
-    if os.getppid() != parent:  # it ended before the kernel was told
+    if os.getppid() != parent:  # it ended before the call above
         os.kill(os.getpid(), number)
 
 
 def free_port() -> int:
-    """A TCP port that nobody uses now. A stopped API server takes seconds to give its own back."""
+    """A free TCP port. A stopped API server takes seconds to release its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -63,7 +63,7 @@ class StateDirectory:
 
     @classmethod
     def named(cls, path: Path, *, patience: float = 10.0) -> "StateDirectory":
-        """A directory that stays. Waits a little for the end of a predecessor that was just killed."""
+        """A directory that stays. Waits a little for the end of a previous owner that was just killed."""
         path = path.resolve()
         path.mkdir(parents=True, exist_ok=True)
         lock = _lock(path / LOCK, patience)
@@ -81,10 +81,10 @@ class StateDirectory:
                     _remove_if_stale(old)
             # Names are short: sockets live in here, and their paths are limited to 107 bytes.
             path = runs / secrets.token_hex(4)
-            # Others may pass through, for servers that must not run as root; they cannot look around.
+            # Other users may pass through but not list it: some servers must not run as root.
             path.mkdir(mode=0o711)
             lock = _lock(path / LOCK, 0)
-        assert lock is not None, "nobody else knows this name yet"
+        assert lock is not None, "no other process knows this name yet"
         return cls(path, lock, temporary=True)
 
     @property
@@ -94,7 +94,7 @@ class StateDirectory:
         return self._lock
 
     def close(self, *, keep: bool = False) -> None:
-        """Give the directory up; a fresh one is removed unless it is to be kept for a look."""
+        """Release the directory; a fresh one is removed unless it is to be kept."""
         if self._lock is None:
             return
         if self.temporary and not keep:
@@ -104,7 +104,7 @@ class StateDirectory:
 
 
 def default_runs() -> Path:
-    """Where fresh directories live: ours alone, with a short path."""
+    """The folder of fresh directories: of this user alone, with a short path."""
     runs = Path(tempfile.gettempdir()) / f"muster-{os.getuid()}"
     runs.mkdir(mode=0o711, exist_ok=True)
     status = runs.lstat()
@@ -115,7 +115,7 @@ def default_runs() -> Path:
 
 @contextmanager
 def _sweeping(runs: Path) -> Iterator[None]:
-    """One at a time, so that no sweep meets a directory between its making and its locking."""
+    """Held while directories are made or swept: no sweep sees a directory before it is locked."""
     runs.mkdir(parents=True, exist_ok=True)
     with (runs / ".sweep").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

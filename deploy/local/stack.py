@@ -23,7 +23,7 @@ from queues.errors import MusterError
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 
-#: Who Muster is to the API server: the service account of its deployment, here with a client certificate.
+#: Muster's user at the API server: the service account of its deployment, here with a client certificate.
 USERNAME = "system:serviceaccount:muster-system:muster"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated")
 
@@ -50,7 +50,7 @@ class Replica:
     log: Path
 
     def ready(self) -> bool:
-        """Whether it says that it is ready."""
+        """True if it answers that it is ready."""
         return _answers(f"{self.http}/readyz")
 
     def leads(self) -> bool:
@@ -62,12 +62,12 @@ class Replica:
             return False
 
     def kill9(self) -> None:
-        """As the kernel would: no goodbye."""
+        """SIGKILL: it cannot end anything in order."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 
     def stop_in_place(self) -> None:
-        """SIGSTOP: it knows nothing of the time that passes."""
+        """SIGSTOP: it does not notice the time that passes."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def wake(self) -> None:
@@ -116,7 +116,7 @@ class Stack:
     def kubectl(
         self, *arguments: str | Path, check: bool = True, user: Path | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Run kubectl, as the administrator or as somebody else."""
+        """Run kubectl, as the administrator or as another user."""
         kubeconfig = user or self.cluster.kubeconfig
         return self._command([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
 
@@ -182,7 +182,7 @@ class Stack:
         return replica
 
     def stop_muster(self, replica: Replica) -> None:
-        """End a replica in order; another one may then take its place and its webhook's port."""
+        """End a replica in order; another one may then use its webhook's port."""
         replica.process.stop()
         self.replicas.remove(replica)
 

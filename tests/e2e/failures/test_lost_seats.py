@@ -131,7 +131,7 @@ def test_a_gang_goes_on_elsewhere_once_its_dead_node_is_gone(sandbox: Sandbox) -
     sandbox.add(volcano_job(sandbox, "next", 1, 8))
     sandbox.wait_reason("next", "NoFit")
 
-    sandbox.stack.cluster.kill_node(dead, at_once=True)
+    sandbox.stack.cluster.kill_node(dead, report_unready=True)
     sandbox.wait(
         lambda: "deletionTimestamp" in sandbox.get("Pod", "train-worker-0")["metadata"],
         "Kubernetes to give the pod up",
@@ -156,7 +156,7 @@ def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
     bind(sandbox, "train-worker-1")
     [dead] = sandbox.seats_of("train-worker-0")
 
-    sandbox.stack.cluster.kill_node(dead, at_once=True)
+    sandbox.stack.cluster.kill_node(dead, report_unready=True)
     sandbox.delete("Pod", "train-worker-0", now=True)
     sandbox.wait(
         lambda: "closed" in [state for _, state in sandbox.ledger.admissions(sandbox.name, "train")],

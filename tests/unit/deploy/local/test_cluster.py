@@ -128,7 +128,7 @@ def test_a_dead_node_is_noticed_and_comes_back(
     local_cluster: LocalCluster, api: LocalClient, nodes: list[str]
 ) -> None:
     path = f"/api/v1/nodes/{nodes[-1]}"
-    local_cluster.kill_node(nodes[-1], at_once=True)
+    local_cluster.kill_node(nodes[-1], report_unready=True)
     until(lambda: _tainted(api, path), "the node to be tainted")
     local_cluster.revive_node(nodes[-1])
     until(lambda: condition(api, path, "Ready") == "True" and not _tainted(api, path), "the node to be back")
