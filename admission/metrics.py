@@ -1,19 +1,19 @@
-"""What a monitoring system sees: a reading of turn reports, as Prometheus metrics.
+"""Prometheus metrics, read off turn reports.
 
 The only file that knows prometheus_client. Names and units: docs/reference/metrics.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from admission.turn_report import TurnReport
 from queues.quota.accounts import Account
-from queues.reason_codes import ReasonCode
 from queues.resources import PODS, in_bytes, scale
 from queues.workload import QueueName
 
@@ -39,64 +39,8 @@ WAIT_SECONDS: Final = (
 )
 
 
-class TurnReading(Protocol):
-    """What is read of a turn report (admission.cycle.TurnReport)."""
-
-    @property
-    def freeze_seconds(self) -> float: ...  # noqa: D102
-    @property
-    def decide_seconds(self) -> float: ...  # noqa: D102
-    @property
-    def apply_seconds(self) -> float: ...  # noqa: D102
-    @property
-    def admitted(self) -> int:
-        """Admissions committed by this turn; likewise the four that follow."""
-        ...
-
-    @property
-    def adopted(self) -> int: ...  # noqa: D102
-    @property
-    def freed(self) -> int: ...  # noqa: D102
-    @property
-    def evicted(self) -> int: ...  # noqa: D102
-    @property
-    def dropped(self) -> int:
-        """Gangs of the plan that the ledger refused."""
-        ...
-
-    @property
-    def pending(self) -> Mapping[tuple[QueueName, ReasonCode], int]:
-        """Waiting workloads by (queue, reason code)."""
-        ...
-
-    @property
-    def used(self) -> Mapping[tuple[QueueName, Account], int]:
-        """Use of each queue's subtree, in units of queues.resources."""
-        ...
-
-    @property
-    def deserved(self) -> Mapping[tuple[QueueName, Account], int]:
-        """What each queue deserves, written or computed, in the same units."""
-        ...
-
-    @property
-    def past_use(self) -> Mapping[tuple[QueueName, Account], int]:
-        """Decayed averages of use, of queues in which past use counts, in the same units."""
-        ...
-
-    @property
-    def nodes_usable(self) -> int: ...  # noqa: D102
-    @property
-    def admitted_after(self) -> Sequence[float]:
-        """Seconds that gangs took from creation to admission, and (next) from there to their last binding."""
-        ...
-
-    @property
-    def bound_after(self) -> Sequence[float]: ...  # noqa: D102
-
-
 class Stage(StrEnum):
-    """Parts of a gang's way from creation to running."""
+    """Stages of a gang between its creation and its last binding."""
 
     #: The object's creation to the commit of its admission.
     ADMITTED = "created_to_admitted"
@@ -106,7 +50,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """How an informer is doing."""
+    """State of one informer."""
 
     #: Seconds since the API server was last heard.
     silent_seconds: float
@@ -116,7 +60,7 @@ class Watching:
 
 
 class Metrics:
-    """Collects what reports say and gives it as text. One per process; nothing global."""
+    """Sums up turn reports and writes them as text. One per process; nothing is global."""
 
     def __init__(
         self,
@@ -124,12 +68,12 @@ class Metrics:
         requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
         informers: Callable[[], Mapping[str, Watching]] = dict,
     ) -> None:
-        """Both are asked when somebody looks: API requests so far by (verb, code), and informers by name."""
+        """Both are called at each scrape: API requests so far by (verb, code), and informers by name."""
         self._registry = CollectorRegistry()
         self._requests = requests
         self._informers = informers
         self._term: int | None = None
-        self._last: TurnReading | None = None
+        self._last: TurnReport | None = None
         self._turns = 0
         self._counts = dict.fromkeys(("admit", "adopt", "free", "evict", "drop"), 0)
         self._phases = Histogram(
@@ -148,8 +92,8 @@ class Metrics:
         )
         self._registry.register(_Reading(self._families))
 
-    def observe(self, report: TurnReading) -> None:
-        """Takes in one turn. One in which nothing was decided leaves the gauges as they are."""
+    def observe(self, report: TurnReport) -> None:
+        """Add one turn. A turn without a decision leaves the gauges as they are."""
         self._turns += 1
         if not report.decide_seconds:
             return
@@ -164,7 +108,7 @@ class Metrics:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
 
     def leads(self, term: int | None) -> None:
-        """This replica leads from now on in that term, or (None) no longer: then the turns' gauges vanish."""
+        """This replica leads from now on in that term. None: it leads no longer, and the gauges of turns vanish."""
         self._term = term
         if term is None:
             self._last = None
@@ -239,7 +183,7 @@ class Metrics:
 
 
 class _Reading(Collector):
-    """Gives metrics as they are when somebody looks, so that vanished queues leave no series behind."""
+    """Metrics as they are at the scrape, so that queues that are gone leave no series behind."""
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
@@ -248,7 +192,7 @@ class _Reading(Collector):
         return self._families()
 
 
-def _pending(report: TurnReading) -> Iterator[Metric]:
+def _pending(report: TurnReport) -> Iterator[Metric]:
     pending = GaugeMetricFamily(
         "muster_workloads_pending", "Waiting workloads by queue and reason.", labels=("queue", "reason")
     )
@@ -260,11 +204,11 @@ def _pending(report: TurnReading) -> Iterator[Metric]:
 def _amounts(name: str, about: str, amounts: Mapping[tuple[QueueName, Account], int]) -> Iterator[Metric]:
     family = GaugeMetricFamily(name, about, labels=("queue", "flavor", "resource"))
     for (queue, account), units in sorted(amounts.items()):
-        family.add_metric((queue, account.flavor, account.resource), _people_units(account.resource, units))
+        family.add_metric((queue, account.flavor, account.resource), _base_units(account.resource, units))
     yield family
 
 
-def _people_units(resource: str, units: int) -> float:
+def _base_units(resource: str, units: int) -> float:
     """Cores, bytes, devices: the base units that Prometheus asks for."""
     if in_bytes(resource) or resource == PODS:
         return float(units)

@@ -6,7 +6,7 @@ from datetime import date
 from sqlalchemy import text
 
 from queues.sql.database import Database
-from queues.sql.partitions import drop_partitions, ensure_partitions
+from queues.sql.partitions import ensure_partitions
 from queues.sql.tables import PARTITIONED
 from tests.sql.ledger_harness import Stage, gang, queue
 
@@ -39,15 +39,12 @@ async def test_what_came_too_early_is_moved_to_its_month(muster: Database) -> No
         assert await tx.scalar(text("SELECT count(*) FROM postings_2027_01")) == 1
 
 
-async def test_new_rows_go_to_their_month_and_old_months_are_dropped(muster: Database) -> None:
+async def test_new_rows_go_to_their_month(muster: Database) -> None:
     stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1"])
     await ensured(muster)
     await stage.admit(gang("j1", "a", "n1"))
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM postings_2027_01")) == 1
-        dropped = await drop_partitions(tx, date(2027, 1, 1))
-        assert dropped == ["decisions_2026_12", "ended_workloads_2026_12", "postings_2026_12"]
-        assert await tx.scalar(text("SELECT count(*) FROM postings")) == 1
 
 
 async def test_who_writes_while_a_part_is_made_is_not_refused(muster: Database) -> None:

@@ -100,18 +100,6 @@ class EmbeddedPostgres:
         os.close(self._lock)
         self._lock = None
 
-    def kill9(self) -> None:
-        """End the postmaster as a crash would. ``restart`` recovers."""
-        assert self._server is not None
-        self._server.kill9()
-
-    def restart(self) -> str:
-        """Stop the server, if it runs, and start it on the same data and socket."""
-        if self._server is not None:
-            self._server.stop()
-        self._run()
-        return self.dsn()
-
     @property
     def _data(self) -> Path:
         return self._home / "data"

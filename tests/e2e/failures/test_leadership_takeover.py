@@ -17,6 +17,7 @@ from tests.e2e.support.crash_harness import (
 )
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
+from tests.fakes.postgres_crash import crash, recover
 from tests.waiting import until
 
 #: The promise: nobody leads for at most a lease and one retry.
@@ -86,18 +87,18 @@ def test_gangs_that_come_while_postgres_is_away_wait_and_running_pods_go_on(harn
         sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
 
-        harness.stack.postgres.kill9()
+        crash(harness.stack.postgres)
         sandbox.add(volcano_job(sandbox, "blip", 4))
-        harness.stack.postgres.restart()
+        recover(harness.stack.postgres)
         sandbox.wait_running("blip", 4)
 
-        harness.stack.postgres.kill9()
+        crash(harness.stack.postgres)
         sandbox.add(volcano_job(sandbox, "waits", 4))
         until(lambda: "term ended" in log_of(leader), "the leader to give up its term")
         assert not leader.ready()
         assert not sandbox.pods("waits")
         assert len(sandbox.running()) == 8
-        harness.stack.postgres.restart()
+        recover(harness.stack.postgres)
         sandbox.wait_running("waits", 4, seconds=60)
 
         assert leader.process.running

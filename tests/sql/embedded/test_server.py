@@ -21,6 +21,7 @@ from queues.sql.embedded.server import (
     PostgresDidNotStart,
     PostgresDirectoryInUse,
 )
+from tests.fakes.postgres_crash import crash, recover
 from tests.waiting import alive, until
 
 START = """
@@ -82,10 +83,10 @@ async def test_data_stays_from_start_to_start(server: EmbeddedPostgres, tmp_path
 async def test_a_crash_loses_nothing_that_was_committed(server: EmbeddedPostgres, tmp_path: Path) -> None:
     dsn = server.start(tmp_path)
     await ask(dsn, "CREATE TABLE kept AS SELECT 7 AS n", "SELECT 1")
-    server.kill9()
+    crash(server)
     with pytest.raises(OSError, match=r"refused|No such file"):
         await ask(dsn, "SELECT 1")
-    assert server.restart() == dsn
+    assert recover(server) == dsn
     assert await ask(dsn, "SELECT n FROM kept") == [7]
 
 
