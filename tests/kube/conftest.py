@@ -19,7 +19,12 @@ from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.cluster_objects import applied, becomes, exists
-from tests.kube.support.guarded_namespace import MUSTER, Place, place_in, policies_are_in_force
+from tests.kube.support.guarded_namespace import (
+    MUSTER,
+    GuardedNamespace,
+    guarded_namespace_in,
+    policies_are_in_force,
+)
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
 from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
 
@@ -109,14 +114,14 @@ async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
 
 
 @pytest_asyncio.fixture
-async def place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
-    async for one in place_in(guarded_cluster, {}):
+async def guarded(guarded_cluster: LocalCluster) -> AsyncIterator[GuardedNamespace]:
+    async for one in guarded_namespace_in(guarded_cluster, {}):
         yield one
 
 
 @pytest_asyncio.fixture
-async def gated_place(guarded_cluster: LocalCluster) -> AsyncIterator[Place]:
-    async for one in place_in(guarded_cluster, {"labels": {"muster.dev/gated": "true"}}):
+async def gated(guarded_cluster: LocalCluster) -> AsyncIterator[GuardedNamespace]:
+    async for one in guarded_namespace_in(guarded_cluster, {"labels": {"muster.dev/gated": "true"}}):
         yield one
 
 

@@ -5,64 +5,66 @@ import pytest
 from admission.kube.policies.mutating import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
 from tests.kube.support.cluster_objects import batch_job, pod
-from tests.kube.support.guarded_namespace import GATE, QUEUED, Place, place_in
+from tests.kube.support.guarded_namespace import GATE, QUEUED, GuardedNamespace, guarded_namespace_in
 
 
-async def test_a_pod_that_names_a_queue_is_gated_and_signed(place: Place) -> None:
-    made = await place.create("pods", pod("a", labels=QUEUED))
+async def test_a_pod_that_names_a_queue_is_gated_and_signed(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a", labels=QUEUED))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"] == {**QUEUED, "muster.dev/released": "false"}
     assert made["metadata"]["annotations"] == {"muster.dev/user": "alice"}
 
 
-async def test_gates_that_a_pod_has_already_stay_beside_ours(place: Place) -> None:
-    made = await place.create(
+async def test_gates_that_a_pod_has_already_stay_beside_ours(guarded: GuardedNamespace) -> None:
+    made = await guarded.create(
         "pods", pod("a", labels=QUEUED, schedulingGates=[{"name": "example.com/other"}])
     )
     assert made["spec"]["schedulingGates"] == [{"name": "example.com/other"}, *GATE]
 
 
-async def test_our_gate_is_not_added_twice(place: Place) -> None:
-    made = await place.create("pods", pod("a", labels=QUEUED, schedulingGates=GATE))
+async def test_our_gate_is_not_added_twice(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a", labels=QUEUED, schedulingGates=GATE))
     assert made["spec"]["schedulingGates"] == GATE
 
 
-async def test_a_pod_that_names_no_queue_is_left_alone(place: Place) -> None:
-    made = await place.create("pods", pod("a"))
+async def test_a_pod_that_names_no_queue_is_left_alone(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a"))
     assert "schedulingGates" not in made["spec"]
     assert "labels" not in made["metadata"]
     assert "annotations" not in made["metadata"]
 
 
-async def test_every_pod_waits_in_a_gated_namespace(gated_place: Place) -> None:
-    made = await gated_place.create("pods", pod("a"))
+async def test_every_pod_waits_in_a_gated_namespace(gated: GuardedNamespace) -> None:
+    made = await gated.create("pods", pod("a"))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "default"
 
 
-async def test_a_pod_for_volcano_waits_in_the_default_queue_and_gets_our_scheduler(place: Place) -> None:
-    made = await place.create("pods", pod("a", schedulerName="volcano"))
+async def test_a_pod_for_volcano_waits_in_the_default_queue_and_gets_our_scheduler(
+    guarded: GuardedNamespace,
+) -> None:
+    made = await guarded.create("pods", pod("a", schedulerName="volcano"))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["spec"]["schedulerName"] == "default-scheduler"
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "default"
 
 
 @pytest.mark.parametrize("key", ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"])
-async def test_a_pod_of_a_group_waits_in_the_queue_of_its_group(place: Place, key: str) -> None:
-    made = await place.create("pods", pod("a", annotations={key: "training"}, schedulerName="volcano"))
+async def test_a_pod_of_a_group_waits_in_the_queue_of_its_group(guarded: GuardedNamespace, key: str) -> None:
+    made = await guarded.create("pods", pod("a", annotations={key: "training"}, schedulerName="volcano"))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"] == {"muster.dev/released": "false"}
 
 
-async def test_volcanos_annotation_names_the_queue_of_a_pod(place: Place) -> None:
-    made = await place.create("pods", pod("a", annotations={"scheduling.volcano.sh/queue-name": "team-b"}))
+async def test_volcanos_annotation_names_the_queue_of_a_pod(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a", annotations={"scheduling.volcano.sh/queue-name": "team-b"}))
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
 
 
-async def test_another_scheduler_keeps_its_pods(place: Place) -> None:
+async def test_another_scheduler_keeps_its_pods(guarded: GuardedNamespace) -> None:
     annotations = {"scheduling.k8s.io/group-name": "theirs"}
-    made = await place.create("pods", pod("a", annotations=annotations, schedulerName="their-scheduler"))
+    made = await guarded.create("pods", pod("a", annotations=annotations, schedulerName="their-scheduler"))
     assert "schedulingGates" not in made["spec"]
     assert made["spec"]["schedulerName"] == "their-scheduler"
 
@@ -70,52 +72,58 @@ async def test_another_scheduler_keeps_its_pods(place: Place) -> None:
 @pytest.mark.parametrize("key", ["muster.dev/queue-name", "scheduling.volcano.sh/queue-name"])
 async def test_a_namespace_names_the_queue_of_its_pods(guarded_cluster: LocalCluster, key: str) -> None:
     metadata = {"labels": {"muster.dev/gated": "true"}, "annotations": {key: "team-c"}}
-    async for place in place_in(guarded_cluster, metadata):
-        made = await place.create("pods", pod("a"))
+    async for guarded in guarded_namespace_in(guarded_cluster, metadata):
+        made = await guarded.create("pods", pod("a"))
         assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-c"
 
 
-async def test_a_job_that_names_a_queue_is_suspended_and_its_pods_will_wait(place: Place) -> None:
-    made = await place.create("jobs", batch_job("a", labels=QUEUED))
+async def test_a_job_that_names_a_queue_is_suspended_and_its_pods_will_wait(
+    guarded: GuardedNamespace,
+) -> None:
+    made = await guarded.create("jobs", batch_job("a", labels=QUEUED))
     assert made["spec"]["suspend"] is True
     assert made["spec"]["template"]["metadata"]["labels"]["muster.dev/queue-name"] == "team-a"
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
     assert made["spec"]["template"]["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
-async def test_a_job_for_volcano_waits_in_the_default_queue_and_gets_our_scheduler(place: Place) -> None:
-    made = await place.create("jobs", batch_job("a", schedulerName="volcano"))
+async def test_a_job_for_volcano_waits_in_the_default_queue_and_gets_our_scheduler(
+    guarded: GuardedNamespace,
+) -> None:
+    made = await guarded.create("jobs", batch_job("a", schedulerName="volcano"))
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "default"
     assert made["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
 
 
-async def test_every_job_waits_in_a_gated_namespace(gated_place: Place) -> None:
-    made = await gated_place.create("jobs", batch_job("a"))
+async def test_every_job_waits_in_a_gated_namespace(gated: GuardedNamespace) -> None:
+    made = await gated.create("jobs", batch_job("a"))
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "default"
 
 
-async def test_a_job_that_names_no_queue_runs_at_once(place: Place) -> None:
-    made = await place.create("jobs", batch_job("a"))
+async def test_a_job_that_names_no_queue_runs_at_once(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("jobs", batch_job("a"))
     assert made["spec"]["suspend"] is False
     assert "annotations" not in made["metadata"]
 
 
-async def test_nobody_signs_with_the_name_of_another(place: Place) -> None:
-    made = await place.create("pods", pod("a", labels=QUEUED, annotations={"muster.dev/user": "bob"}))
+async def test_nobody_signs_with_the_name_of_another(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a", labels=QUEUED, annotations={"muster.dev/user": "bob"}))
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
-async def test_a_pod_that_looks_complete_is_signed_nevertheless_unless_a_job_made_it(place: Place) -> None:
+async def test_a_pod_that_looks_complete_is_signed_nevertheless_unless_a_job_made_it(
+    guarded: GuardedNamespace,
+) -> None:
     complete = pod(
         "a",
         labels={**QUEUED, "muster.dev/released": "false"},
         annotations={"muster.dev/user": "bob"},
         schedulingGates=GATE,
     )
-    made = await place.create("pods", complete)
+    made = await guarded.create("pods", complete)
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
     complete["metadata"]["name"] = "b"
-    made = await place.create("pods", complete, by=JOB_CONTROLLER)
+    made = await guarded.create("pods", complete, by=JOB_CONTROLLER)
     assert made["metadata"]["annotations"]["muster.dev/user"] == "bob"

@@ -7,7 +7,15 @@ import pytest
 from admission.kube.policies.mutating import JOB_CONTROLLER
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, pod
-from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, SIGNS, Place, pod_of, signed_job
+from tests.kube.support.guarded_namespace import (
+    GATE,
+    MUSTER,
+    QUEUED,
+    SEAT_ANNOTATIONS,
+    GuardedNamespace,
+    pod_of,
+    signed_job,
+)
 
 
 def _refusal(refused: pytest.ExceptionInfo[ApiRefused]) -> str:
@@ -15,22 +23,24 @@ def _refusal(refused: pytest.ExceptionInfo[ApiRefused]) -> str:
     return str(refused.value)
 
 
-async def test_a_user_cannot_remove_the_gate(place: Place) -> None:
-    await place.create("pods", pod("a", labels=QUEUED))
+async def test_a_user_cannot_remove_the_gate(guarded: GuardedNamespace) -> None:
+    await guarded.create("pods", pod("a", labels=QUEUED))
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("pods", "a", {"spec": {"schedulingGates": []}})
+        await guarded.patch("pods", "a", {"spec": {"schedulingGates": []}})
     assert "muster.dev/admission: found removed by alice; expected it to stay" in _refusal(refused)
 
 
-async def test_a_user_cannot_drop_the_labels_that_a_gated_pod_is_guarded_by(place: Place) -> None:
-    await place.create("pods", pod("a", labels=QUEUED))
+async def test_a_user_cannot_drop_the_labels_that_a_gated_pod_is_guarded_by(
+    guarded: GuardedNamespace,
+) -> None:
+    await guarded.create("pods", pod("a", labels=QUEUED))
     patch = {"metadata": {"labels": None}, "spec": {"schedulingGates": []}}
     with pytest.raises(ApiRefused):
-        await place.patch("pods", "a", patch)
+        await guarded.patch("pods", "a", patch)
 
 
-async def test_muster_removes_the_gate_and_pins_the_pod_in_one_patch(place: Place) -> None:
-    made = await place.create("pods", pod("a", labels=QUEUED))
+async def test_muster_removes_the_gate_and_pins_the_pod_in_one_patch(guarded: GuardedNamespace) -> None:
+    made = await guarded.create("pods", pod("a", labels=QUEUED))
     patch = [
         {"op": "test", "path": "/metadata/uid", "value": made["metadata"]["uid"]},
         {"op": "test", "path": "/spec/schedulingGates/0/name", "value": "muster.dev/admission"},
@@ -38,23 +48,25 @@ async def test_muster_removes_the_gate_and_pins_the_pod_in_one_patch(place: Plac
         {"op": "add", "path": "/metadata/labels/muster.dev~1released", "value": "true"},
         {"op": "add", "path": "/metadata/annotations/muster.dev~1admission-id", "value": "7"},
     ]
-    released = await place.patch("pods", "a", patch, by=MUSTER, kind="json")
+    released = await guarded.patch("pods", "a", patch, by=MUSTER, kind="json")
     assert "schedulingGates" not in released["spec"]
     assert released["metadata"]["labels"]["muster.dev/released"] == "true"
 
 
-async def test_a_user_may_still_label_a_pod_that_waits(place: Place) -> None:
-    await place.create("pods", pod("a", labels=QUEUED))
-    made = await place.patch("pods", "a", {"metadata": {"labels": {"colour": "blue"}}})
+async def test_a_user_may_still_label_a_pod_that_waits(guarded: GuardedNamespace) -> None:
+    await guarded.create("pods", pod("a", labels=QUEUED))
+    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"colour": "blue"}}})
     assert made["metadata"]["labels"]["colour"] == "blue"
 
 
-async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(place: Place) -> None:
-    await place.create("pods", pod("a", labels=QUEUED))
-    made = await place.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
+async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(
+    guarded: GuardedNamespace,
+) -> None:
+    await guarded.create("pods", pod("a", labels=QUEUED))
+    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+        await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
     assert 'Label muster.dev/queue-name: found none, expected "team-b"' in _refusal(refused)
 
 
@@ -69,103 +81,107 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(plac
         {"annotations": {"muster.dev/user": "bob"}},
     ],
 )
-async def test_a_user_cannot_write_musters_names_on_a_pod(place: Place, metadata: dict[str, Any]) -> None:
-    await place.create("pods", pod("a", labels=QUEUED))
+async def test_a_user_cannot_write_musters_names_on_a_pod(
+    guarded: GuardedNamespace, metadata: dict[str, Any]
+) -> None:
+    await guarded.create("pods", pod("a", labels=QUEUED))
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("pods", "a", {"metadata": metadata})
+        await guarded.patch("pods", "a", {"metadata": metadata})
     assert "which only Muster writes" in _refusal(refused)
 
 
-async def test_a_user_cannot_create_a_released_pod(place: Place) -> None:
+async def test_a_user_cannot_create_a_released_pod(guarded: GuardedNamespace) -> None:
     with pytest.raises(ApiRefused) as refused:
-        await place.create("pods", pod("a", labels={**QUEUED, "muster.dev/released": "true"}))
+        await guarded.create("pods", pod("a", labels={**QUEUED, "muster.dev/released": "true"}))
     assert 'found "true" and no scheduling gate, created by alice' in _refusal(refused)
 
 
-@pytest.mark.parametrize("name", SIGNS)
-async def test_a_user_cannot_sign_a_pod(place: Place, name: str) -> None:
+@pytest.mark.parametrize("name", SEAT_ANNOTATIONS)
+async def test_a_user_cannot_sign_a_pod(guarded: GuardedNamespace, name: str) -> None:
     with pytest.raises(ApiRefused) as refused:
-        await place.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
+        await guarded.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
     assert "only Muster writes them" in _refusal(refused)
 
 
-async def test_pods_that_muster_creates_do_not_wait(place: Place) -> None:
+async def test_pods_that_muster_creates_do_not_wait(guarded: GuardedNamespace) -> None:
     labels = {**QUEUED, "muster.dev/released": "true"}
     signed = pod("a", labels=labels, annotations={"muster.dev/admission-id": "7", "muster.dev/user": "bob"})
-    made = await place.create("pods", signed, by=MUSTER)
+    made = await guarded.create("pods", signed, by=MUSTER)
     assert "schedulingGates" not in made["spec"]
     assert made["metadata"]["annotations"]["muster.dev/user"] == "bob"
 
 
-async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(place: Place) -> None:
+async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(guarded: GuardedNamespace) -> None:
     signed = pod("a", labels={"muster.dev/released": "true"})
     signed["metadata"]["finalizers"] = ["muster.dev/outcome"]
-    await place.create("pods", signed, by=MUSTER)
+    await guarded.create("pods", signed, by=MUSTER)
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("pods", "a", {"metadata": {"finalizers": None}})
+        await guarded.patch("pods", "a", {"metadata": {"finalizers": None}})
     assert "Finalizer muster.dev/outcome: found removed by alice" in _refusal(refused)
-    await place.patch("pods", "a", {"metadata": {"finalizers": None}}, by=MUSTER)
+    await guarded.patch("pods", "a", {"metadata": {"finalizers": None}}, by=MUSTER)
 
 
-async def test_a_user_cannot_start_a_job_that_waits(place: Place) -> None:
-    await place.create("jobs", batch_job("a", labels=QUEUED))
+async def test_a_user_cannot_start_a_job_that_waits(guarded: GuardedNamespace) -> None:
+    await guarded.create("jobs", batch_job("a", labels=QUEUED))
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("jobs", "a", {"spec": {"suspend": False}})
+        await guarded.patch("jobs", "a", {"spec": {"suspend": False}})
     assert 'found false written by alice, expected true until Muster admits the Job to queue "team-a"' in (
         _refusal(refused)
     )
     with pytest.raises(ApiRefused):
-        await place.patch("jobs", "a", {"metadata": {"labels": None}, "spec": {"suspend": False}})
+        await guarded.patch("jobs", "a", {"metadata": {"labels": None}, "spec": {"suspend": False}})
 
 
-async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(place: Place) -> None:
+async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(
+    guarded: GuardedNamespace,
+) -> None:
     # With no label of its own left, a Job would get its template's back.
-    await place.create("jobs", batch_job("a", labels={**QUEUED, "colour": "blue"}))
-    await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
+    await guarded.create("jobs", batch_job("a", labels={**QUEUED, "colour": "blue"}))
+    await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     with pytest.raises(ApiRefused):
-        await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+        await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
 
 
-async def test_a_running_job_stays_in_its_queue(place: Place) -> None:
-    await place.create("jobs", batch_job("a", labels=QUEUED))
-    await place.patch("jobs", "a", {"spec": {"suspend": False}}, by=MUSTER)
+async def test_a_running_job_stays_in_its_queue(guarded: GuardedNamespace) -> None:
+    await guarded.create("jobs", batch_job("a", labels=QUEUED))
+    await guarded.patch("jobs", "a", {"spec": {"suspend": False}}, by=MUSTER)
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
+        await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     assert "only while it is suspended" in _refusal(refused)
 
 
-async def test_a_user_cannot_declare_the_pods_of_a_job_released(place: Place) -> None:
+async def test_a_user_cannot_declare_the_pods_of_a_job_released(guarded: GuardedNamespace) -> None:
     with pytest.raises(ApiRefused) as refused:
-        await place.create("jobs", signed_job())
+        await guarded.create("jobs", signed_job())
     assert "The pod template has label muster.dev/released" in _refusal(refused)
-    await place.create("jobs", batch_job("a", labels=QUEUED))
+    await guarded.create("jobs", batch_job("a", labels=QUEUED))
     template = {"metadata": {"labels": {"muster.dev/released": "true"}}}
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("jobs", "a", {"spec": {"template": template}})
+        await guarded.patch("jobs", "a", {"spec": {"template": template}})
     assert "Label muster.dev/released of the pod template: found" in _refusal(refused)
 
 
-@pytest.mark.parametrize("name", SIGNS)
-async def test_a_user_cannot_sign_the_pods_of_a_job(place: Place, name: str) -> None:
+@pytest.mark.parametrize("name", SEAT_ANNOTATIONS)
+async def test_a_user_cannot_sign_the_pods_of_a_job(guarded: GuardedNamespace, name: str) -> None:
     signed = batch_job("a", labels=QUEUED)
     signed["spec"]["template"].setdefault("metadata", {})["annotations"] = {name: "1"}
     with pytest.raises(ApiRefused) as refused:
-        await place.create("jobs", signed)
+        await guarded.create("jobs", signed)
     assert "only Muster writes them" in _refusal(refused)
-    await place.create("jobs", batch_job("a", labels=QUEUED))
+    await guarded.create("jobs", batch_job("a", labels=QUEUED))
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("jobs", "a", {"spec": {"template": {"metadata": {"annotations": {name: "1"}}}}})
+        await guarded.patch("jobs", "a", {"spec": {"template": {"metadata": {"annotations": {name: "1"}}}}})
     assert "which only Muster writes" in _refusal(refused)
 
 
 RELEASED_TEMPLATE = {"metadata": {"labels": {"muster.dev/released": "true"}}}
 
 
-async def test_pods_of_a_released_job_do_not_wait_and_others_do(place: Place) -> None:
+async def test_pods_of_a_released_job_do_not_wait_and_others_do(guarded: GuardedNamespace) -> None:
     for name, template in (("directed", RELEASED_TEMPLATE), ("by-pod", {})):
-        await place.create("jobs", batch_job(name, labels=QUEUED))
-        await place.patch("jobs", name, {"spec": {"suspend": False, "template": template}}, by=MUSTER)
-    directed, by_pod = [await pod_of(place, name) for name in ("directed", "by-pod")]
+        await guarded.create("jobs", batch_job(name, labels=QUEUED))
+        await guarded.patch("jobs", name, {"spec": {"suspend": False, "template": template}}, by=MUSTER)
+    directed, by_pod = [await pod_of(guarded, name) for name in ("directed", "by-pod")]
     assert "schedulingGates" not in directed["spec"]
     assert by_pod["spec"]["schedulingGates"] == GATE
     # Inherited from the Job's requester, by way of the template.
@@ -173,42 +189,44 @@ async def test_pods_of_a_released_job_do_not_wait_and_others_do(place: Place) ->
     assert by_pod["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 
-async def test_pods_whose_template_carries_all_of_it_wait_without_being_changed_again(place: Place) -> None:
+async def test_pods_whose_template_carries_all_of_it_wait_without_being_changed_again(
+    guarded: GuardedNamespace,
+) -> None:
     """As Muster resumes a Job whose pods are released one by one: saves the API server a patch per pod."""
-    await place.create("jobs", batch_job("a", labels=QUEUED))
+    await guarded.create("jobs", batch_job("a", labels=QUEUED))
     template = {"metadata": {"labels": {"muster.dev/released": "false"}}, "spec": {"schedulingGates": GATE}}
-    await place.patch("jobs", "a", {"spec": {"suspend": False, "template": template}}, by=MUSTER)
-    made = await pod_of(place, "a")
+    await guarded.patch("jobs", "a", {"spec": {"suspend": False, "template": template}}, by=MUSTER)
+    made = await pod_of(guarded, "a")
     assert made["spec"]["schedulingGates"] == GATE
     assert made["metadata"]["labels"]["muster.dev/released"] == "false"
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
     with pytest.raises(ApiRefused):
-        await place.patch("pods", made["metadata"]["name"], {"spec": {"schedulingGates": []}})
+        await guarded.patch("pods", made["metadata"]["name"], {"spec": {"schedulingGates": []}})
 
 
-async def test_a_released_job_cannot_grow_beyond_its_seats(place: Place) -> None:
-    await place.create("jobs", batch_job("a", labels=QUEUED, parallelism=2))
-    await place.patch("jobs", "a", {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}, by=MUSTER)
+async def test_a_released_job_cannot_grow_beyond_its_seats(guarded: GuardedNamespace) -> None:
+    await guarded.create("jobs", batch_job("a", labels=QUEUED, parallelism=2))
+    await guarded.patch("jobs", "a", {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}, by=MUSTER)
     with pytest.raises(ApiRefused) as refused:
-        await place.patch("jobs", "a", {"spec": {"parallelism": 3}})
+        await guarded.patch("jobs", "a", {"spec": {"parallelism": 3}})
     assert "spec.parallelism: found 3, expected at most 2" in _refusal(refused)
-    await place.patch("jobs", "a", {"spec": {"parallelism": 1}})
+    await guarded.patch("jobs", "a", {"spec": {"parallelism": 1}})
 
 
-async def test_no_other_controller_may_declare_its_pods_released(place: Place) -> None:
+async def test_no_other_controller_may_declare_its_pods_released(guarded: GuardedNamespace) -> None:
     released = pod("a", labels={"muster.dev/released": "true"})
     with pytest.raises(ApiRefused):
-        await place.create("pods", released, by="system:serviceaccount:kube-system:replicaset-controller")
-    await place.create("pods", released, by=JOB_CONTROLLER)
+        await guarded.create("pods", released, by="system:serviceaccount:kube-system:replicaset-controller")
+    await guarded.create("pods", released, by=JOB_CONTROLLER)
 
 
 async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_jobs(
-    place: Place,
+    guarded: GuardedNamespace,
 ) -> None:
     released = pod("a", labels={"muster.dev/released": "true"})
     with pytest.raises(ApiRefused):
-        await place.create("pods", released, by="system:kube-controller-manager")
+        await guarded.create("pods", released, by="system:kube-controller-manager")
     released["metadata"]["ownerReferences"] = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
     ]
-    await place.create("pods", released, by="system:kube-controller-manager")
+    await guarded.create("pods", released, by="system:kube-controller-manager")

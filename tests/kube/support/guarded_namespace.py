@@ -1,4 +1,4 @@
-"""Namespaces of a test's own in a cluster where the admission policies are in force, seen by several people."""
+"""A test's own namespace in a cluster where the admission policies are in force, used by several users."""
 
 import itertools
 from collections.abc import AsyncIterator, Mapping
@@ -17,14 +17,14 @@ QUEUED = {"muster.dev/queue-name": "team-a"}
 
 GATE = [{"name": "muster.dev/admission"}]
 
-#: Annotations by which Muster tells whose seat a pod is in.
-SIGNS = [f"muster.dev/{name}" for name in ("seat", "admission-id", "devices", "recreated-from")]
+#: Annotations by which Muster records the seat of a pod.
+SEAT_ANNOTATIONS = [f"muster.dev/{name}" for name in ("seat", "admission-id", "devices", "recreated-from")]
 
 _numbers = itertools.count(1)
 
 
-class Place:
-    """A namespace of the test's own, seen by several people."""
+class GuardedNamespace:
+    """A namespace of the test's own, used by several users."""
 
     def __init__(self, namespace: str, cluster: LocalCluster) -> None:
         self.namespace = namespace
@@ -84,26 +84,26 @@ def signed_job() -> dict[str, Any]:
     return batch_job("probe", labels=QUEUED, template_labels={"muster.dev/released": "true"})
 
 
-async def place_in(
+async def guarded_namespace_in(
     cluster: LocalCluster, metadata: dict[str, Any], prefix: str = "policies"
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[GuardedNamespace]:
     """A new namespace, while the test lasts."""
-    place = Place(f"{prefix}-{next(_numbers)}", cluster)
-    admin = await place.as_user("admin")
-    namespace = {"metadata": {"name": place.namespace, **metadata}}
+    guarded = GuardedNamespace(f"{prefix}-{next(_numbers)}", cluster)
+    admin = await guarded.as_user("admin")
+    namespace = {"metadata": {"name": guarded.namespace, **metadata}}
     await admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **namespace})
-    await becomes(lambda: exists(admin, place.path("serviceaccounts", "default")))
-    yield place
-    await place.close()
+    await becomes(lambda: exists(admin, guarded.path("serviceaccounts", "default")))
+    yield guarded
+    await guarded.close()
 
 
-async def pod_of(place: Place, job: str) -> Any:
+async def pod_of(guarded: GuardedNamespace, job: str) -> Any:
     """The pod of a Job, once there is one."""
-    client = await place.as_user("admin")
+    client = await guarded.as_user("admin")
     found: list[Any] = []
 
     async def created() -> bool:
-        answer = await client.get(place.path("pods"), labelSelector=f"job-name={job}")
+        answer = await client.get(guarded.path("pods"), labelSelector=f"job-name={job}")
         found[:] = msgspec.json.decode(answer)["items"]
         return bool(found)
 

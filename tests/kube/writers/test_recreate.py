@@ -37,7 +37,7 @@ def allowed() -> None:
     return None
 
 
-class Stage:
+class Recreations:
     """A group of two bound pods whose admission is being taken back, the leader that does it, and its Postgres."""
 
     def __init__(self) -> None:
@@ -115,136 +115,147 @@ class Stage:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def recreations() -> Recreations:
+    return Recreations()
 
 
-async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(stage: Stage) -> None:
-    stage.turn()
-    await stage.quiet()
-    assert set(stage.api.requests) == {"GET"}, "nothing is deleted before it is stored"
-    await stage.turns(stage.all_again, "both pods to be there again")
-    assert (stage.api.requests.count("DELETE"), stage.api.requests.count("POST")) == (2, 2)
-    again = stage.pod("a")
+async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(recreations: Recreations) -> None:
+    recreations.turn()
+    await recreations.quiet()
+    assert set(recreations.api.requests) == {"GET"}, "nothing is deleted before it is stored"
+    await recreations.turns(recreations.all_again, "both pods to be there again")
+    assert (recreations.api.requests.count("DELETE"), recreations.api.requests.count("POST")) == (2, 2)
+    again = recreations.pod("a")
     assert again is not None
     assert again["metadata"]["annotations"] == {
         names.GROUP_ANNOTATION: "gang",
-        names.RECREATED_FROM: stage.old[0],
+        names.RECREATED_FROM: recreations.old[0],
     }
     assert "affinity" not in again["spec"]
-    await stage.recreate.stop()
+    await recreations.recreate.stop()
 
 
 @pytest.mark.parametrize("deaths", [(), ("kept",), ("deleted",), ("made",), ("kept", "deleted", "made")])
 async def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
-    stage: Stage, deaths: tuple[str, ...]
+    recreations: Recreations, deaths: tuple[str, ...]
 ) -> None:
     reached: dict[str, Callable[[], bool]] = {
-        "kept": lambda: len(stage.stored) == 2,
-        "deleted": lambda: all(stage.pod(name) is None for name in NAMES),
-        "made": lambda: all(stage.pod(name) is not None and stage.again(name) for name in NAMES),
+        "kept": lambda: len(recreations.stored) == 2,
+        "deleted": lambda: all(recreations.pod(name) is None for name in NAMES),
+        "made": lambda: all(recreations.pod(name) is not None and recreations.again(name) for name in NAMES),
     }
     for death in deaths:
         while not reached[death]():
-            stage.turn()
-            await stage.quiet()
-        await stage.recreate.stop()
-        stage.lead()
-    await stage.turns(stage.all_again, "both pods to be there again")
-    assert stage.api.requests.count("POST") == 2
-    assert len(stage.cluster.objects["pods"]) == 2
-    await stage.recreate.stop()
+            recreations.turn()
+            await recreations.quiet()
+        await recreations.recreate.stop()
+        recreations.lead()
+    await recreations.turns(recreations.all_again, "both pods to be there again")
+    assert recreations.api.requests.count("POST") == 2
+    assert len(recreations.cluster.objects["pods"]) == 2
+    await recreations.recreate.stop()
 
 
-async def test_whom_a_user_deletes_himself_is_not_made_again(stage: Stage) -> None:
-    stage.turn()
-    await stage.quiet()
-    stage.cluster.delete_pod(stage.old[0])
-    await stage.turns(lambda: stage.again("b") and not stage.stored, "the other pod to be there again")
-    assert stage.pod("a") is None
-    await stage.recreate.stop()
+async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recreations) -> None:
+    recreations.turn()
+    await recreations.quiet()
+    recreations.cluster.delete_pod(recreations.old[0])
+    await recreations.turns(
+        lambda: recreations.again("b") and not recreations.stored, "the other pod to be there again"
+    )
+    assert recreations.pod("a") is None
+    await recreations.recreate.stop()
 
 
-async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(stage: Stage) -> None:
+async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
+    recreations: Recreations,
+) -> None:
     def change() -> None:
-        stage.cluster.change("pods", stage.old[0], {"metadata": {"labels": {"late": "yes"}}})
+        recreations.cluster.change("pods", recreations.old[0], {"metadata": {"labels": {"late": "yes"}}})
 
-    stage.api.meanwhile = change
-    await stage.turns(stage.all_again, "both pods to be there again")
-    again = stage.pod("a")
+    recreations.api.meanwhile = change
+    await recreations.turns(recreations.all_again, "both pods to be there again")
+    again = recreations.pod("a")
     assert again is not None
     assert again["metadata"]["labels"]["late"] == "yes"
-    assert stage.api.requests.count("DELETE") == 3
-    await stage.recreate.stop()
+    assert recreations.api.requests.count("DELETE") == 3
+    await recreations.recreate.stop()
 
 
-async def test_deletion_whose_answer_was_lost_is_taken_for_done(stage: Stage) -> None:
-    stage.api.lost["DELETE"] = ApiUnavailable(method="DELETE", path="a", status=0, reason="cut")
-    await stage.turns(stage.all_again, "both pods to be there again")
-    await stage.recreate.stop()
+async def test_deletion_whose_answer_was_lost_is_taken_for_done(recreations: Recreations) -> None:
+    recreations.api.lost["DELETE"] = ApiUnavailable(method="DELETE", path="a", status=0, reason="cut")
+    await recreations.turns(recreations.all_again, "both pods to be there again")
+    await recreations.recreate.stop()
 
 
-async def test_creation_whose_answer_was_lost_is_found_done(stage: Stage) -> None:
-    stage.api.lost["POST"] = ApiUnavailable(method="POST", path="a", status=0, reason="cut")
-    await stage.turns(stage.all_again, "both pods to be there again")
-    assert len(stage.cluster.objects["pods"]) == 2
-    await stage.recreate.stop()
+async def test_creation_whose_answer_was_lost_is_found_done(recreations: Recreations) -> None:
+    recreations.api.lost["POST"] = ApiUnavailable(method="POST", path="a", status=0, reason="cut")
+    await recreations.turns(recreations.all_again, "both pods to be there again")
+    assert len(recreations.cluster.objects["pods"]) == 2
+    await recreations.recreate.stop()
 
 
-async def test_who_took_the_name_meanwhile_keeps_it(stage: Stage) -> None:
-    while stage.pod("a") is not None:
-        stage.turn()
-        await stage.quiet()
-    theirs = stage.cluster.add_bare_pod("a", "team", 1)
-    await stage.turns(lambda: stage.again("b") and not stage.stored, "the other pod to be there again")
-    kept = stage.pod("a")
+async def test_who_took_the_name_meanwhile_keeps_it(recreations: Recreations) -> None:
+    while recreations.pod("a") is not None:
+        recreations.turn()
+        await recreations.quiet()
+    theirs = recreations.cluster.add_bare_pod("a", "team", 1)
+    await recreations.turns(
+        lambda: recreations.again("b") and not recreations.stored, "the other pod to be there again"
+    )
+    kept = recreations.pod("a")
     assert kept is not None
     assert kept["metadata"]["uid"] == theirs
-    await stage.recreate.stop()
+    await recreations.recreate.stop()
 
 
-async def test_what_is_refused_is_told_and_tried_again(stage: Stage) -> None:
-    stage.api.failures["POST"] = ApiRefused(method="POST", path="a", status=403, reason="exceeded quota")
+async def test_what_is_refused_is_told_and_tried_again(recreations: Recreations) -> None:
+    recreations.api.failures["POST"] = ApiRefused(
+        method="POST", path="a", status=403, reason="exceeded quota"
+    )
     told: list[str] = []
 
     def done() -> bool:
-        told.extend(reason.message for reason in stage.recreate.problems.values())
-        return stage.all_again()
+        told.extend(reason.message for reason in recreations.recreate.problems.values())
+        return recreations.all_again()
 
-    await stage.turns(done, "both pods to be there again")
+    await recreations.turns(done, "both pods to be there again")
     assert set(told) == {"exceeded quota"}
-    assert stage.recreate.problems == {}
-    await stage.recreate.stop()
+    assert recreations.recreate.problems == {}
+    await recreations.recreate.stop()
 
 
-async def test_nobody_is_made_again_in_a_namespace_that_goes(stage: Stage) -> None:
+async def test_nobody_is_made_again_in_a_namespace_that_goes(recreations: Recreations) -> None:
     why = f"pods is forbidden: unable to create new content in namespace {NAMESPACE} because it is being terminated"
-    stage.api.failures["POST"] = ApiRefused(method="POST", path="a", status=403, reason=why)
-    await stage.turns(lambda: not stage.stored and not stage.world.pods.keys() & set(stage.old), "no intent")
-    assert [pod["metadata"]["name"] for pod in stage.cluster.objects["pods"].values()] == ["b"]
-    await stage.recreate.stop()
+    recreations.api.failures["POST"] = ApiRefused(method="POST", path="a", status=403, reason=why)
+    await recreations.turns(
+        lambda: not recreations.stored and not recreations.world.pods.keys() & set(recreations.old),
+        "no intent",
+    )
+    assert [pod["metadata"]["name"] for pod in recreations.cluster.objects["pods"].values()] == ["b"]
+    await recreations.recreate.stop()
 
 
-async def test_members_of_a_group_that_is_gone_are_not_made_again(stage: Stage) -> None:
-    while stage.pod("a") is not None:
-        stage.turn()
-        await stage.quiet()
-    stage.cluster.remove("groups", stage.group.uid)
-    await stage.turns(lambda: not stage.stored, "no intent")
-    assert stage.cluster.objects["pods"] == {}
-    await stage.recreate.stop()
+async def test_members_of_a_group_that_is_gone_are_not_made_again(recreations: Recreations) -> None:
+    while recreations.pod("a") is not None:
+        recreations.turn()
+        await recreations.quiet()
+    recreations.cluster.remove("groups", recreations.group.uid)
+    await recreations.turns(lambda: not recreations.stored, "no intent")
+    assert recreations.cluster.objects["pods"] == {}
+    await recreations.recreate.stop()
 
 
-async def test_nothing_is_written_once_the_lease_is_lost(stage: Stage) -> None:
+async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreations) -> None:
     def lost() -> None:
         raise Fenced(term=1, holder="me", reason="lease")
 
-    stage.lead(lost)
+    recreations.lead(lost)
     for _ in range(3):
-        stage.turn()
-        await stage.quiet()
-    assert set(stage.api.requests) == {"GET"}
-    await stage.recreate.stop()
+        recreations.turn()
+        await recreations.quiet()
+    assert set(recreations.api.requests) == {"GET"}
+    await recreations.recreate.stop()
 
 
 async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
