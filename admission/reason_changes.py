@@ -1,10 +1,10 @@
 """Which reasons have to be stored after a turn: class by class, so that it costs what changed."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.pending.classes import ClassAnswer, ClassAnswers
+from admission.engine.pending.classes import ClassAnswer, ClassAnswers, WorkloadClass
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -30,7 +30,7 @@ class ReasonChanges:
 class StoredReasons:
     """What the ledger knows: verdicts whose every member has that reason there. Empty at the start of a term."""
 
-    classes: Mapping[Hashable, ClassAnswer] = field(default_factory=dict)
+    classes: Mapping[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     begun: bool = False
 
@@ -45,7 +45,7 @@ class StoredReasons:
         """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: those of equal code as well."""
         reasons = plan.reasons if isinstance(plan.reasons, ClassAnswers) else ClassAnswers({}, plan.reasons)
         telling = ReasonChanges(self)
-        classes: dict[Hashable, ClassAnswer] = {}
+        classes: dict[WorkloadClass, ClassAnswer] = {}
         maybe_gone: set[WorkloadKey] = {admit.workload for admit in plan.admits}
         for name, verdict in reasons.classes.items():
             before = self.classes.get(name)
@@ -55,7 +55,9 @@ class StoredReasons:
                 classes[name] = before
                 telling.put_off = True
             else:
-                compared = {key: verdict.reason for key in verdict.workloads() if key not in reasons.singles}
+                compared = {
+                    key: verdict.reason for key in verdict.workloads() if key not in reasons.own_reasons
+                }
                 if _compare(telling, compared, stored, with_numbers):
                     classes[name] = verdict
                 if before is not None:
@@ -63,10 +65,10 @@ class StoredReasons:
         for name in self.classes.keys() - reasons.classes.keys():
             maybe_gone.update(self.classes[name].workloads())
         singles: Mapping[WorkloadKey, Reason] = self.singles
-        if reasons.singles is not self.singles:
-            whole = _compare(telling, reasons.singles, stored, with_numbers)
+        if reasons.own_reasons is not self.singles:
+            whole = _compare(telling, reasons.own_reasons, stored, with_numbers)
             maybe_gone.update(self.singles)
-            singles = reasons.singles if whole else _NOBODY
+            singles = reasons.own_reasons if whole else _NOBODY
         admitted = {admit.workload for admit in plan.admits}
         candidates: Iterable[WorkloadKey] = maybe_gone if self.begun else list(stored)
         telling.gone = [
@@ -110,7 +112,7 @@ def counts(
     if isinstance(reasons, ClassAnswers) and not reasons.overlap:
         for verdict in reasons.classes.values():
             found[verdict.queue, verdict.reason.code] += len(verdict.members)
-        reasons = reasons.singles
+        reasons = reasons.own_reasons
     for key, reason in reasons.items():
         found[pending[key].queue, reason.code] += 1
     return found

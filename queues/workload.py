@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
@@ -44,6 +44,13 @@ class WorkloadKey:
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.uid}"
+
+
+class Obstacle(NamedTuple):
+    """Why a workload cannot be considered as it is."""
+
+    code: ReasonCode
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +213,8 @@ class Workload:
     pod_sets: tuple[PodSet, ...]
     #: Changes whenever what is asked changes; a plan made for another generation is stale.
     generation: str = ""
-    #: Why it cannot be considered at all (``None``: it can), as (reason code, message).
-    obstacle: tuple[ReasonCode, str] | None = None
+    #: Why the workload cannot be considered at all; None: it can.
+    obstacle: Obstacle | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
     #: The user (``muster.dev/user``); "": unknown.

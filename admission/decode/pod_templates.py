@@ -15,15 +15,12 @@ from queues.api.validation.pod_rules import beyond_nodes
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
-from queues.workload import AdmissionId, PodSet
+from queues.workload import AdmissionId, Obstacle, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 
 #: Bytes; larger templates are read anew at every version of their object rather than kept twice.
 _CACHED_TEMPLATE: Final = 8192
-
-#: Code and message of what is wrong with a document.
-Obstacle = tuple[ReasonCode, str] | None
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -32,7 +29,7 @@ class _Annotated(msgspec.Struct, gc=False):
     metadata: WireMetadata | None = None
 
 
-def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle]:
+def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
     """The pod set of a template, the template's priority class, and what is wrong with it."""
     read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
     pods, priority_class, obstacle = read(name, template, where)
@@ -40,7 +37,7 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 
 
 @lru_cache(maxsize=1024)
-def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle]:
+def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
     empty = PodShape(takes=Resources()).pod_set(name)
     try:
         template = _TEMPLATE.decode(raw)
@@ -49,29 +46,31 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
             return (
                 empty,
                 "",
-                (ReasonCode.INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one"),
+                Obstacle(
+                    ReasonCode.INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one"
+                ),
             )
         shape = pod_shape_of(spec, template.metadata.annotations if template.metadata else None)
     except msgspec.DecodeError as error:
-        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{explained(error)}")
+        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.{explained(error)}")
     except InvalidQuantity as error:
-        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.spec: {error}")
+        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: {error}")
     except InvalidDocument as error:
-        return empty, "", (ReasonCode.INVALID_SPEC, f"{where}.{error}")
+        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.{error}")
     return one(shape).pod_set(name), spec.priority_class_name or "", _impossible(shape.takes, where)
 
 
-def _impossible(takes: Resources, where: str) -> Obstacle:
+def _impossible(takes: Resources, where: str) -> Obstacle | None:
     for resource, units in takes.items():
         if beyond := beyond_nodes(resource, units):
-            return ReasonCode.INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}"
+            return Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}")
         if units < 0:
             message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
-            return ReasonCode.INVALID_SPEC, message
+            return Obstacle(ReasonCode.INVALID_SPEC, message)
         # Devices are given whole; only cpu is divisible beyond its unit.
         if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
             message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
-            return ReasonCode.INVALID_SPEC, message
+            return Obstacle(ReasonCode.INVALID_SPEC, message)
     return None
 
 

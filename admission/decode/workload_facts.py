@@ -13,7 +13,7 @@ from admission.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
@@ -32,7 +32,7 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
     message = f"{where}: found {pods} pods, expected at most {MOST_PODS}"
     none = tuple(replace(each, count=0, minimum=0, done=frozenset()) for each in fact.pod_sets)
     return replace(
-        fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or (ReasonCode.INVALID_SPEC, message)
+        fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or Obstacle(ReasonCode.INVALID_SPEC, message)
     )
 
 
@@ -49,7 +49,7 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) 
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
-        obstacle=(ReasonCode.INVALID_SPEC, explained(error)),
+        obstacle=Obstacle(ReasonCode.INVALID_SPEC, explained(error)),
     )
 
 

@@ -1,57 +1,59 @@
-"""Space promised in earlier turns: held against everybody else until its beneficiary is placed anew.
+"""Space promised in earlier turns: held against all others until its beneficiary is admitted.
 
-What still drains is not counted twice: a claim takes of a node only what its promised amounts exceed of that
-which is leaving there, and of its queue's books likewise. When the last victim is gone it holds all.
+Space that victims still drain is not counted twice: a claim takes of a node only what its promised amounts exceed of
+those that are draining there, and of its queue's limits likewise. When the last victim is gone it holds all of it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from admission.engine.nodes.host_ports import OnNode, ports_of
+from admission.engine.nodes.host_ports import NodePorts, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 Book = dict[Account, int]
 
 #: Seconds for which a claim is kept beyond its time while pods of its victims are still ending: they have a grace
-#: period, which may be long, to save their work in, and nobody else could have the place in that time anyway.
+#: period, which may be long, to save their work in, and nothing else could have the place in that time anyway.
 LONGEST_GRACE: Final = 3600
+
+
+class DrainingSeats(NamedTuple):
+    """What an admission that is being evicted still holds."""
+
+    queue: QueueName
+    seats: tuple[Seat, ...]
 
 
 @dataclass(slots=True, eq=False)
 class HeldClaims:
     """Claims that are still good; their space is taken in the trial unless it is released."""
 
+    #: (R, N) amounts that are draining; and that claims promise, without those that are released.
+    _draining: Amounts
+    _promised: Amounts
+    #: By beneficiary.
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
-    #: Until which second they are.
+    #: The last second of each claim.
     ends: dict[WorkloadKey, int] = field(default_factory=dict)
-    #: Admissions that hold seats and are leaving, with those seats.
-    draining: dict[AdmissionId, tuple[QueueName, tuple[Seat, ...]]] = field(default_factory=dict)
+    #: Admissions that hold seats and are being evicted.
+    draining: dict[AdmissionId, DrainingSeats] = field(default_factory=dict)
+    #: Host ports that claims promise; and those of draining pods.
+    ports: dict[WorkloadKey, tuple[NodePorts, ...]] = field(default_factory=dict)
+    draining_ports: list[NodePorts] = field(default_factory=list)
     _dropped: set[WorkloadKey] = field(default_factory=set)
     #: Claims whose beneficiary is being tried.
     _released: set[WorkloadKey] = field(default_factory=set)
-    #: Host ports that claims promise, and those of pods that are leaving.
-    ports: dict[WorkloadKey, tuple[OnNode, ...]] = field(default_factory=dict)
-    draining_ports: list[OnNode] = field(default_factory=list)
-    #: (R, N) promised by claims that are not released; (R, N) leaving.
-    _promised: Amounts | None = None
-    _draining: Amounts | None = None
     _promised_books: dict[QueueName, Book] = field(default_factory=dict)
     _draining_books: dict[QueueName, Book] = field(default_factory=dict)
-
-    @property
-    def keys(self) -> Mapping[WorkloadKey, Claim]:
-        """Beneficiaries whose claims are good, with the claims."""
-        return self.claims
 
     @property
     def dropped(self) -> tuple[WorkloadKey, ...]:
@@ -60,7 +62,7 @@ class HeldClaims:
 
     @property
     def until(self) -> int | None:
-        """The second after which the first of the claims is no longer good."""
+        """The second after which the first of the claims is no longer good; None: there are no claims."""
         return min((self.ends[key] + 1 for key in self.claims), default=None)
 
     def remaining_victims(self, claim: Claim) -> tuple[AdmissionId, ...]:
@@ -68,58 +70,35 @@ class HeldClaims:
         return tuple(number for number in claim.victims if number in self.draining)
 
     def release(self, key: WorkloadKey, trial: Trial) -> None:
-        """Give a beneficiary its space, before it is tried. Nothing happens to who has no claim."""
+        """Give a beneficiary its space, before it is tried. Without a claim nothing happens."""
         if key in self.claims and key not in self._released:
             self._released.add(key)
             self._promise(self.claims[key], -1, trial)
 
     def restore(self, key: WorkloadKey, trial: Trial) -> None:
-        """It was refused again: its space is held further."""
+        """The beneficiary was refused again: its space is held further."""
         if key in self._released:
             self._released.remove(key)
             self._promise(self.claims[key], 1, trial)
 
     def fulfil(self, key: WorkloadKey) -> None:
-        """It was admitted, after ``release``: its claim ends."""
+        """The beneficiary was admitted, after ``release``: its claim ends."""
         if key in self._released:
             self._released.remove(key)
             self._dropped.add(key)
             del self.claims[key]
 
     def drop(self, key: WorkloadKey, trial: Trial) -> None:
-        """A claim that is of no use: its space is given back."""
+        """End a claim that is of no use, and give its space back."""
         self.release(key, trial)
         self.fulfil(key)
 
-    def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
-        """Enter a claim, or take it out: nodes and books change by what is held more or less."""
-        assert self._promised is not None
-        assert self._draining is not None
-        ports = self.ports.get(claim.workload, ())
-        (trial.ports.occupy if sign > 0 else trial.ports.vacate)(ports)
-        columns, amounts = amounts_per_node(claim.seats, trial)
-        if len(columns):
-            promised, draining = self._promised[:, columns], self._draining[:, columns]
-            after = promised + sign * amounts
-            trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
-            trial.mark_dirty(columns)
-            self._promised[:, columns] = after
-        book = self._promised_books.setdefault(claim.queue, {})
-        leaving = self._draining_books.get(claim.queue, {})
-        more: Book = {}
-        for account, units in charges(claim.seats).items():
-            before = book.get(account, 0)
-            now = book[account] = before + sign * units
-            drains = leaving.get(account, 0)
-            more[account] = max(now - drains, 0) - max(before - drains, 0)
-        trial.usage.add(claim.queue, more)
-
     def after_draining(self, trial: Trial) -> Trial:
-        """The world when all that leaves is gone and every claim is used: a trial of its own."""
+        """The world when all that drains is gone and every claim is used: a trial of its own."""
         later = trial.fork()
-        later.ports.vacate(self.draining_ports)
-        if self._promised is None or self._draining is None:
+        if not (self.claims or self.draining):
             return later
+        later.ports.vacate(self.draining_ports)
         later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
         for queue, book in self._promised_books.items():
             drains = self._draining_books.get(queue, {})
@@ -130,38 +109,54 @@ class HeldClaims:
             later.usage.remove(queue, book)
         return later
 
-
-def hold(
-    snapshot: Snapshot, trial: Trial, tree: QueueTree, evicting: Iterable[AdmissionId] | None = None
-) -> HeldClaims:
-    """The claims of earlier turns that are still good, with their space taken in the trial.
-
-    A claim is good while its beneficiary waits in the same queue and asks the same, the nodes are there and take
-    pods, and its time is not over or its victims are still leaving. Call it after the settlement, before anybody
-    is tried. ``evicting``: all admissions in that state, if that is known.
-    """
-    held = HeldClaims()
-    leaving_now = snapshot.evictable
-    for number in snapshot.admissions if evicting is None else sorted({*evicting, *leaving_now}):
-        admission = snapshot.admissions.get(number)
-        if admission is not None and (admission.state is AdmissionState.EVICTING or number in leaving_now):
-            seats = snapshot.still_held(admission)
-            if seats:
-                held.draining[number] = (admission.queue, seats)
-                workload = snapshot.holders.get(admission.workload)
-                held.draining_ports += ports_of(workload, seats) if workload is not None else ()
-    if not (snapshot.claims or held.draining):
-        return held
-    held._promised = np.zeros_like(trial.free)
-    held._draining = np.zeros_like(trial.free)
-    for queue, seats in held.draining.values():
+    def _drain(self, number: AdmissionId, draining: DrainingSeats, trial: Trial) -> None:
+        """Enter what an admission still holds."""
+        queue, seats = self.draining[number] = draining
         columns, amounts = amounts_per_node(seats, trial)
-        held._draining[:, columns] += amounts
-        book = held._draining_books.setdefault(queue if queue in tree.paths else ROOT, {})
+        self._draining[:, columns] += amounts
+        book = self._draining_books.setdefault(queue if queue in trial.tree.paths else ROOT, {})
         for account, units in charges(seats).items():
             book[account] = book.get(account, 0) + units
+
+    def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
+        """Enter a claim, or take it out: nodes and books change by what is held more or less."""
+        ports = self.ports.get(claim.workload, ())
+        (trial.ports.occupy if sign > 0 else trial.ports.vacate)(ports)
+        columns, amounts = amounts_per_node(claim.seats, trial)
+        if len(columns):
+            promised, draining = self._promised[:, columns], self._draining[:, columns]
+            after = promised + sign * amounts
+            trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            trial.mark_dirty(columns)
+            self._promised[:, columns] = after
+        book = self._promised_books.setdefault(claim.queue, {})
+        drained = self._draining_books.get(claim.queue, {})
+        more: Book = {}
+        for account, units in charges(claim.seats).items():
+            before = book.get(account, 0)
+            now = book[account] = before + sign * units
+            drains = drained.get(account, 0)
+            more[account] = max(now - drains, 0) - max(before - drains, 0)
+        trial.usage.add(claim.queue, more)
+
+
+def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> HeldClaims:
+    """The claims of earlier turns that are still good, with their space taken in the trial.
+
+    A claim is good while its beneficiary waits in the same queue and asks the same, its nodes exist and take pods,
+    and its time is not over or its victims are still draining. To be called after the settlement, before any
+    workload is tried. ``evicting``: all admissions in that state.
+    """
+    held = HeldClaims(np.zeros_like(trial.free), np.zeros_like(trial.free))
+    for number in sorted({*evicting, *snapshot.evictable}):
+        admission = snapshot.admissions.get(number)
+        if admission is None or not (seats := snapshot.still_held(admission)):
+            continue
+        held._drain(number, DrainingSeats(admission.queue, seats), trial)
+        workload = snapshot.holders.get(admission.workload)
+        held.draining_ports += ports_of(workload, seats) if workload is not None else ()
     for key, claim in sorted(snapshot.claims.items()):
-        if _good(claim, snapshot, trial, tree):
+        if _is_good(claim, snapshot, trial):
             held.claims[key], held.ends[key] = claim, _end(claim, snapshot)
             held.ports[key] = ports_of(snapshot.pending[key], claim.seats)
             held._promise(claim, 1, trial)
@@ -170,28 +165,27 @@ def hold(
     return held
 
 
-def _good(claim: Claim, snapshot: Snapshot, trial: Trial, tree: QueueTree) -> bool:
-    workload = snapshot.pending.get(claim.workload)
+def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
+    workload, tree = snapshot.pending.get(claim.workload), trial.tree
     if workload is None or workload.generation != claim.generation or workload.queue != claim.queue:
         return False
     if snapshot.now > _end(claim, snapshot) or workload.obstacle is not None or not tree.usable(claim.queue):
         return False
     if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
         return False
-    layout = trial.layout
-    columns = [layout.position.get(seat.node) for seat in claim.seats]
-    return all(column is not None and bool(layout.usable[column]) for column in columns)
+    columns = [trial.layout.position.get(seat.node) for seat in claim.seats]
+    return all(column is not None and bool(trial.layout.usable[column]) for column in columns)
 
 
 def _end(claim: Claim, snapshot: Snapshot) -> int:
-    """The last second of a claim. In the turn in which the last victim is given back it has not passed."""
+    """The last second of a claim. In the turn in which the last victim is freed it has not passed."""
     victims = (snapshot.admissions.get(number) for number in claim.victims)
-    leaving = any(each is not None and each.state is AdmissionState.EVICTING for each in victims)
-    return claim.until + (LONGEST_GRACE if leaving else 0)
+    draining = any(each is not None and each.state is AdmissionState.EVICTING for each in victims)
+    return claim.until + (LONGEST_GRACE if draining else 0)
 
 
 def amounts_per_node(seats: Sequence[Seat], trial: Trial) -> tuple[Columns, Amounts]:
-    """The nodes of these seats, each once, and (R, n) what the seats take of them. Nodes that are gone are left out."""
+    """The nodes of these seats, each once, and (R, n) what the seats take of them. Unknown nodes are left out."""
     sums: dict[int, Amounts] = {}
     for seat in seats:
         column = trial.layout.position.get(seat.node)

@@ -1,7 +1,8 @@
-"""One turn: what is given back, what is taken in, then who goes in, head by head of the queues."""
+"""One turn of the engine: what is freed and adopted, then the heads of the queues one by one, then preemption."""
 
 from admission.engine import claims, restart, settlement
 from admission.engine.memo import Memo
+from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption import preemption
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.round import AdmissionRound
@@ -14,40 +15,35 @@ __all__ = ["Memo", "decide"]
 
 
 def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
-    """The plan of one turn, and what the next turn may remember.
+    """The plan of one turn, and the memo for the next.
 
     Pure: the same snapshot gives the same plan, whatever the order of its collections and whatever the memo.
     """
-    if (as_before := memo.answer(snapshot)) is not None:
-        return as_before, memo
+    if (unchanged := memo.answer(snapshot)) is not None:
+        return unchanged, memo
 
-    desk = memo.reuse_state()
-    keys = desk.update(snapshot)
-    assert desk.tree is not None
-    assert desk.usage is not None
-    assert desk.pending is not None
-    waiting = desk.pending
-    trial = Trial.open(snapshot.nodes, desk.usage.copy())
-    trial.fragmentation = desk.fragmentation = desk.gauge_for(snapshot, trial)
-    seats = SeatLookup(snapshot, desk.open_admissions)
+    state = memo.state_for(snapshot)
+    trial = Trial.open(snapshot.nodes, state.usage.copy())
+    trial.fragmentation = state.gauge_for(trial)
+    seats = SeatLookup(snapshot, state.open_admissions)
 
-    frees = tuple(settlement.frees(snapshot, desk.open_admissions.without_seats, trial))
+    frees = tuple(settlement.frees(snapshot, state.open_admissions.without_seats, trial))
     evicts = tuple(settlement.evicts(snapshot, frees))
     adopts = tuple(settlement.adopts(snapshot, trial, seats))
 
-    held = claims.hold(snapshot, trial, desk.tree, desk.open_admissions.evicting)
-    moving = settlement.workloads_in_transition(snapshot) | held.keys.keys()
-    waiting.update(keys | moving, snapshot, seats, trial)
-    turn = AdmissionRound(desk, trial, snapshot.now)
-    turn.try_beneficiaries(waiting.take_out(held.keys), held)
-    turn.screen()
-    backfill = turn.reserve(snapshot)
-    turn.try_all(backfill)
-    again = restart.taken_back(snapshot, turn.refused_with_seats(), trial)
-    prospects = PreemptionProspects(trial, desk.open_admissions.lowest_priority)
-    room = preemption.make_room(
-        snapshot, turn.refused_classes(prospects), held, prospects, desk.held_admissions
-    )
+    held = claims.hold(snapshot, trial, state.open_admissions.evicting)
+    transient = settlement.workloads_in_transition(snapshot) | held.claims.keys()
+    state.pending.update(state.dirty_workloads | transient, snapshot, seats, trial)
+    admission = AdmissionRound(state, trial, snapshot.now)
+    admission.try_beneficiaries(held)
+    admission.screen()
+    backfill = admission.reserve(snapshot)
+    admission.try_all(backfill)
+
+    restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
+    prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
+    refused = admission.refused_classes(prospects)
+    preempted = preemption.make_room(snapshot, refused, held, prospects, state.held_admissions)
 
     plan = Plan(
         now=snapshot.now,
@@ -55,14 +51,15 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
         frees=frees,
         adopts=adopts,
         starts=tuple(sorted(snapshot.started)),
-        evicts=(*evicts, *again, *room.evicts),
-        claims=tuple(room.claims),
+        evicts=(*evicts, *restarts, *preempted.evicts),
+        claims=tuple(preempted.claims),
         dropped=held.dropped,
-        admits=tuple(turn.admits),
-        reasons=turn.reasons(room.reasons),
+        admits=tuple(admission.admits),
+        reasons=admission.reasons(preempted.reasons),
     )
-    desk.dirty_workloads = moving
-    desk.dirty_queues = set(trial.usage.dirty_queues)
-    untils = (waiting.until(), room.until, backfill.until, desk.until(), desk.parked.until())
-    until = min((each for each in untils if each is not None), default=None)
-    return plan, Memo(plan, until, desk.tree, desk.usage.copy(), desk, desk.turns)
+    state.dirty_workloads = transient
+    state.dirty_queues = set(trial.usage.dirty_queues)
+    until = soonest(
+        state.pending.until(), preempted.until, backfill.until, state.until(), state.parked.until()
+    )
+    return plan, Memo(plan, until, state.tree, state.usage.copy(), state, state.turns)

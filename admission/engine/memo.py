@@ -1,10 +1,11 @@
-"""What one turn remembers for the next.
+"""What one turn leaves for the next.
 
 It saves time and decides nothing: ``decide(s, memo) == decide(s, Memo())``.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,174 +33,171 @@ from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
-@dataclass(slots=True, eq=False)
-class EngineState:
-    """What turns work on, one after the other: true of one snapshot, brought up to date to the next one."""
+class _Charge(NamedTuple):
+    """What an admission is posted as."""
 
-    #: How many turns worked on it. A memo that knows another number is an old one.
+    queue: QueueName
+    #: None: the queue does not count by user.
+    user: str | None
+    amounts: Mapping[Account, int]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class EngineState:
+    """What is worked out from one snapshot under one queue tree, brought up to date from turn to turn."""
+
+    #: Number of turns that have used it.
     turns: int = 0
-    snapshot: Snapshot | None = None
-    tree: QueueTree | None = None
-    #: Books of the admissions of that snapshot.
-    usage: Usage | None = None
-    users: UserShares = field(default_factory=UserShares)
+    snapshot: Snapshot
+    tree: QueueTree
+    #: Use of each queue by the admissions of the snapshot.
+    usage: Usage
+    #: The same by user.
+    users: UserShares
+    #: Averages of past use; None: it counts in no queue.
+    decayed_usage: DecayedUsage | None
     open_admissions: OpenAdmissions = field(default_factory=OpenAdmissions)
-    pending: PendingWorkloads | None = None
-    screening: Screening = field(default_factory=Screening)
+    #: Seats, amounts and size of each admission.
+    held_admissions: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
+    shapes: ChargesByShape
+    pending: PendingWorkloads
+    screening: Screening
     queue_keys: QueueKeys = field(default_factory=QueueKeys)
     #: Why each class waits.
     class_answers: dict[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     #: Classes that were in line in the last turn.
     tried_classes: list[WorkloadClass] = field(default_factory=list)
-    #: Who need not ask for room.
+    #: Classes without any prospect of preemption.
     parked: ParkedClasses = field(default_factory=ParkedClasses)
-    #: Workloads that have to be sorted again because something held for that turn only.
+    #: Workloads whose class has to be found (again).
     dirty_workloads: set[WorkloadKey] = field(default_factory=set)
-    #: Queues whose books changed in that turn.
+    #: Queues whose use the last turn changed.
     dirty_queues: set[QueueName] = field(default_factory=set)
-    #: What each admission holds, as it would be if it went.
-    held_admissions: dict[AdmissionId, HeldAdmission] = field(default_factory=dict)
-    shapes: ChargesByShape = field(default_factory=ChargesByShape)
-    #: Scores of node states; it follows the free amounts that it is shown.
-    fragmentation: FragmentationGauge | None = None
-    #: So many holders of admissions say something that a reservation goes by.
+    #: Number of holders of admissions that declare a run time: reservations go by it.
     holders_with_run_time: int = 0
-    #: What was used in the past; None: it does not count in any queue.
-    decayed_usage: DecayedUsage | None = None
-    _charged: dict[AdmissionId, tuple[QueueName, str | None, Mapping[Account, int]]] = field(
-        default_factory=dict
-    )
+    #: Scores of node states. It follows the free amounts that it is given. None: packing alone decides.
+    fragmentation: FragmentationGauge | None
+    _charges: dict[AdmissionId, _Charge] = field(default_factory=dict)
 
-    def update(self, snapshot: Snapshot) -> set[WorkloadKey]:
-        """Bring books and admissions up to date. Returns the workloads that have to be sorted (again)."""
-        tree = self._tree_for(snapshot)
-        before = self.snapshot
-        old = before.admissions if before is not None else {}
-        changed = differing(old, snapshot.admissions)
-        keys = set(self.dirty_workloads)
-        if tree is not self.tree or self.usage is None:
-            self._begin(tree)
-            keys = set(snapshot.pending)
-            posted: Iterable[AdmissionId] = dict.fromkeys((*snapshot.admissions, *changed))
-        else:
-            earlier = before.pending if before is not None else {}
-            keys.update(differing(earlier, snapshot.pending))
-            posted = changed
+    @classmethod
+    def of(cls, snapshot: Snapshot, earlier: "EngineState | None" = None) -> "EngineState":
+        """The state of a snapshot. What depends on neither queues nor admissions is taken over from an earlier one."""
+        tree = tree_of(snapshot.queues, snapshot.nodes)
+        usage, users = Usage(tree), UserShares()
+        usage.past = users.past = DecayedUsage.over(tree, usage.book, users.book)
+        state = cls(
+            snapshot=replace(snapshot, pending={}, admissions={}, holders={}),
+            tree=tree,
+            usage=usage,
+            users=users,
+            decayed_usage=usage.past,
+            shapes=ChargesByShape() if earlier is None else earlier.shapes,
+            pending=PendingWorkloads(tree),
+            screening=Screening() if earlier is None else earlier.screening,
+            fragmentation=None if earlier is None else earlier.fragmentation,
+        )
+        state.update(snapshot)
+        return state
+
+    def has_tree_of(self, snapshot: Snapshot) -> bool:
+        """Whether queues and the capacity of nodes are what they were."""
+        return same_rows(self.snapshot.queues, snapshot.queues) and _same_capacity(
+            self.snapshot.nodes, snapshot.nodes
+        )
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Go on to the next snapshot under the same tree: post what changed, and note the dirty workloads."""
+        before, self.snapshot = self.snapshot, snapshot
+        dirty = self.dirty_workloads
+        dirty.update(differing(before.pending, snapshot.pending))
+        changed = differing(before.admissions, snapshot.admissions)
         for number in changed:
-            was, now = old.get(number), snapshot.admissions.get(number)
+            was, now = before.admissions.get(number), snapshot.admissions.get(number)
             self.open_admissions.update(number, was, now)
-            if was is not None:
-                keys.add(was.workload)
-            if now is not None:
-                keys.add(now.workload)
-        self._post(posted, snapshot)
+            dirty.update(each.workload for each in (was, now) if each is not None)
+        self._post(changed)
         if self.decayed_usage is not None:
             self.queue_keys.forget(self.decayed_usage.update(snapshot.past_use, snapshot.now))
-        assert self.pending is not None
-        if before is not None and snapshot.now < before.now:
-            keys.update(snapshot.pending)
-        keys |= self.pending.expired_backoffs(snapshot.now)
-        holders = before.holders if before is not None else {}
-        for key in differing(holders, snapshot.holders):
-            was_there, is_there = holders.get(key), snapshot.holders.get(key)
-            self.holders_with_run_time -= was_there is not None and was_there.run_time is not None
-            self.holders_with_run_time += is_there is not None and is_there.run_time is not None
-        self.snapshot = snapshot
-        return keys
+        if snapshot.now < before.now:
+            dirty.update(snapshot.pending)
+        dirty |= self.pending.expired_backoffs(snapshot.now)
+        for key in differing(before.holders, snapshot.holders):
+            was_holder, holder = before.holders.get(key), snapshot.holders.get(key)
+            self.holders_with_run_time -= was_holder is not None and was_holder.run_time is not None
+            self.holders_with_run_time += holder is not None and holder.run_time is not None
 
-    def gauge_for(self, snapshot: Snapshot, trial: Trial) -> FragmentationGauge | None:
-        """The measure of fragmentation over the nodes, for what is typical now."""
-        if self.fragmentation is not None and self.fragmentation.is_for(snapshot.typical, snapshot.nodes):
-            return self.fragmentation
-        return FragmentationGauge.over(snapshot.typical, snapshot.nodes, trial.devices)
-
-    def _begin(self, tree: QueueTree) -> None:
-        """Other queues, or other nodes: everybody is sorted anew."""
-        self.tree, self.usage, self.users = tree, Usage(tree), UserShares()
-        self.pending, self.queue_keys = PendingWorkloads(tree), QueueKeys()
-        self.class_answers, self.tried_classes, self.dirty_queues = {}, [], set()
-        self.parked = ParkedClasses()
-        self._charged = {}
-        self.decayed_usage = DecayedUsage.over(tree, self.usage.book, self.users.book)
-        self.usage.past = self.users.past = self.decayed_usage
+    def gauge_for(self, trial: Trial) -> FragmentationGauge | None:
+        """The measure of fragmentation over the nodes of a trial, for the typical demand of the snapshot."""
+        typical, gauge = self.snapshot.typical, self.fragmentation
+        if gauge is None or not gauge.is_for(typical, trial.table):
+            self.fragmentation = FragmentationGauge.over(typical, trial.table, trial.devices)
+        return self.fragmentation
 
     def until(self) -> int | None:
-        """The next second at which past use may put those who wait in another order; None: it will not."""
-        waits = self.pending is not None and self.pending.classes
-        return self.decayed_usage.until() if self.decayed_usage is not None and waits else None
+        """The next second at which past use may change the order of the pending workloads; None: it will not."""
+        if self.decayed_usage is None or not self.pending.classes:
+            return None
+        return self.decayed_usage.until()
 
-    def _post(self, numbers: Iterable[AdmissionId], snapshot: Snapshot) -> None:
-        usage, tree = self.usage, self.tree
-        assert usage is not None
-        assert tree is not None
+    def _post(self, numbers: Iterable[AdmissionId]) -> None:
+        """Take what these admissions were posted as off the books, and enter what they hold now."""
         sums: dict[QueueName, dict[Account, int]] = {}
         for number in numbers:
-            if (charged := self._charged.pop(number, None)) is not None:
-                queue, user, amounts = charged
-                _sum_up(sums.setdefault(queue, {}), amounts, -1)
-                if user is not None:
-                    self.users.add(queue, user, amounts, times=-1)
-            admission = snapshot.admissions.get(number)
+            if (charge := self._charges.pop(number, None)) is not None:
+                self._enter(charge, -1, sums)
+            admission = self.snapshot.admissions.get(number)
             if admission is None:
                 self.held_admissions.pop(number, None)
-            else:
-                part = self.held_admissions.get(number)
-                if part is None or part.admission is not admission:
-                    part = self.held_admissions[number] = self.shapes.hold(admission)
-                queue, amounts = admission.queue, part.charges
-                counts = queue in tree.paths and by_user(tree, queue)
-                user = self._user_of(admission, snapshot) if counts else None
-                _sum_up(sums.setdefault(queue, {}), amounts, 1)
-                if user is not None:
-                    self.users.add(queue, user, amounts)
-                self._charged[number] = (queue, user, amounts)
+                continue
+            held = self.held_admissions[number] = self.shapes.hold(admission)
+            queue = admission.queue
+            by_users = queue in self.tree.paths and by_user(self.tree, queue)
+            user = self._user_of(admission) if by_users else None
+            charge = self._charges[number] = _Charge(queue, user, held.charges)
+            self._enter(charge, 1, sums)
         for queue, amounts in sums.items():
-            usage.add(queue, amounts)
+            self.usage.add(queue, amounts)
 
-    def _user_of(self, admission: Admission, snapshot: Snapshot) -> str:
+    def _enter(self, charge: _Charge, sign: int, sums: dict[QueueName, dict[Account, int]]) -> None:
+        total = sums.setdefault(charge.queue, {})
+        for account, units in charge.amounts.items():
+            total[account] = total.get(account, 0) + sign * units
+        if charge.user is not None:
+            self.users.add(charge.queue, charge.user, charge.amounts, times=sign)
+
+    def _user_of(self, admission: Admission) -> str:
         if admission.user:
             return admission.user
         key = admission.workload
-        workload = snapshot.holders.get(key) or snapshot.pending.get(key)
+        workload = self.snapshot.holders.get(key) or self.snapshot.pending.get(key)
         return workload.user if workload is not None else ""
-
-    def _tree_for(self, snapshot: Snapshot) -> QueueTree:
-        """The queue tree over the usable nodes."""
-        before = self.snapshot
-        if (
-            before is not None
-            and self.tree is not None
-            and same_rows(before.queues, snapshot.queues)
-            and _same_capacity(before.nodes, snapshot.nodes)
-        ):
-            return self.tree
-        return tree_of(snapshot.queues, snapshot.nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memo:
-    """Empty at the start of a term.
+    """Empty at the start of a term; each turn returns the next one.
 
-    Each turn returns the next one. The desk goes on to the next turn; an older memo still works, and then saves
-    no time.
+    Turns pass one ``EngineState`` on. A memo that is not the latest still works, and then saves no time.
     """
 
     plan: Plan | None = None
     #: The plan above holds until this second, if nothing changes (None: for ever).
     until: int | None = None
-    #: The queue tree of that turn, and the books of its admissions.
+    #: The queue tree of that turn, and its use by the admissions of the snapshot.
     tree: QueueTree | None = None
     usage: Usage | None = None
     state: EngineState | None = None
-    #: How many turns had worked on the desk then.
+    #: Number of turns that had used the state when this memo was made.
     turns: int = 0
 
     def answer(self, snapshot: Snapshot) -> Plan | None:
-        """The last plan, if the last turn changed nothing and saw the same; only the time is new."""
-        plan, before = self.plan, self._last()
-        if before is None or plan is None or (self.until is not None and snapshot.now >= self.until):
+        """The plan of the last turn, if it changed nothing and this snapshot differs in time only; else None."""
+        if self.plan is None or self.state is None or self.state.turns != self.turns:
             return None
+        plan, before = self.plan, self.state.snapshot
         if plan.changes_ledger() or snapshot.now < before.now:
+            return None
+        if self.until is not None and snapshot.now >= self.until:
             return None
         if snapshot.ended or snapshot.evictable or snapshot.unbooked or snapshot.started:
             return None
@@ -215,25 +213,21 @@ class Memo:
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
 
-    def reuse_state(self) -> EngineState:
-        """The desk, for the one turn that comes next; a new one if a turn worked on it since."""
-        desk = self.state if self.state is not None and self.state.turns == self.turns else EngineState()
-        desk.turns += 1
-        return desk
-
-    def _last(self) -> Snapshot | None:
-        return self.state.snapshot if self.state is not None and self.state.turns == self.turns else None
+    def state_for(self, snapshot: Snapshot) -> EngineState:
+        """The state of this snapshot, for one turn: the last one brought up to date, or a new one."""
+        state = self.state
+        if state is None or state.turns != self.turns or not state.has_tree_of(snapshot):
+            state = EngineState.of(snapshot, state)
+        else:
+            state.update(snapshot)
+        state.turns += 1
+        return state
 
 
 def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
     """The queue tree over what usable nodes can allocate, in all and by flavor."""
     flavors = {flavor: nodes.capacity(flavor) for flavor in sorted(set(nodes.layout.flavors)) if flavor}
     return QueueTree.build(queues, nodes.capacity(), flavors)
-
-
-def _sum_up(sums: dict[Account, int], amounts: Mapping[Account, int], sign: int) -> None:
-    for account, units in amounts.items():
-        sums[account] = sums.get(account, 0) + sign * units
 
 
 def _same_capacity(before: NodeTable, after: NodeTable) -> bool:

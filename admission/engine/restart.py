@@ -14,7 +14,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import Workload
 
 
-def taken_back(
+def restart_gang(
     snapshot: Snapshot, refused: Iterable[tuple[Workload, MissingMembers]], trial: Trial
 ) -> tuple[Evict, ...]:
     """The first refused gang that lost members and can start again whole, taken back; () = there is none.

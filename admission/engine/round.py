@@ -1,29 +1,27 @@
-"""Who goes in: the heads of queues are tried one after the other, and everybody else gets a reason.
+"""Which pending workloads are admitted: the heads of queues, one after the other; all others get a reason.
 
-Before anybody is tried, those who could not go in even alone are refused (``screen``); they are not in line. Of
-the others, a head that is refused by the queue answers for its class, one that is refused by the nodes for its
-kind in all queues. In a strict queue whoever is refused first holds up all behind.
+Before any head is tried, classes that could not be admitted even alone are refused (``pending.screening``) and stay
+out of the line. A refusal by the queue holds for the head's class, a refusal by the nodes for its placement class in
+all queues. In a strict queue the first refusal holds up everything behind it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
 
 from admission.engine import reasons
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
 from admission.engine.pending.classes import (
-    ClassAnswer,
     ClassAnswers,
-    PendingWorkload,
     PlacementClass,
     RefusedClass,
     WorkloadClass,
 )
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
+from admission.engine.pending.waiting_time import arrival_order
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -45,7 +43,7 @@ _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED)
 
 @dataclass(slots=True, eq=False)
 class AdmissionRound:
-    """Answers of a turn so far."""
+    """What a turn has admitted and refused so far."""
 
     state: EngineState
     trial: Trial
@@ -53,29 +51,28 @@ class AdmissionRound:
     admits: list[Admit] = field(default_factory=list)
     #: Beneficiaries of claims that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
-    #: Why classes were refused that were tried, in that order; and kinds.
+    #: Why classes and placement classes were refused, in the order in which they were tried.
     refusals: dict[WorkloadClass, Reason] = field(default_factory=dict)
     refused_placements: dict[PlacementClass, Reason] = field(default_factory=dict)
-    #: What users have, with what was admitted; None: nobody was tried yet.
+    #: Use by user, with what was admitted in this turn; None: nothing was tried yet.
     users: UserShares | None = None
-    #: Classes about which something else may have to be said than in the last turn.
+    #: Classes whose answer may be another than in the last turn.
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
-    #: Queues whose books are not what they were in the last turn, as far as known when the turn began.
+    #: Queues whose use is another than in the last turn, as known when the turn began.
     dirty_queues: set[QueueName] = field(default_factory=set)
 
     @property
     def pending(self) -> PendingWorkloads:
-        """Everybody who waits."""
-        assert self.state.pending is not None
+        """All pending workloads."""
         return self.state.pending
 
-    def try_beneficiaries(self, beneficiaries: Iterable[PendingWorkload], held: HeldClaims) -> None:
-        """Those for whom space was made come first, each with its own space."""
-        order = sorted(beneficiaries, key=lambda each: _arrival(each.line_entry.workload))
-        for entry in order:
-            workload = entry.line_entry.workload
+    def try_beneficiaries(self, held: HeldClaims) -> None:
+        """Beneficiaries of claims come first, each with the space that its claim holds."""
+        beneficiaries = self.pending.take_out(held.claims)
+        for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
+            workload, need = each.workload, each.request.need
             held.release(workload.key, self.trial)
-            answer = gangs.admit(workload, entry.wants.need, self.trial)
+            answer = gangs.admit(workload, need, self.trial)
             if isinstance(answer, Admit):
                 held.fulfil(workload.key)
                 self.admits.append(answer)
@@ -83,229 +80,218 @@ class AdmissionRound:
             held.restore(workload.key, self.trial)
             self.pending.set_own_reason(workload.key, answer)
             self.refused_beneficiaries.append(
-                RefusedClass(members=(entry.line_entry,), need=entry.wants.need, reason=answer)
+                RefusedClass(members=(each.line_entry,), need=need, reason=answer)
             )
 
     def screen(self) -> None:
-        """Find out who could go in at all."""
-        desk, books = self.state, self.state.usage
-        assert books is not None
-        touched = self.dirty_queues = desk.dirty_queues | books.dirty_queues | self.trial.usage.dirty_queues
-        books.dirty_queues.clear()
-        desk.queue_keys.forget(touched)
-        for batch in desk.tried_classes:
-            if batch.class_queue.taken:
-                batch.class_queue.taken, batch.answer = 0, None
-                desk.parked.wake(batch)
-        for batch in self.pending.dirty_classes:
-            desk.parked.wake(batch)
-        for batch in self.pending.drop_empty_classes():
-            desk.class_answers.pop(batch, None)
-            desk.parked.forget(batch)
-        self.dirty_classes = dict.fromkeys(desk.tried_classes)
-        self.dirty_classes |= self.pending.dirty_classes
-        self.dirty_classes |= dict.fromkeys(desk.screening.update(self.pending, touched, self.trial))
-        self.pending.dirty_classes.clear()
+        """Find out which classes could be admitted at all."""
+        state, pending = self.state, self.pending
+        dirty_queues = self.dirty_queues = (
+            state.dirty_queues | state.usage.dirty_queues | self.trial.usage.dirty_queues
+        )
+        state.usage.dirty_queues.clear()
+        state.queue_keys.forget(dirty_queues)
+        for tried in state.tried_classes:
+            if tried.class_queue.taken:
+                tried.class_queue.taken, tried.answer = 0, None
+                state.parked.wake(tried)
+        for changed in pending.dirty_classes:
+            state.parked.wake(changed)
+        for empty in pending.drop_empty_classes():
+            state.class_answers.pop(empty, None)
+            state.parked.forget(empty)
+        self.dirty_classes = dict.fromkeys(state.tried_classes)
+        self.dirty_classes |= pending.dirty_classes
+        self.dirty_classes |= dict.fromkeys(state.screening.update(pending, dirty_queues, self.trial))
+        pending.dirty_classes.clear()
 
     def reserve(self, snapshot: Snapshot) -> Backfill:
-        """What others stay off: a place in the near future, and quota."""
-        told = bool(self.pending.starving.affecting_reservation or self.state.holders_with_run_time)
-        batches, until = self.pending.starving.reservation_heads(self.pending.classes, self.now, told=told)
+        """What the heads must leave free: a place for a gang that starves, and quota."""
+        starving = self.pending.starving
+        ends_known = bool(starving.affecting_reservation or self.state.holders_with_run_time)
+        classes, until = starving.reservation_heads(self.pending.classes, self.now, ends_known=ends_known)
         heads = [
-            LongestWaiting(each.longest_waiting(), each.wants.need, each.screened_out()) for each in batches
+            LongestWaiting(each.longest_waiting(), each.request.need, each.screened_out()) for each in classes
         ]
         backfill = Backfill.reserving_for(
-            snapshot, heads, self.trial, self.state.open_admissions, ends_matter=told
+            snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
         )
         backfill.revisit_at(until)
         return backfill
 
     def try_all(self, backfill: Backfill) -> None:
-        """Try head after head, off the place that is reserved."""
-        lined_up, out = self._lined_up()
+        """Try head after head, outside of what is reserved."""
+        lined_up, screened_out = self._lined_up()
         users = self.users = self.state.users.copy()
         line = Line(
             self.trial.usage,
-            [batch.class_queue for batch in lined_up],
+            [each.class_queue for each in lined_up],
             self.now,
             users=users,
             keys=self.state.queue_keys,
-            struck=out,
+            struck=[each.class_queue for each in screened_out],
         )
-        while (alike := line.head()) is not None:
-            batch: WorkloadClass = alike.about
-            head = alike.head()
-            answer = backfill.admit(head, batch.wants.need, self.trial)
+        by_queue = {each.class_queue: each for each in lined_up}
+        while (class_queue := line.head()) is not None:
+            head, tried = class_queue.head(), by_queue[class_queue]
+            answer = backfill.admit(head, tried.request.need, self.trial)
             if isinstance(answer, Admit):
                 self.admits.append(answer)
-                if alike.user or counts_use(self.trial.tree, alike.queue):
-                    users.add(alike.queue, alike.user, charges(answer.seats))
+                if class_queue.user or counts_use(self.trial.tree, class_queue.queue):
+                    users.add(class_queue.queue, class_queue.user, charges(answer.seats))
                 line.admitted()
                 continue
-            self.refusals[batch] = answer
+            self.refusals[tried] = answer
             if answer.code in _OF_THE_CLASS:
                 line.refused()
             else:
-                self.refused_placements[batch.placement_class] = answer
-                line.refuse_kind(batch.placement_class)
-        for batch in lined_up:
-            if batch.class_queue.taken:
-                batch.answer = None
-                self.state.parked.wake(batch)
+                self.refused_placements[tried.placement_class] = answer
+                line.refuse_kind(tried.placement_class)
+        for each in lined_up:
+            if each.class_queue.taken:
+                each.answer = None
+                self.state.parked.wake(each)
         self.state.tried_classes = lined_up
         self.dirty_classes |= dict.fromkeys(lined_up)
 
-    def _lined_up(self) -> tuple[list[WorkloadClass], list[object]]:
-        """Classes that are tried; and those of strict queues that only hold up the others."""
+    def _lined_up(self) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
+        """Classes that are tried; and those among them that are screened out: in strict queues they hold up others."""
         lined_up: list[WorkloadClass] = []
         strict: dict[QueueName, None] = {}
-        for kind in self.pending.placement_classes.values():
-            if kind.reason is None:
-                for batch in kind.open_classes:
-                    if self._is_strict(batch.queue):
-                        strict[batch.queue] = None
+        for placement_class in self.pending.placement_classes.values():
+            if placement_class.reason is None:
+                for each in placement_class.open_classes:
+                    if self.pending.is_strict(each.queue):
+                        strict[each.queue] = None
                     else:
-                        lined_up.append(batch)
-        out: list[object] = []
+                        lined_up.append(each)
+        screened_out: list[WorkloadClass] = []
         for queue in strict:
             classes = self._in_strict_order(queue)
             if classes[0].screened_out() is None:
                 lined_up += classes
-                out += [batch.class_queue for batch in classes if batch.screened_out() is not None]
-        return lined_up, out
-
-    def _is_strict(self, queue: QueueName) -> bool:
-        return self.pending.is_strict(queue)
+                screened_out += [each for each in classes if each.screened_out() is not None]
+        return lined_up, screened_out
 
     def _in_strict_order(self, queue: QueueName) -> list[WorkloadClass]:
-        """Classes of a strict queue of which somebody still waits, by their heads."""
-        classes = [
-            batch
-            for batch in self.pending.classes.get(queue, {}).values()
-            if batch.blocked is None and batch.waits
-        ]
-        return sorted(classes, key=lambda batch: batch.class_queue.first())
+        """Classes of a strict queue with members that were not admitted, by their heads."""
+        classes = self.pending.classes.get(queue, {}).values()
+        waiting = [each for each in classes if each.blocked is None and each.waits]
+        return sorted(waiting, key=lambda each: each.class_queue.first())
 
-    def reasons(self, better: Mapping[WorkloadKey, Reason]) -> ClassAnswers:
-        """Why everybody waits who was not admitted. ``better``: reasons of some that are to be told instead."""
-        verdicts = self.state.class_answers
-        self._judge()
-        singles: Mapping[WorkloadKey, Reason] = self.pending.share_own_reasons()
+    def reasons(self, of_preemption: Mapping[WorkloadKey, Reason]) -> ClassAnswers:
+        """The reason of each pending workload that was not admitted. Reasons given by preemption go first."""
+        self._answer()
+        own_reasons: Mapping[WorkloadKey, Reason] = self.pending.share_own_reasons()
         overlap = 0
-        if better:
-            overlap = sum(self.pending.is_in_class(key) for key in better)
-            singles = {**singles, **better}
-        return ClassAnswers(dict[Any, ClassAnswer](verdicts), singles, overlap)
+        if of_preemption:
+            overlap = sum(self.pending.is_in_class(key) for key in of_preemption)
+            own_reasons = {**own_reasons, **of_preemption}
+        return ClassAnswers(dict(self.state.class_answers), own_reasons, overlap)
 
-    def _judge(self) -> None:
+    def _answer(self) -> None:
+        """Bring the answers of dirty classes up to date."""
+        answers = self.state.class_answers
         strict: set[QueueName] = set()
-        verdicts = self.state.class_answers
-        for batch in self.dirty_classes:
-            if not batch.waits:
-                verdicts.pop(batch, None)
-            if batch.blocked is None and self._is_strict(batch.queue):
-                strict.add(batch.queue)  # also when its head has gone: others stand behind somebody else then
-            elif batch.waits:
-                verdicts[batch] = batch.answer_with(self._reason(batch))
+        for each in self.dirty_classes:
+            if not each.waits:
+                answers.pop(each, None)
+            if each.blocked is None and self.pending.is_strict(each.queue):
+                strict.add(each.queue)  # also when its head has gone: the others are behind another one then
+            elif each.waits:
+                answers[each] = each.answer_with(self._reason(each))
         for queue in strict:
             classes = self._in_strict_order(queue)
             if not classes:
                 continue
             first, *behind = classes
-            verdicts[first] = first.answer_with(self._reason(first))
+            answers[first] = first.answer_with(self._reason(first))
             reason = reasons.behind(queue, str(first.class_queue.head().workload))
-            for batch in behind:
-                known = batch.answer
-                same = known is not None and known.reason == reason
-                verdicts[batch] = known if same and known is not None else batch.answer_with(reason)
+            for each in behind:
+                known = each.answer
+                answers[each] = (
+                    known if known is not None and known.reason == reason else each.answer_with(reason)
+                )
         self.dirty_classes = {}
 
-    def _reason(self, batch: WorkloadClass) -> Reason:
-        found = (
-            batch.blocked
-            or self.refusals.get(batch)
-            or batch.screened_out()
-            or self.refused_placements.get(batch.placement_class)
+    def _reason(self, refused: WorkloadClass) -> Reason:
+        return (
+            refused.blocked
+            or self.refusals.get(refused)
+            or refused.screened_out()
+            or self.refused_placements[refused.placement_class]
         )
-        assert found is not None
-        return found
 
     def refused_classes(self, prospects: PreemptionProspects) -> Iterator[RefusedClass]:
-        """Who was refused now and may hope that somebody goes: beneficiaries of claims first."""
-        self._judge()
+        """Refused classes for which victims may be found: beneficiaries of claims first."""
+        self._answer()
         yield from self.refused_beneficiaries
-        # Not before these were served: who gives a claim up makes room for others.
+        # Only now: a beneficiary that gives its claim up makes room for others.
         parked = self.state.parked
-        books = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.dirty_queues) - {ROOT})
-        parked.wake_grown(books, prospects.free, self.now)
+        dirty = leaf_queues(self.pending, (self.dirty_queues | self.trial.usage.dirty_queues) - {ROOT})
+        parked.wake_grown(dirty, prospects.free, self.now)
         parked.park(prospects, self.now)
-        for batch in self._in_order(parked.awake):
-            yield batch.as_refused()
+        for each in self._in_line_order(parked.awake):
+            yield each.as_refused(self.state.class_answers[each])
 
     def refused_with_seats(self) -> Iterator[tuple[Workload, MissingMembers]]:
-        """Those among the refused who hold seats already."""
-        self._judge()
-        for each in self.refused_beneficiaries:
-            if each.need.seated_nodes:
-                yield each.members[0].workload, each.need
-        for batch in self._in_order(self.pending.seated_classes):
-            yield batch.class_queue.head().workload, batch.wants.need
+        """Refused workloads that hold seats already."""
+        self._answer()
+        for beneficiary in self.refused_beneficiaries:
+            if beneficiary.need.seated_nodes:
+                yield beneficiary.members[0].workload, beneficiary.need
+        for each in self._in_line_order(self.pending.seated_classes):
+            yield each.class_queue.head().workload, each.request.need
 
-    def _in_order(self, batches: Iterable[WorkloadClass]) -> list[WorkloadClass]:
-        """Those of these classes that were refused: tried ones as they were tried, the others by share.
+    def _in_line_order(self, classes: Iterable[WorkloadClass]) -> list[WorkloadClass]:
+        """Classes among these that were refused: tried ones as they were tried, then the others by share.
 
-        Who is held up in a strict queue was not asked.
+        Classes behind the head of a strict queue are left out: they were not considered.
         """
-        refused = {batch: None for batch in batches if batch.blocked is None and batch.waits}
+        refused = {each: None for each in classes if each.blocked is None and each.waits}
         if not refused:
             return []
-        others = [
-            batch
-            for batch in refused
-            if batch not in self.refusals
-            and (not self._is_strict(batch.queue) or self._in_strict_order(batch.queue)[0] is batch)
+        untried = [
+            each
+            for each in refused
+            if each not in self.refusals
+            and (not self.pending.is_strict(each.queue) or self._in_strict_order(each.queue)[0] is each)
         ]
-        order = _Order(self.trial.usage, self.users or self.state.users, self.state.queue_keys)
-        order.look_at(others)
-        others.sort(key=order.place)
-        return [batch for batch in self.refusals if batch in refused] + others
+        order = _LineOrder(self.trial.usage, self.users or self.state.users, self.state.queue_keys, untried)
+        untried.sort(key=order.key)
+        return [each for each in self.refusals if each in refused] + untried
 
 
-class _Order:
-    """The order of the line, told for classes one by one: down the tree, then in the queue."""
+class _LineOrder:
+    """The order of the line for classes that are not in it: down the tree, then in the queue."""
 
-    def __init__(self, usage: Usage, users: UserShares, keys: QueueKeys) -> None:
+    def __init__(
+        self, usage: Usage, users: UserShares, keys: QueueKeys, classes: Iterable[WorkloadClass]
+    ) -> None:
         self._usage = usage
         self._users = users
         self._keys = keys
         self._ordinals: dict[tuple[QueueName, tuple[Account, ...]], int] = {}
-
-    def look_at(self, batches: Iterable[WorkloadClass]) -> None:
-        """Put their queues in order."""
-        every = dict.fromkeys((batch.queue, batch.wants.accounts) for batch in batches)
-        in_order = sorted(((self._levels(each), each) for each in every), key=itemgetter(0))
+        wanted = dict.fromkeys((each.queue, each.request.accounts) for each in classes)
+        in_order = sorted(((self._levels(*each), each) for each in wanted), key=itemgetter(0))
         ordinal, before = 0, None
         for levels, each in in_order:
-            # Whoever asks for other accounts in the same queue may be in the same place.
+            # Requests for different accounts in one queue may come at the same place.
             ordinal += levels != before
             self._ordinals[each], before = ordinal, levels
 
-    def place(self, batch: WorkloadClass) -> tuple[object, ...]:
-        """Where a class comes."""
-        tree, alike = self._usage.tree, batch.class_queue
-        ordinal = self._ordinals[batch.queue, batch.wants.accounts]
-        if counts_use(tree, batch.queue):
-            return ordinal, among_users(tree, self._users, alike), alike.first()
-        return ordinal, alike.first()
+    def key(self, each: WorkloadClass) -> tuple[object, ...]:
+        """Sort key of a class."""
+        tree, class_queue = self._usage.tree, each.class_queue
+        ordinal = self._ordinals[each.queue, each.request.accounts]
+        if counts_use(tree, each.queue):
+            return ordinal, among_users(tree, self._users, class_queue), class_queue.first()
+        return ordinal, class_queue.first()
 
-    def _levels(self, where: tuple[QueueName, tuple[Account, ...]]) -> list[object]:
-        queue, asked = where
+    def _levels(self, queue: QueueName, asked: tuple[Account, ...]) -> list[object]:
+        """Keys of a queue and all above it but root, outermost first, for a request of these accounts."""
         return [
             each
             for name in self._usage.tree.paths[queue][-2::-1]
             for each in self._keys.level(self._usage, name, asked)
         ]
-
-
-def _arrival(workload: Workload) -> tuple[int, WorkloadKey]:
-    return workload.arrival, workload.key

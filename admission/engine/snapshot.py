@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from admission.engine.nodes.demand import Typical
 from admission.engine.nodes.table import NodeTable
@@ -15,6 +16,25 @@ from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
 
+class Rollback(NamedTuple):
+    """An admission that is taken back whole, with the reason."""
+
+    code: ReasonCode
+    message: str
+    #: The workload is not tried again before that second (since the epoch).
+    not_before: int
+
+
+class UnbookedPod(NamedTuple):
+    """A running pod without an admission, and the seat that it gets."""
+
+    uid: str
+    pod_set: str
+    ordinal: int
+    node: NodeName
+    takes: Resources
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unbooked:
     """Pods of one workload that run in a managed queue without an admission: to be adopted."""
@@ -24,8 +44,7 @@ class Unbooked:
     name: str
     queue: QueueName
     priority: int
-    #: (pod uid, pod set, ordinal, node, what it takes)
-    pods: tuple[tuple[str, str, int, NodeName, Resources], ...]
+    pods: tuple[UnbookedPod, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +77,8 @@ class Snapshot:
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     #: Admissions whose every seat has a bound pod for the first time.
     started: tuple[AdmissionId, ...] = ()
-    #: Admissions to take back whole, with the reason (code, message): refused by the stock scheduler, owner gone, …
-    #: (code, message, not_before): the workload is not tried again before that second.
-    evictable: Mapping[AdmissionId, tuple[ReasonCode, str, int]] = field(default_factory=dict)
+    #: Admissions to take back whole: refused by the stock scheduler, owner gone, …
+    evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
     #: Workloads that hold admissions, as far as they still exist: what is known about possible victims.
     holders: Mapping[WorkloadKey, Workload] = field(default_factory=dict)

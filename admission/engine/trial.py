@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from admission.engine.nodes.capacity import Capacity
 from admission.engine.nodes.devices import Devices, devices_of
 from admission.engine.nodes.fragmentation import FragmentationGauge
-from admission.engine.nodes.host_ports import HostPorts, OnNode
+from admission.engine.nodes.host_ports import HostPorts, NodePorts
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
 from queues.admissions import Seat
@@ -85,7 +85,7 @@ class Trial:
         rows = {name: row for row, name in enumerate(table.resources)}
         devices = devices_of(table.resources, table.allocatable)
         ports = HostPorts(table.layout.position)
-        ports.occupy(table.ports.items())
+        ports.occupy(NodePorts(*each) for each in table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
 
     def fork(self) -> "Trial":
@@ -199,7 +199,7 @@ class Trial:
         queue: QueueName,
         accounts: Mapping[Account, int],
         seats: Iterable[Seat],
-        ports: Iterable[OnNode] = (),
+        ports: Iterable[NodePorts] = (),
     ) -> None:
         """Seats that are freed: their amounts return to queue and nodes, their host ports to the nodes."""
         self.usage.remove(queue, accounts)
@@ -211,7 +211,7 @@ class Trial:
         queue: QueueName,
         accounts: Mapping[Account, int],
         seats: Iterable[Seat],
-        ports: Iterable[OnNode] = (),
+        ports: Iterable[NodePorts] = (),
     ) -> None:
         """The contrary of ``give_back``."""
         self.usage.add(queue, accounts)

@@ -59,20 +59,16 @@ def _in_line(snapshot: Snapshot, workload: Workload) -> list[WorkloadKey]:
     """Workloads of its queue that are tried, in the order in which the engine tries them."""
     own = {key: each for key, each in snapshot.pending.items() if each.queue == workload.queue}
     alone = replace(snapshot, pending=own)
-    desk = EngineState()
-    keys = desk.update(alone)
-    assert desk.pending is not None
-    assert desk.tree is not None
-    usage = Usage(desk.tree)
-    desk.pending.update(
-        keys, alone, SeatLookup(alone, desk.open_admissions), Trial.open(snapshot.nodes, usage)
-    )
-    batches = desk.pending.classes.get(workload.queue, {}).values()
-    classes = [batch.class_queue for batch in batches if batch.blocked is None and batch.waits]
-    line = Line(usage, classes, snapshot.now, users=desk.users)
+    state = EngineState.of(alone)
+    usage, pending = Usage(state.tree), state.pending
+    seats = SeatLookup(alone, state.open_admissions)
+    pending.update(state.dirty_workloads, alone, seats, Trial.open(snapshot.nodes, usage))
+    of_queue = pending.classes.get(workload.queue, {}).values()
+    classes = [each.class_queue for each in of_queue if each.blocked is None and each.waits]
+    line = Line(usage, classes, snapshot.now, users=state.users)
     found = []
-    while (alike := line.head()) is not None:
-        found.append(alike.head().workload.key)
+    while (class_queue := line.head()) is not None:
+        found.append(class_queue.head().workload.key)
         line.admitted()
     return found
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.facts.labels import holds
 from admission.facts.pods import NOTHING_SAID, Conduct
-from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, PodSet, QueueName, Requirement, WorkloadKey
+from queues.workload import AdmissionId, Obstacle, PodSet, QueueName, Requirement, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +73,8 @@ class WorkloadFact:
     parallelism: int = 1
     #: batch/v1: status.active, Volcano: unused.
     active: int = 0
-    #: Why it can never be considered as written, as (code, message): invalid template, unsupported field, …
-    obstacle: tuple[ReasonCode, str] | None = None
+    #: Why it can never be considered as written: invalid template, unsupported field, …
+    obstacle: Obstacle | None = None
     #: Fields that are accepted but not acted on yet; shown as a condition.
     unsupported: tuple[str, ...] = ()
     #: The Volcano Job that a PodGroup stands for: then it is no workload of its own. None: it stands for itself.

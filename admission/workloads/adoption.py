@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from admission.engine.snapshot import Unbooked
+from admission.engine.snapshot import Unbooked, UnbookedPod
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
-from queues.resources import Resources
-from queues.workload import NodeName
 
 
 def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbooked | None:
@@ -39,7 +37,7 @@ def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbook
         taken = taken_places(occupancies)
     else:
         taken = {(seat.pod_set, seat.ordinal) for each in sight.admissions for seat in each.holding()}
-    pods: list[tuple[str, str, int, NodeName, Resources]] = []
+    pods: list[UnbookedPod] = []
     for pod in found:
         name = support.pod_set_name(pod, fact)
         ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
@@ -47,7 +45,7 @@ def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbook
             ordinal += 1
         taken.add((name, ordinal))
         if pod.node is not None:
-            pods.append((pod.uid, name, ordinal, pod.node, pod.shape.takes))
+            pods.append(UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes))
     return Unbooked(
         workload=sight.key,
         namespace=first.namespace,

@@ -11,7 +11,7 @@ from admission.facts import Fact, PodFact, WorkloadFact
 from admission.workloads.kinds import support_of
 from queues.api import names
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName
+from queues.workload import Obstacle, QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,11 @@ def in_context(fact: Fact, context: Context) -> Fact:
     return replace(fact, queue=queue, priority=priority, obstacle=obstacle)
 
 
-def _priority(fact: WorkloadFact, context: Context) -> tuple[int, tuple[ReasonCode, str] | None]:
+def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:
     if not fact.priority_class:
         return context.default_priority, fact.obstacle
     value = context.priorities.get(fact.priority_class)
     if value is not None:
         return value, fact.obstacle
     message = f"priority class {fact.priority_class} does not exist; create it or name another"
-    return context.default_priority, fact.obstacle or (ReasonCode.UNKNOWN_PRIORITY_CLASS, message)
+    return context.default_priority, fact.obstacle or Obstacle(ReasonCode.UNKNOWN_PRIORITY_CLASS, message)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from admission.engine.snapshot import Rollback
 from admission.facts import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
@@ -77,11 +78,11 @@ def evictable_of(
     places: Sequence[SeatMap],
     now: int,
     patience: Timeouts,
-) -> dict[AdmissionId, tuple[ReasonCode, str, int]]:
+) -> dict[AdmissionId, Rollback]:
     """Gangs that cannot fully start go back whole."""
     rollbacks = sight.setbacks.rollbacks
     not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
-    found: dict[AdmissionId, tuple[ReasonCode, str, int]] = {}
+    found: dict[AdmissionId, Rollback] = {}
     for place in places:
         admission = place.admission
         directed = sight.fact is not None and sight.fact.directed == admission.id
@@ -97,13 +98,15 @@ def evictable_of(
         refusals = [pod for pod in unplaced(place) if is_refused(pod, sight, now, patience)]
         if refusals and refusals[0].refused:
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
-            found[admission.id] = (ReasonCode.REFUSED, message, not_before)
+            found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
         elif lost:
             found[admission.id] = _lost(lost[0], lost[0] in sight.taken_nodes, now)
     return found
 
 
-def _lost(node: NodeName, taken: bool, now: int) -> tuple[ReasonCode, str, int]:
+def _lost(node: NodeName, taken: bool, now: int) -> Rollback:
     if taken:
-        return (ReasonCode.SEAT_TAKEN, f"pods of others have taken the room of a seat on node {node}", now)
-    return (ReasonCode.NODE_LOST, f"node {node} of a seat cannot take pods any more", now)
+        return Rollback(
+            ReasonCode.SEAT_TAKEN, f"pods of others have taken the room of a seat on node {node}", now
+        )
+    return Rollback(ReasonCode.NODE_LOST, f"node {node} of a seat cannot take pods any more", now)

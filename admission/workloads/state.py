@@ -6,7 +6,7 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.engine.snapshot import Unbooked
+from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
@@ -25,7 +25,7 @@ from admission.workloads.seats import SeatMap, is_live, occupancies_of
 from admission.workloads.workload import is_hollow, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class WorkloadState:
     occupancies: tuple[SeatMap, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
-    evictable: Mapping[AdmissionId, tuple[ReasonCode, str, int]] = field(default_factory=dict)
+    evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
     #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
     misplaced: tuple[PodFact, ...] = ()
     #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
@@ -150,7 +150,7 @@ def underivable_state(sight: WorkloadInputs, error: Exception) -> WorkloadState 
         arrival=sight.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=(
+        obstacle=Obstacle(
             ReasonCode.DEFECT,
             f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
         ),

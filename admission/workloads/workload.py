@@ -11,7 +11,7 @@ from admission.workloads.pod_shapes import task_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, Workload
+from queues.workload import Obstacle, PodSet, Workload
 
 
 def wanted(pod_sets: Sequence[PodSet]) -> int:
@@ -29,7 +29,9 @@ def workload_of(
         return _workload_of_pod(sight, pod_sets, arrival)
     draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
     obstacle = fact.obstacle or (
-        (ReasonCode.EVICTING, "its pods of an earlier admission are still ending") if draining else None
+        Obstacle(ReasonCode.EVICTING, "its pods of an earlier admission are still ending")
+        if draining
+        else None
     )
     if support_of(sight.key).is_group and not sight.admissions and obstacle is None:
         obstacle = _too_few_pods(sight, fact, pod_sets)
@@ -87,9 +89,7 @@ def _minimum(sight: WorkloadInputs, fact: WorkloadFact) -> int:
     return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(sight)))
 
 
-def _too_few_pods(
-    sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]
-) -> tuple[ReasonCode, str] | None:
+def _too_few_pods(sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> Obstacle | None:
     exist, needed = wanted(pod_sets), _minimum(sight, fact)
     if not exist and any(not is_live(pod) for pod in sight.pods):
         return None  # it is done
@@ -99,12 +99,12 @@ def _too_few_pods(
         if sight.recreations:
             beside += f"; {len(sight.recreations)} were taken back and are being made again"
         reason = not_enough_pods(exist=exist, minimum=max(needed, 1))
-        return reason.code, reason.message + beside
+        return Obstacle(reason.code, reason.message + beside)
     for task, least in sorted(fact.task_minimums.items()):
         of_task = sum(len(pods.wanted()) for pods in pod_sets if task_of(pods.name) == task)
         if of_task < least:
             reason = not_enough_pods(exist=of_task, minimum=least, task=task)
-            return reason.code, reason.message
+            return Obstacle(reason.code, reason.message)
     return None
 
 
@@ -115,19 +115,19 @@ def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriva
     again = next(iter(sight.recreations), None)
     obstacle = None
     if again is not None:
-        obstacle = (ReasonCode.BEING_RECREATED, "the pod was taken back and is being made again")
+        obstacle = Obstacle(ReasonCode.BEING_RECREATED, "the pod was taken back and is being made again")
     elif pod is not None and pod.group is not None:
-        obstacle = (
+        obstacle = Obstacle(
             ReasonCode.POD_GROUP_MISSING,
             f"PodGroup {pod.group} does not exist in namespace {pod.namespace}",
         )
     elif pod is not None and pod.held_by_others:
-        obstacle = (
+        obstacle = Obstacle(
             ReasonCode.OTHER_GATES,
             "the pod carries scheduling gates of others; it waits until they are removed",
         )
     elif pod is not None and not pod.gated and last is None:
-        obstacle = (
+        obstacle = Obstacle(
             ReasonCode.NOT_GATED,
             "the pod was not gated when it was created; it enters the books once it runs",
         )

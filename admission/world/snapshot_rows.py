@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 
-from admission.engine.snapshot import Unbooked
+from admission.engine.snapshot import Rollback, Unbooked
 from admission.workloads.state import WorkloadState
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission
-from queues.reason_codes import ReasonCode
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, Workload, WorkloadKey
 
@@ -22,7 +21,7 @@ class SnapshotRows:
         self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
         self.ended: dict[AdmissionId, frozenset[int]] = {}
-        self.evictable: dict[AdmissionId, tuple[ReasonCode, str, int]] = {}
+        self.evictable: dict[AdmissionId, Rollback] = {}
         self.started: dict[AdmissionId, None] = {}
         self.unbooked: dict[WorkloadKey, Unbooked] = {}
 

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from queues.order.policies import LineEntry, Rank, counts_use
 from queues.order.shares import Share, UserShares, below_deserved, below_guarantee, share
@@ -40,8 +40,6 @@ class ClassQueue:
     candidates: list[LineEntry] = field(default_factory=list)
     #: Number of entries, from the first, that were admitted in this turn.
     taken: int = 0
-    #: Whatever whoever made it wants to find here again.
-    about: Any = None
 
     def add(self, place: Rank, candidate: LineEntry) -> None:
         """Add an entry at its rank."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from admission.engine.claims import amounts_per_node
-from admission.engine.nodes.host_ports import OnNode, ports_of
+from admission.engine.nodes.host_ports import NodePorts, ports_of
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement import gangs
@@ -84,7 +84,7 @@ class ReservedSpace:
     #: … (R, n) what of them, free now, no other workload may hold at that time …
     amounts: Amounts
     #: … and host ports.
-    ports: Sequence[OnNode] = ()
+    ports: Sequence[NodePorts] = ()
     quota: Sequence[ReservedQuota] = ()
     #: The gang could start now: all this is kept until it was tried.
     fits_now: bool = False

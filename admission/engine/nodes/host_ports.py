@@ -1,7 +1,8 @@
-"""Host ports: which are taken on which node, and who cannot be beside whom."""
+"""Host ports: which are taken on which node, and which pods cannot share a node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,21 +10,25 @@ from admission.engine.nodes.table import Mask
 from queues.admissions import Seat
 from queues.workload import HostPort, NodeName, Workload
 
-#: Host ports of one pod on one node.
-OnNode = tuple[NodeName, tuple[HostPort, ...]]
+
+class NodePorts(NamedTuple):
+    """Host ports of one pod on a node."""
+
+    node: NodeName
+    ports: tuple[HostPort, ...]
 
 
 @dataclass(slots=True, eq=False)
 class HostPorts:
-    """Host ports that pods have, by column of the node."""
+    """Host ports that are taken, by column of the node."""
 
     #: Column of each node.
     position: Mapping[NodeName, int]
-    #: (protocol, port) → column → addresses that are taken there.
+    #: (protocol, port) → column → addresses at which the port is taken, once per pod.
     _taken: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
 
     def copy(self) -> "HostPorts":
-        """The same, to be changed on its own."""
+        """A copy, to be changed on its own."""
         taken = {
             port: {column: list(ips) for column, ips in columns.items()}
             for port, columns in self._taken.items()
@@ -31,7 +36,7 @@ class HostPorts:
         return HostPorts(self.position, taken)
 
     def free(self, ports: Sequence[HostPort]) -> Mask:
-        """(N,) nodes on which none of these is taken."""
+        """(N,) nodes on which none of these ports is taken."""
         mask = np.ones(len(self.position), np.bool_)
         for port in ports:
             for column, addresses in self._taken.get((port.protocol, port.port), {}).items():
@@ -40,22 +45,22 @@ class HostPorts:
         return mask
 
     def holders(self, ports: Sequence[HostPort], column: int) -> int:
-        """How many pods on a node stand against a pod with these."""
+        """Number of pods on a node that keep out a pod with these ports."""
         return sum(
             _collide(port.ip, address)
             for port in ports
             for address in self._taken.get((port.protocol, port.port), {}).get(column, ())
         )
 
-    def occupy(self, places: Iterable[OnNode]) -> None:
-        """These are taken (again). Nodes that are not there are passed over."""
-        for node, ports in places:
+    def occupy(self, taken: Iterable[NodePorts]) -> None:
+        """These ports are taken (again). Unknown nodes are passed over."""
+        for node, ports in taken:
             if node in self.position:
                 self.take(self.position[node], ports)
 
-    def vacate(self, places: Iterable[OnNode]) -> None:
-        """One pod less has each of these. Those that nobody has are passed over."""
-        for node, ports in places:
+    def vacate(self, taken: Iterable[NodePorts]) -> None:
+        """One pod less has each of these ports. Ports that no pod has are passed over."""
+        for node, ports in taken:
             column = self.position.get(node)
             if column is None:
                 continue
@@ -65,7 +70,7 @@ class HostPorts:
                     addresses.remove(port.ip)
 
     def take(self, column: int, ports: Iterable[HostPort]) -> None:
-        """A pod with these is on a node."""
+        """A pod with these ports is put on a node."""
         for port in ports:
             self._taken.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
 
@@ -75,14 +80,18 @@ class HostPorts:
             self._taken[port.protocol, port.port][column].remove(port.ip)
 
 
-def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[OnNode, ...]:
-    """Host ports that the pods in these seats have."""
+def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[NodePorts, ...]:
+    """Host ports of the pods in these seats of a workload."""
     asked = {pods.name: pods.ports for pods in workload.pod_sets if pods.ports}
-    return tuple((seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked) if asked else ()
+    return (
+        tuple(NodePorts(seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked)
+        if asked
+        else ()
+    )
 
 
 def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:
-    """How many of the others stand against a pod with these host ports."""
+    """Number of the other ports that keep out a pod with these host ports."""
     return sum(
         (port.port, port.protocol) == (other.port, other.protocol) and _collide(port.ip, other.ip)
         for port in ports

@@ -1,8 +1,7 @@
-"""What a workload lacks and asks for, and what keeps it out whatever the nodes and books are.
+"""Classes of pending workloads, and the one answer that each of them gets.
 
-Why everybody waits, kept by class: one reason for all workloads of one shape in one queue.
-
-Workloads of one shape in one queue, which get one answer; and what such classes share.
+A workload class is all workloads of one shape in one queue (equivalence classes, as other schedulers say): they get
+one answer. A placement class is all workload classes that get one answer from the nodes.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -10,8 +9,7 @@ from dataclasses import dataclass, field
 
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import waits_since
-from admission.engine.placement import need as need_module
-from admission.engine.placement.need import MissingMembers
+from admission.engine.placement.need import MissingMembers, member_charges, minimum_choices, missing_members
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.order.line import ClassQueue
@@ -23,9 +21,75 @@ from queues.resources import Resources
 from queues.workload import FlavorName, QueueName, Workload, WorkloadKey
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRequest:
+    """What a workload lacks and asks for: the same for all workloads of one shape that hold no seat."""
+
+    need: MissingMembers
+    asked: Resources
+    #: Accounts of what is asked, over all flavors.
+    accounts: tuple[Account, ...]
+    #: What the gang asks at the least, by choice of its members. Empty: the gang is complete.
+    minimum_charges: tuple[Mapping[Account, int], ...]
+
+    @classmethod
+    def of(cls, workload: Workload, held: Sequence[Seat]) -> "ClassRequest":
+        """What is asked beyond the seats that the workload holds."""
+        need = missing_members(workload, held)
+        asked = member_charges(workload, need.missing)
+        takes = Resources({account.resource: units for account, units in asked.items()})
+        choices = tuple(member_charges(workload, each) for each in minimum_choices(workload, need))
+        return cls(need, takes, tuple(asked), choices)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the gang's minimum can be met by more than one choice of members."""
+        return len(self.minimum_charges) > 1
+
+
+@dataclass(slots=True, eq=False)
+class PodShapes:
+    """The pods of workloads that hold no seat. Workloads with equal pods share one object."""
+
+    name: Hashable
+    request: ClassRequest
+    #: Number of workloads that ask for them.
+    workload_count: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class PlacementClass:
+    """Workload classes that get one answer from the nodes."""
+
+    name: Hashable
+    request: ClassRequest
+    #: One of the workloads: all ask for the same pods.
+    workload: Workload
+    flavors: tuple[FlavorName, ...]
+    #: Classes that no queue limit blocks at the start of the turn.
+    open_classes: dict["WorkloadClass", None] = field(default_factory=dict)
+    class_count: int = 0
+    #: Why the nodes cannot take even one of the workloads at the start of the turn; None: they may.
+    reason: Reason | None = None
+    dirty_reason: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassAnswer:
+    """One reason for several workloads of a queue. The same object as long as neither changes."""
+
+    queue: QueueName
+    reason: Reason
+    members: Sequence[LineEntry]
+
+    def workloads(self) -> Iterator[WorkloadKey]:
+        """Keys of the members."""
+        return (each.workload.key for each in self.members)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RefusedClass:
-    """Candidates of one queue and one shape that were refused together."""
+    """Workloads of one queue and one shape that were refused together."""
 
     #: In the order in which they would be tried.
     members: Sequence[LineEntry]
@@ -34,60 +98,150 @@ class RefusedClass:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassRequest:
-    """What a workload lacks and asks for: the same for all of one shape that hold no seat."""
+@dataclass(slots=True, eq=False)
+class WorkloadClass:
+    """Workloads of one shape in one queue, and why they wait."""
 
-    need: MissingMembers
-    asked: Resources
-    accounts: tuple[Account, ...]
-    #: What its gang asks at the least, over all flavors, with these or those members; () if it is complete.
-    minimum_charges: tuple[Mapping[Account, int], ...]
-
-    @classmethod
-    def of(cls, workload: Workload, held: Sequence[Seat]) -> "ClassRequest":
-        """Beyond the seats that are held."""
-        need = need_module.missing_members(workload, held)
-        asked = need_module.member_charges(workload, need.missing)
-        takes = Resources({account.resource: units for account, units in asked.items()})
-        leasts = tuple(
-            need_module.member_charges(workload, each) for each in need_module.minimum_choices(workload, need)
-        )
-        return cls(need, takes, tuple(asked), leasts)
+    name: Hashable
+    #: The workloads, in the order of the queue.
+    class_queue: ClassQueue
+    request: ClassRequest
+    placement_class: PlacementClass
+    #: Why none of the workloads is admitted until queues or nodes change; None: one may be.
+    blocked: Reason | None
+    #: Why the queue admits none of them at the start of the turn; None: it may admit one.
+    queue_limit: Reason | None = None
+    dirty_queue_limit: bool = True
+    #: The last answer, kept as long as reason and members stay the same.
+    answer: ClassAnswer | None = None
+    _refused: RefusedClass | None = None
+    _longest_waiting: LineEntry | None = None
 
     @property
-    def has_choice(self) -> bool:
-        """Whether the gang's minimum can be met by more than one choice of members."""
-        return len(self.minimum_charges) > 1
+    def queue(self) -> QueueName:
+        """Where the workloads wait."""
+        return self.class_queue.queue
+
+    @property
+    def waits(self) -> bool:
+        """Whether any member was not admitted in this turn."""
+        return self.class_queue.taken < len(self.class_queue.candidates)
+
+    def longest_waiting(self) -> LineEntry:
+        """The member that has waited longest."""
+        if self._longest_waiting is None:
+            members = self.class_queue.candidates
+            self._longest_waiting = min(members, key=lambda each: waits_since(each.workload))
+        return self._longest_waiting
+
+    def screened_out(self) -> Reason | None:
+        """Why no member could be admitted even alone; None: one could."""
+        return self.queue_limit or self.placement_class.reason
+
+    def members_changed(self) -> None:
+        """Forget what was worked out from the members."""
+        self.answer = self._longest_waiting = None
+
+    def answer_with(self, reason: Reason) -> ClassAnswer:
+        """The answer for the members that were not admitted, with this reason."""
+        known = self.answer
+        if known is None or known.reason is not reason:
+            members = tuple(self.class_queue.rest()) if known is None else known.members
+            known = self.answer = ClassAnswer(self.queue, reason, members)
+        return known
+
+    def as_refused(self, answer: ClassAnswer) -> RefusedClass:
+        """The last answer, as preemption needs it."""
+        known = self._refused
+        if known is None or known.reason is not answer.reason or known.members is not answer.members:
+            known = RefusedClass(members=answer.members, need=self.request.need, reason=answer.reason)
+            self._refused = known
+        return known
+
+
+@dataclass(slots=True, eq=False)
+class PendingWorkload:
+    """One pending workload, and where it is sorted in."""
+
+    line_entry: LineEntry
+    request: ClassRequest
+    #: None: the workload holds seats.
+    pod_shapes: PodShapes | None
+    #: None: the workload waits for a reason of its own.
+    workload_class: WorkloadClass | None = None
+    #: Place in the class; None: left out for now.
+    rank: Rank | None = None
+
+    @property
+    def workload(self) -> Workload:
+        """The workload itself."""
+        return self.line_entry.workload
+
+
+class ClassAnswers(Mapping[WorkloadKey, Reason]):
+    """The reason of every pending workload that was not admitted. Read as a mapping it is sorted by workload.
+
+    ``classes`` is what it is made of: a reader of many turns looks at the new answers only.
+    """
+
+    __slots__ = ("_index", "_size", "classes", "overlap", "own_reasons")
+
+    def __init__(
+        self,
+        classes: Mapping[WorkloadClass, ClassAnswer],
+        own_reasons: Mapping[WorkloadKey, Reason],
+        overlap: int = 0,
+    ) -> None:
+        """``overlap``: number of workloads with a reason of their own that are in a class as well."""
+        #: By class; a workload is in one of them at most.
+        self.classes = classes
+        #: Reasons of single workloads; they go before that of the class.
+        self.own_reasons = own_reasons
+        self.overlap = overlap
+        self._index: dict[WorkloadKey, Reason] | None = None
+        self._size: int | None = None
+
+    def _all(self) -> dict[WorkloadKey, Reason]:
+        if self._index is None:
+            index: dict[WorkloadKey, Reason] = {}
+            for answer in self.classes.values():
+                index.update(dict.fromkeys(answer.workloads(), answer.reason))
+            index.update(self.own_reasons)
+            self._index = {key: index[key] for key in sorted(index)}
+        return self._index
+
+    def __getitem__(self, key: WorkloadKey) -> Reason:
+        return self._all()[key]
+
+    def __iter__(self) -> Iterator[WorkloadKey]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        if self._size is None:
+            members = sum(len(each.members) for each in self.classes.values())
+            self._size = members + len(self.own_reasons) - self.overlap
+        return self._size
+
+    def __repr__(self) -> str:
+        return repr(self._all())
 
 
 def obstacle(workload: Workload, now: int) -> Reason | None:
-    """What is wrong with the workload itself, or that it has to wait for its time."""
+    """What is wrong with the workload itself, or its backoff; None: it may be tried."""
     if workload.obstacle is not None:
-        code, message = workload.obstacle
-        return Reason(code=code, message=message)
+        return Reason(code=workload.obstacle.code, message=workload.obstacle.message)
     if workload.not_before > now:
         return reasons.backoff(workload.not_before)
     return None
 
 
-def blocked_reason(workload: Workload, wants: ClassRequest, trial: Trial) -> Reason | None:
-    """What keeps all of a class out until queues or nodes are other ones."""
+def blocked_reason(workload: Workload, request: ClassRequest, trial: Trial) -> Reason | None:
+    """Why no workload of a class is admitted until queues or nodes change; None: one may be."""
     return (
         _queue_refuses(trial.tree, workload.queue)
-        or _nobody_has(wants.asked, trial)
-        or _gang_refused(workload, wants.need, trial.tree)
+        or _unknown_resource(request.asked, trial)
+        or _gang_refused(workload, request.need, trial.tree)
     )
-
-
-def _nobody_has(asked: Resources, trial: Trial) -> Reason | None:
-    resource = trial.unknown_resource(asked)
-    if resource is None or not len(trial.table):
-        return None
-    offered = [
-        name for name, row in zip(trial.table.resources, trial.table.allocatable, strict=True) if row.any()
-    ]
-    return reasons.unknown_resource(resource, offered)
 
 
 def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
@@ -104,6 +258,16 @@ def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
     return None
 
 
+def _unknown_resource(asked: Resources, trial: Trial) -> Reason | None:
+    resource = trial.unknown_resource(asked)
+    if resource is None or not len(trial.table):
+        return None
+    offered = [
+        name for name, row in zip(trial.table.resources, trial.table.allocatable, strict=True) if row.any()
+    ]
+    return reasons.unknown_resource(resource, offered)
+
+
 def _gang_refused(workload: Workload, need: MissingMembers, tree: QueueTree) -> Reason | None:
     if need.shortfall:
         minimum = max(workload.minimum, sum(pods.minimum for pods in workload.pod_sets))
@@ -114,167 +278,3 @@ def _gang_refused(workload: Workload, need: MissingMembers, tree: QueueTree) -> 
     if limit is not None and (pods := sum(each.count for each in workload.pod_sets)) > limit[1]:
         return reasons.gang_too_large(queue=limit[0], limit=limit[1], pods=pods)
     return None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassAnswer:
-    """One reason for several workloads of a queue. The same object as long as neither changes."""
-
-    queue: QueueName
-    reason: Reason
-    members: Sequence[LineEntry]
-
-    def workloads(self) -> Iterator[WorkloadKey]:
-        """Whom it is about."""
-        return (each.workload.key for each in self.members)
-
-
-class ClassAnswers(Mapping[WorkloadKey, Reason]):
-    """The reason of every workload that waits. Read as a mapping it is sorted by workload.
-
-    ``classes`` is what it is made of: whoever follows many turns looks at those that are new.
-    """
-
-    __slots__ = ("_index", "_size", "classes", "overlap", "singles")
-
-    def __init__(
-        self,
-        classes: Mapping[Hashable, ClassAnswer],
-        own_reasons: Mapping[WorkloadKey, Reason],
-        overlap: int = 0,
-    ) -> None:
-        """``overlap``: how many of the singles are in a class as well."""
-        #: By class; a workload is in one of them at most.
-        self.classes = classes
-        #: Reasons of workloads for themselves; they count before that of the class.
-        self.singles = own_reasons
-        self.overlap = overlap
-        self._index: dict[WorkloadKey, Reason] | None = None
-        self._size: int | None = None
-
-    def _all(self) -> dict[WorkloadKey, Reason]:
-        if self._index is None:
-            index: dict[WorkloadKey, Reason] = {}
-            for verdict in self.classes.values():
-                index.update(dict.fromkeys(verdict.workloads(), verdict.reason))
-            index.update(self.singles)
-            self._index = {key: index[key] for key in sorted(index)}
-        return self._index
-
-    def __getitem__(self, key: WorkloadKey) -> Reason:
-        return self._all()[key]
-
-    def __iter__(self) -> Iterator[WorkloadKey]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        if self._size is None:
-            members = sum(len(each.members) for each in self.classes.values())
-            self._size = members + len(self.singles) - self.overlap
-        return self._size
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-
-@dataclass(slots=True, eq=False)
-class PodShapes:
-    """The pods of workloads that hold no seat. Equal ones are the same object."""
-
-    name: Hashable
-    wants: ClassRequest
-    #: So many workloads ask for them.
-    workload_count: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class PlacementClass:
-    """Classes that get one answer from the nodes."""
-
-    name: Hashable
-    wants: ClassRequest
-    #: One of them: all ask for the same pods.
-    workload: Workload
-    flavors: tuple[FlavorName, ...]
-    #: Classes whose queues let them in as things stand at the start of the turn.
-    open_classes: dict["WorkloadClass", None] = field(default_factory=dict)
-    #: So many classes are of this kind.
-    class_count: int = 0
-    #: Why not even one goes in at the start of the turn; None: it may.
-    reason: Reason | None = None
-    #: Whether that has to be worked out anew.
-    dirty_reason: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class WorkloadClass:
-    """A class: workloads of one shape in one queue, and why they wait."""
-
-    name: Hashable
-    class_queue: ClassQueue
-    wants: ClassRequest
-    placement_class: PlacementClass
-    #: Why none of them will go in until queues or nodes are other ones.
-    blocked: Reason | None
-    #: Why the queue lets none of them in at the start of this turn.
-    queue_limit: Reason | None = None
-    #: Whether that has to be worked out anew.
-    dirty_limit: bool = True
-    #: The last answer, kept as long as it and the members stay the same.
-    answer: ClassAnswer | None = None
-    _refused: RefusedClass | None = None
-    #: Who of them has waited longest, once that was asked.
-    _longest_waiting: LineEntry | None = None
-
-    @property
-    def queue(self) -> QueueName:
-        """Where they wait."""
-        return self.class_queue.queue
-
-    @property
-    def waits(self) -> bool:
-        """Whether somebody was not admitted."""
-        return self.class_queue.taken < len(self.class_queue.candidates)
-
-    def longest_waiting(self) -> LineEntry:
-        """Who of them has waited longest."""
-        if self._longest_waiting is None:
-            self._longest_waiting = min(
-                self.class_queue.candidates, key=lambda each: waits_since(each.workload)
-            )
-        return self._longest_waiting
-
-    def screened_out(self) -> Reason | None:
-        """Why none of them could go in even alone."""
-        return self.queue_limit or self.placement_class.reason
-
-    def answer_with(self, reason: Reason) -> ClassAnswer:
-        """This is why those of them wait who were not admitted."""
-        known = self.answer
-        if known is None or known.reason is not reason:
-            members = tuple(self.class_queue.rest()) if known is None else known.members
-            known = self.answer = ClassAnswer(self.queue, reason, members)
-        return known
-
-    def as_refused(self) -> RefusedClass:
-        """The last answer, for those who could make room."""
-        verdict, known = self.answer, self._refused
-        assert verdict is not None
-        if known is None or known.reason is not verdict.reason or known.members is not verdict.members:
-            known = RefusedClass(members=verdict.members, need=self.wants.need, reason=verdict.reason)
-            self._refused = known
-        return known
-
-
-@dataclass(slots=True, eq=False)
-class PendingWorkload:
-    """One workload that waits."""
-
-    line_entry: LineEntry
-    wants: ClassRequest
-    #: None: it holds seats.
-    pod_shapes: PodShapes | None
-    #: None: it waits for a reason of its own.
-    workload_class: WorkloadClass | None = None
-    #: Its place in the class; None: it is left out for now.
-    rank: Rank | None = None

@@ -1,8 +1,8 @@
-"""Who could go in at all as things stand at the start of a turn, were it alone.
+"""Classes that could not be admitted at the start of a turn even alone.
 
-Within a turn nothing is given back, so who cannot go in now is refused at once and need not be tried: a class
-whose queue is at a limit, and a kind whose pods do not fit on the nodes. What is said of a class is worked out
-again when the books of its queue changed, what is said of a kind when free amounts changed.
+Nothing is given back within a turn, so what cannot be admitted now is refused at once and need not be tried: classes
+whose queue is at a limit, and placement classes whose pods do not fit on the nodes. The first is worked out again when
+the use of the class's queue changed, the second when free amounts changed.
 """
 
 from bisect import bisect_left
@@ -29,8 +29,9 @@ from queues.workload import FlavorName, NodeFilter, PodSet, QueueName
 
 @dataclass(slots=True, eq=False)
 class Screening:
-    """What was found out about nodes; kept from turn to turn as long as they stay the same."""
+    """What was found out about the nodes; kept from turn to turn as long as they stay the same."""
 
+    #: Free amounts and nodes of the last turn; None: this is the first.
     _free: Amounts | None = None
     _table: NodeTable | None = None
     #: The most pods of one shape that fit, in all or into the best domain of a level.
@@ -39,36 +40,37 @@ class Screening:
     )
 
     def update(
-        self, waiting: PendingWorkloads, touched: Iterable[QueueName], trial: Trial
+        self, pending: PendingWorkloads, dirty_queues: Iterable[QueueName], trial: Trial
     ) -> list[WorkloadClass]:
-        """Bring every class up to date. Returns those about which something else is to be said."""
-        news: list[WorkloadClass] = []
+        """Bring every class up to date. Returns classes whose reason may be another now."""
+        dirty: list[WorkloadClass] = []
         nodes_changed = not self._same_nodes(trial)
-        for batch in waiting.dirty_classes:
-            if batch.dirty_limit and batch.class_queue.candidates:
-                _ask_queue(batch, trial)
-                waiting.starving.update(batch)
-                batch.dirty_limit = False
-        for queue in leaf_queues(waiting, touched):
-            for batch in waiting.classes.get(queue, {}).values():
-                _ask_queue(batch, trial)
-                waiting.starving.update(batch)
-                batch.placement_class.dirty_reason |= bool(batch.placement_class.flavors)
-                news.append(batch)
-        for kind in waiting.placement_classes.values():
+        for each in pending.dirty_classes:
+            if each.dirty_queue_limit and each.class_queue.candidates:
+                _ask_queue(each, trial)
+                pending.starving.update(each)
+                each.dirty_queue_limit = False
+        for queue in leaf_queues(pending, dirty_queues):
+            for each in pending.classes.get(queue, {}).values():
+                _ask_queue(each, trial)
+                pending.starving.update(each)
+                each.placement_class.dirty_reason |= bool(each.placement_class.flavors)
+                dirty.append(each)
+        for placement in pending.placement_classes.values():
             if nodes_changed:
-                kind.dirty_reason = True
-            if kind.open_classes and kind.dirty_reason:
-                before, kind.reason = kind.reason, _unless_equal(kind.reason, self._ask_nodes(kind, trial))
-                kind.dirty_reason = False
-                news += kind.open_classes
-                if _is_limit(before) or _is_limit(kind.reason):
-                    for batch in kind.open_classes:
-                        waiting.starving.update(batch)
-        return news
+                placement.dirty_reason = True
+            if placement.open_classes and placement.dirty_reason:
+                before = placement.reason
+                placement.reason = _unless_equal(before, self._ask_nodes(placement, trial))
+                placement.dirty_reason = False
+                dirty += placement.open_classes
+                if _is_limit(before) or _is_limit(placement.reason):
+                    for each in placement.open_classes:
+                        pending.starving.update(each)
+        return dirty
 
     def _same_nodes(self, trial: Trial) -> bool:
-        """Whether free amounts are what they were at the last look."""
+        """Whether free amounts are what they were in the last turn."""
         before, table = self._table, trial.table
         same = (
             before is not None
@@ -84,52 +86,50 @@ class Screening:
         self._table = table
         return same
 
-    def _ask_nodes(self, kind: PlacementClass, trial: Trial) -> Reason | None:
-        """Why not even one of the kind fits; None: one may."""
-        if self._may_fit(kind, trial):
+    def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
+        """Why not even one workload of a placement class fits; None: one may."""
+        if self._may_fit(placement, trial):
             return None
-        batch = next(iter(kind.open_classes))
-        workload = batch.class_queue.candidates[0].workload if batch.class_queue.candidates else kind.workload
-        answer = gangs.admit(workload, kind.wants.need, trial)
+        members = next(iter(placement.open_classes)).class_queue.candidates
+        workload = members[0].workload if members else placement.workload
+        answer = gangs.admit(workload, placement.request.need, trial)
         if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
-            books, ports = charges(answer.seats), ports_of(workload, answer.seats)
-            trial.remove_seats(answer.queue, books, answer.seats, ports)
+            ports = ports_of(workload, answer.seats)
+            trial.remove_seats(answer.queue, charges(answer.seats), answer.seats, ports)
             return None
         return answer
 
-    def _may_fit(self, kind: PlacementClass, trial: Trial) -> bool:
-        need = kind.wants.need
-        sets = kind.workload.pod_sets
+    def _may_fit(self, placement: PlacementClass, trial: Trial) -> bool:
+        """A quick check by sums: no is certain, yes is not."""
+        request, need = placement.request, placement.request.need
+        sets = placement.workload.pod_sets
         if need.complete:
-            return any(self._fits(pods, 1, kind, trial) for pods in sets if pods.name in need.missing)
-        due = (
-            need.set_minimums
-            if kind.wants.has_choice
-            else {name: len(each) for name, each in need.minimum.items()}
-        )
-        if not all(self._fits(pods, due[pods.name], kind, trial) for pods in sets if due.get(pods.name)):
+            return any(self._fits(pods, 1, placement, trial) for pods in sets if pods.name in need.missing)
+        minimum = {name: len(each) for name, each in need.minimum.items()}
+        due = need.set_minimums if request.has_choice else minimum
+        if not all(self._fits(pods, due[pods.name], placement, trial) for pods in sets if due.get(pods.name)):
             return False
-        if not kind.wants.has_choice:
+        if not request.has_choice:
             return True
-        enough = sum(len(each) for each in need.minimum.values())
-        return sum(self._at_most(pods, kind, trial) for pods in sets) >= enough
+        return sum(self._at_most(pods, placement, trial) for pods in sets) >= sum(minimum.values())
 
-    def _at_most(self, pods: PodSet, kind: PlacementClass, trial: Trial) -> int:
+    def _at_most(self, pods: PodSet, placement: PlacementClass, trial: Trial) -> int:
         """How many of one pod set could have a place if there were no others."""
-        missing = len(kind.wants.need.missing.get(pods.name, ()))
-        return bisect_left(range(1, missing + 1), True, key=lambda n: not self._fits(pods, n, kind, trial))
+        missing = len(placement.request.need.missing.get(pods.name, ()))
+        counts = range(1, missing + 1)
+        return bisect_left(counts, True, key=lambda count: not self._fits(pods, count, placement, trial))
 
-    def _fits(self, pods: PodSet, count: int, kind: PlacementClass, trial: Trial) -> bool:
+    def _fits(self, pods: PodSet, count: int, placement: PlacementClass, trial: Trial) -> bool:
         """Whether so many could have a place if there were no other pod sets."""
-        seated = pods.name in kind.wants.need.seated_nodes
+        seated = pods.name in placement.request.need.seated_nodes
         level = None if seated else pods.required_topology
-        if not kind.flavors:
+        if not placement.flavors:
             return self._most_pods(pods, None, level, trial) >= count
-        queue, takes = kind.workload.queue, pods.takes * count
+        queue, takes = placement.workload.queue, pods.takes * count
         return any(
             quota_hit(trial, queue, flavor_charges({flavor: takes})) is None
             and self._most_pods(pods, flavor, level, trial) >= count
-            for flavor in kind.flavors
+            for flavor in placement.flavors
         )
 
     def _most_pods(self, pods: PodSet, flavor: FlavorName | None, level: str | None, trial: Trial) -> int:
@@ -139,21 +139,14 @@ class Screening:
             mask = trial.layout.allowed(pods.nodes)
             if flavor is not None:
                 mask = mask & trial.layout.of_flavor(flavor)
-            room = trial.pods_per_node(pods.takes, mask)
-            if level is None:
-                most = int(room.sum())
-            else:
-                found = trial.layout.chain(level)
-                sums = np.zeros(0) if found is None else found[0][found[1]].sums(room)
-                most = int(sums.max()) if len(sums) else 0
-            self._most[name] = most
+            most = self._most[name] = trial.layout.most_pods(trial.pods_per_node(pods.takes, mask), level)
         return most
 
 
-def leaf_queues(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[QueueName]:
-    """Queues in which somebody waits and whose path was touched so that a limit may be another one."""
-    tree = waiting.tree
-    names = {name for name in touched if name in tree.paths}
+def leaf_queues(pending: PendingWorkloads, dirty_queues: Iterable[QueueName]) -> set[QueueName]:
+    """Queues with pending workloads in or below these: a limit of theirs may have another answer."""
+    tree = pending.tree
+    names = {name for name in dirty_queues if name in tree.paths}
     if not tree.idle[ROOT]:
         # The cluster as a whole is no limit to a queue unless guarantees are kept from it.
         names.discard(ROOT)
@@ -162,24 +155,25 @@ def leaf_queues(waiting: PendingWorkloads, touched: Iterable[QueueName]) -> set[
     while stack:
         name = stack.pop()
         below = tree.children.get(name, ())
-        if not below and name in waiting.classes:
+        if not below and name in pending.classes:
             found.add(name)
         stack += below
     return found
 
 
-def _ask_queue(batch: WorkloadClass, trial: Trial) -> None:
-    """Whether the queue lets one of them in now."""
-    if batch.blocked is not None:
+def _ask_queue(workload_class: WorkloadClass, trial: Trial) -> None:
+    """Work out whether the queue could admit one workload of the class now."""
+    if workload_class.blocked is not None:
         return
-    hits = [quota_hit(trial, batch.queue, each) for each in batch.wants.minimum_charges]
+    charges_of_choices = workload_class.request.minimum_charges
+    hits = [quota_hit(trial, workload_class.queue, each) for each in charges_of_choices]
     hit = hits[0] if all(hits) and hits else None
     limit = None if hit is None else reasons.queue_limit(hit)
-    batch.queue_limit = _unless_equal(batch.queue_limit, limit)
-    if batch.queue_limit is None:
-        batch.placement_class.open_classes[batch] = None
+    workload_class.queue_limit = _unless_equal(workload_class.queue_limit, limit)
+    if workload_class.queue_limit is None:
+        workload_class.placement_class.open_classes[workload_class] = None
     else:
-        batch.placement_class.open_classes.pop(batch, None)
+        workload_class.placement_class.open_classes.pop(workload_class, None)
 
 
 def _is_limit(reason: Reason | None) -> bool:

@@ -1,6 +1,6 @@
-"""Who is asked whether something is to be kept for him: of all classes that wait, as few as there can be.
+"""The classes that a reservation is considered for: of all pending classes as few as possible.
 
-Followed from turn to turn, since most turns ask nobody. Whoever is shown everything anew finds the same.
+Followed from turn to turn, since most turns consider none. Built from nothing, the answer is the same.
 """
 
 from collections.abc import Hashable, Mapping
@@ -10,6 +10,7 @@ from admission.engine.pending.waiting_time import (
     LONG_WAIT,
     is_gang,
     is_never_cleared,
+    soonest,
     starves_at,
     waits_since,
 )
@@ -19,106 +20,115 @@ from queues.workload import QueueName, Workload
 
 
 class StarvingClasses:
-    """What a reservation goes by, of the classes under one queue tree that may be tried."""
+    """Pending classes under one queue tree, as far as reservations depend on them."""
 
     def __init__(self, tree: QueueTree) -> None:
         self._tree = tree
-        #: So many workloads say something that a reservation goes by.
+        #: Number of pending workloads that matter for the reservations of others.
         self.affecting_reservation = 0
-        #: Queues in which somebody waits and for whose gangs nobody makes room.
+        #: Queues with pending workloads whose gangs never have a place cleared.
         self._never_cleared: dict[QueueName, None] = {}
-        #: Classes of gangs that a limit of their queue lets none of in, whatever the flavor.
+        #: Classes of gangs that a limit of their queue blocks whatever the flavor.
         self._at_limit: dict[WorkloadClass, None] = {}
-        #: No gang at a limit starves before that second; None: none ever does.
+        #: No gang at a limit starves before this second; None: none ever does.
         self._next_starving: int | None = None
-        #: No gang has waited since an earlier second; None: there is none.
+        #: No gang has waited since an earlier second; None: no gang waits.
         self._longest_wait_began: int | None = None
 
     def add_queue(self, queue: QueueName) -> None:
-        """Somebody waits in a queue again."""
+        """A queue has pending workloads (again)."""
         if is_never_cleared(self._tree, queue):
             self._never_cleared[queue] = None
 
     def remove_queue(self, queue: QueueName) -> None:
-        """Nobody waits there any more."""
+        """A queue has no pending workloads any more."""
         self._never_cleared.pop(queue, None)
 
-    def add(self, batch: WorkloadClass, workload: Workload) -> None:
-        """One more of a class waits."""
+    def add(self, workload_class: WorkloadClass, workload: Workload) -> None:
+        """A workload joins a class."""
+        need = workload_class.request.need
         self.affecting_reservation += affects_reservation(workload)
-        if is_gang(batch.wants.need):
-            self._longest_wait_began = _sooner(self._longest_wait_began, waits_since(workload)[0])
-        if batch in self._at_limit:
-            self._next_starving = _sooner(
-                self._next_starving, starves_at(workload, batch.wants.need, self._tree)
-            )
+        if is_gang(need):
+            self._longest_wait_began = soonest(self._longest_wait_began, waits_since(workload)[0])
+        if workload_class in self._at_limit:
+            self._next_starving = soonest(self._next_starving, starves_at(workload, need, self._tree))
 
     def remove(self, workload: Workload) -> None:
-        """One less does."""
+        """A workload leaves its class."""
         self.affecting_reservation -= affects_reservation(workload)
 
-    def remove_class(self, batch: WorkloadClass) -> None:
-        """Nobody is left of a class."""
-        self._at_limit.pop(batch, None)
+    def remove_class(self, workload_class: WorkloadClass) -> None:
+        """A class has no members any more."""
+        self._at_limit.pop(workload_class, None)
 
-    def update(self, batch: WorkloadClass) -> None:
-        """Its queue lets one of them in at last, or none any more."""
-        refused = batch.screened_out()
-        if refused is None or refused.code != ReasonCode.QUEUE_LIMIT or not is_gang(batch.wants.need):
-            self._at_limit.pop(batch, None)
-        elif batch not in self._at_limit and batch.class_queue.candidates:
-            self._at_limit[batch] = None
-            self._next_starving = _sooner(self._next_starving, self._starves_at(batch))
+    def update(self, workload_class: WorkloadClass) -> None:
+        """The reason why a class is screened out is another now."""
+        reason = workload_class.screened_out()
+        if (
+            reason is None
+            or reason.code != ReasonCode.QUEUE_LIMIT
+            or not is_gang(workload_class.request.need)
+        ):
+            self._at_limit.pop(workload_class, None)
+        elif workload_class not in self._at_limit and workload_class.class_queue.candidates:
+            self._at_limit[workload_class] = None
+            self._next_starving = soonest(self._next_starving, self._starves_at(workload_class))
 
     def reservation_heads(
-        self, batches: Mapping[QueueName, Mapping[Hashable, WorkloadClass]], now: int, *, told: bool
+        self,
+        classes: Mapping[QueueName, Mapping[Hashable, WorkloadClass]],
+        now: int,
+        *,
+        ends_known: bool,
     ) -> tuple[list[WorkloadClass], int | None]:
-        """Classes of which somebody may have something kept for him; and when it may be others.
+        """Classes whose longest waiting member may get a reservation; and the second at which there may be others.
 
-        ``batches``: everybody who waits. ``told``: whether anything is known about anybody's end.
+        ``classes``: all that are pending. ``ends_known``: whether the end of any workload is known, or some workload
+        could settle on a place from which it cannot be cleared.
         """
-        starving, until = self._starving_at_limit(now)
-        long = self._longest_wait_began is not None and now - self._longest_wait_began >= LONG_WAIT
-        if told or self._never_cleared or long:
-            every = [
-                batch
-                for classes in batches.values()
-                for batch in classes.values()
-                if batch.blocked is None and batch.waits
+        heads, until = self._starving_at_limit(now)
+        long = self._waits_long(now)
+        if ends_known or self._never_cleared or long:
+            waiting = [
+                each
+                for of_queue in classes.values()
+                for each in of_queue.values()
+                if each.blocked is None and each.waits
             ]
-            if long:  # but he may be gone
-                gangs = (batch.longest_waiting().workload for batch in every if is_gang(batch.wants.need))
+            if long:  # the gang that waited since then may be gone
+                gangs = (each.longest_waiting().workload for each in waiting if is_gang(each.request.need))
                 self._longest_wait_began = min((waits_since(each)[0] for each in gangs), default=None)
-                long = self._longest_wait_began is not None and now - self._longest_wait_began >= LONG_WAIT
-            if told or self._never_cleared or long:
-                starving = every
+                long = self._waits_long(now)
+            if ends_known or self._never_cleared or long:
+                heads = waiting
         if self._longest_wait_began is not None and not long:
-            until = _sooner(until, self._longest_wait_began + LONG_WAIT)
-        return starving, until
+            until = soonest(until, self._longest_wait_began + LONG_WAIT)
+        return heads, until
+
+    def _waits_long(self, now: int) -> bool:
+        began = self._longest_wait_began
+        return began is not None and now - began >= LONG_WAIT
 
     def _starving_at_limit(self, now: int) -> tuple[list[WorkloadClass], int | None]:
-        """Who is at a limit and due to have quota cleared; and when the next one is."""
+        """Classes at a limit that starve, so that quota is cleared for them; and when the next one will."""
         if self._next_starving is None or now < self._next_starving:
             return [], self._next_starving
-        found, following = [], None
+        starving, following = [], None
         self._next_starving = None
-        for batch in self._at_limit:
-            if batch.waits and (due := self._starves_at(batch)) is not None:
-                self._next_starving = _sooner(self._next_starving, due)
+        for each in self._at_limit:
+            if each.waits and (due := self._starves_at(each)) is not None:
+                self._next_starving = soonest(self._next_starving, due)
                 if due <= now:
-                    found.append(batch)
+                    starving.append(each)
                 else:
-                    following = _sooner(following, due)
-        return found, following
+                    following = soonest(following, due)
+        return starving, following
 
-    def _starves_at(self, batch: WorkloadClass) -> int | None:
-        return starves_at(batch.longest_waiting().workload, batch.wants.need, self._tree)
+    def _starves_at(self, workload_class: WorkloadClass) -> int | None:
+        need = workload_class.request.need
+        return starves_at(workload_class.longest_waiting().workload, need, self._tree)
 
 
 def affects_reservation(workload: Workload) -> bool:
-    """Whether its end is known, or it could settle where it cannot be cleared."""
+    """Whether its end is known, or it could settle on a place from which it cannot be cleared."""
     return workload.run_time is not None or not workload.preemptable or bool(workload.min_run_time)
-
-
-def _sooner(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)

@@ -1,34 +1,28 @@
 """How long a workload has waited, and which rules for waiting gangs hold for it."""
 
 from bisect import bisect_left
+from typing import Final
 
 from admission.engine.placement.need import MissingMembers
 from queues.order.policies import gives_way
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload, WorkloadKey
 
-
-def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
-    """From which second on a place is cleared for a gang; None: never. Single pods never have one cleared."""
-    clear_after = tree.policy(workload.queue).clear_after
-    if clear_after is None or sum(len(each) for each in need.minimum.values()) < 2:
-        return None
-    return (workload.waiting_since or workload.created) + clear_after
-
-
-def starves_by(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
-    """Whether a place is cleared for a gang at that second."""
-    due = starves_at(workload, need, tree)
-    return due is not None and due <= now
-
-
-def soonest(*seconds: int | None) -> int | None:
-    """The earliest of these seconds; None stands for never."""
-    return min((each for each in seconds if each is not None), default=None)
-
+#: Seconds of waiting after which a gang counts as passed over, whatever the rules.
+LONG_WAIT: Final = 7 * 86_400
 
 #: Declared run times count as the next of these (seconds), so that workloads of one shape stay few classes.
-_RUN_TIMES = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 345600, 604800)
+_RUN_TIMES: Final = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400, 172800, 345600, 604800)
+
+
+def arrival_order(workload: Workload) -> tuple[int, WorkloadKey]:
+    """Sort key: the workload that arrived first comes first."""
+    return workload.arrival, workload.key
+
+
+def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
+    """Sort key: the workload that has waited longest comes first. The first item is in seconds since the epoch."""
+    return workload.waiting_since or workload.created, *arrival_order(workload)
 
 
 def run_time_class(workload: Workload) -> int | None:
@@ -40,18 +34,23 @@ def run_time_class(workload: Workload) -> int | None:
     return _RUN_TIMES[step] if step < len(_RUN_TIMES) else -(-seconds // 604800) * 604800
 
 
-def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
-    """Sort key: who has waited longest comes first."""
-    return workload.waiting_since or workload.created, workload.arrival, workload.key
-
-
 def is_gang(need: MissingMembers) -> bool:
     """Whether more than one pod has to start at a time."""
     return sum(len(each) for each in need.minimum.values()) > 1
 
 
-#: Seconds after which a gang is one that nobody makes room for, whatever the rules.
-LONG_WAIT = 7 * 86_400
+def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
+    """From which second on a place is cleared for a gang; None: never, as for single pods."""
+    clear_after = tree.policy(workload.queue).clear_after
+    if clear_after is None or not is_gang(need):
+        return None
+    return (workload.waiting_since or workload.created) + clear_after
+
+
+def starves_by(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
+    """Whether a place is cleared for a gang at that second."""
+    due = starves_at(workload, need, tree)
+    return due is not None and due <= now
 
 
 def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
@@ -60,7 +59,12 @@ def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
 
 
 def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
-    """Whether nobody makes room for somebody: for a gang, by the rules or in fact."""
+    """Whether a gang is left behind by smaller work: no place is cleared for it, by the rules or in fact."""
     return is_gang(need) and (
         is_never_cleared(tree, workload.queue) or now - waits_since(workload)[0] >= LONG_WAIT
     )
+
+
+def soonest(*seconds: int | None) -> int | None:
+    """The earliest of these seconds; None stands for never."""
+    return min((each for each in seconds if each is not None), default=None)

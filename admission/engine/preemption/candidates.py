@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from admission.engine.nodes.host_ports import OnNode, ports_of
+from admission.engine.nodes.host_ports import NodePorts, ports_of
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.placement.need import size_of_pod
 from admission.engine.snapshot import Snapshot
@@ -56,7 +56,7 @@ class HeldAdmission:
     size: int
     #: The workload and the host ports of the seats. None and (): not looked up yet.
     holder: Workload | None = None
-    ports: tuple[OnNode, ...] = ()
+    ports: tuple[NodePorts, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -35,7 +35,7 @@ def make_room(
     ``prospects``: of the world after everything else of the turn, with the space of all claims held; the world is
     left as it was, but for claims that turn out to be of no use.
     """
-    if not (snapshot.holders or held_claims.keys):
+    if not (snapshot.holders or held_claims.claims):
         return PreemptionResult()
     context = PreemptionContext(snapshot, held_claims, prospects, held_admissions)
     for each in refused:
@@ -52,11 +52,11 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
     request: FailedRequest | None = None
     for entry in refused.members:
         workload = entry.workload
-        claim = context.held_claims.keys.get(workload.key)
+        claim = context.held_claims.claims.get(workload.key)
         if claim is not None:
             if victims := context.held_claims.remaining_victims(claim):
                 context.result.reasons[workload.key] = reasons.making_room(
-                    pods=sum(len(context.held_claims.draining[number][1]) for number in victims),
+                    pods=sum(len(context.held_claims.draining[number].seats) for number in victims),
                     names=[context.name_of(number) for number in victims],
                 )
                 continue

@@ -119,29 +119,31 @@ class ParkedClasses:
     _dues: list[_Due] = field(default_factory=list)
     _number: int = 0
 
-    def wake(self, batch: WorkloadClass) -> None:
+    def wake(self, workload_class: WorkloadClass) -> None:
         """Have a class asked about again, if evictions could help it at all."""
-        self.forget(batch)
-        if batch.blocked is None and not (batch.wants.need.complete or batch.wants.need.shortfall):
-            self.awake[batch] = None
+        self.forget(workload_class)
+        if workload_class.blocked is None and not (
+            workload_class.request.need.complete or workload_class.request.need.shortfall
+        ):
+            self.awake[workload_class] = None
 
-    def forget(self, batch: WorkloadClass) -> None:
+    def forget(self, workload_class: WorkloadClass) -> None:
         """Drop a class that has no workloads any more."""
-        self.awake.pop(batch, None)
-        parking = self._parked.pop(batch, None)
+        self.awake.pop(workload_class, None)
+        parking = self._parked.pop(workload_class, None)
         if parking is not None:
-            _discard(self._of_queue, batch.queue, batch)
-            _discard(self._by_shortage, parking.shortage, batch)
+            _discard(self._of_queue, workload_class.queue, workload_class)
+            _discard(self._by_shortage, parking.shortage, workload_class)
 
     def wake_grown(self, dirty_queues: Iterable[QueueName], free: Mapping[str, int], now: int) -> None:
         """Wake classes for which something has grown. ``dirty_queues``: their books changed."""
         for queue in dirty_queues:
-            for batch in list(self._of_queue.get(queue, ())):
-                self.wake(batch)
-        for shortage, batches in list(self._by_shortage.items()):
+            for workload_class in list(self._of_queue.get(queue, ())):
+                self.wake(workload_class)
+        for shortage, classes in list(self._by_shortage.items()):
             if any(shortage.asked[each] <= free.get(each, 0) for each in shortage.resources):
-                for batch in list(batches):
-                    self.wake(batch)
+                for workload_class in list(classes):
+                    self.wake(workload_class)
         while self._dues and self._dues[0].second <= now:
             due = heappop(self._dues)
             if self._is_current(due):
@@ -150,15 +152,15 @@ class ParkedClasses:
     def park(self, prospects: PreemptionProspects, now: int) -> None:
         """Park every awake class for which no victim can exist."""
         tree = prospects.trial.tree
-        for batch in [each for each in self.awake if each.waits]:
-            workload, need = batch.class_queue.head().workload, batch.wants.need
+        for workload_class in [each for each in self.awake if each.waits]:
+            workload, need = workload_class.class_queue.head().workload, workload_class.request.need
             starves = starves_at(workload, need, tree)
             if starves is not None and starves <= now:
                 continue
             blocked_by = prospects.blocked_by(workload, need)
             if blocked_by is not None:
                 shortage = _Shortage(prospects.asked(workload, need), blocked_by)
-                self._park(batch, _Parking(shortage, starves))
+                self._park(workload_class, _Parking(shortage, starves))
 
     def until(self) -> int | None:
         """The next second at which a gang of a parked class starves. None: none will."""
@@ -169,22 +171,22 @@ class ParkedClasses:
     def _is_current(self, due: _Due) -> bool:
         return self._parked.get(due.workload_class) is due.parking
 
-    def _park(self, batch: WorkloadClass, parking: _Parking) -> None:
-        del self.awake[batch]
-        self._parked[batch] = parking
-        self._of_queue.setdefault(batch.queue, {})[batch] = None
-        self._by_shortage.setdefault(parking.shortage, {})[batch] = None
+    def _park(self, workload_class: WorkloadClass, parking: _Parking) -> None:
+        del self.awake[workload_class]
+        self._parked[workload_class] = parking
+        self._of_queue.setdefault(workload_class.queue, {})[workload_class] = None
+        self._by_shortage.setdefault(parking.shortage, {})[workload_class] = None
         if parking.starves_at is not None:
             self._number += 1
-            heappush(self._dues, _Due(parking.starves_at, self._number, batch, parking))
+            heappush(self._dues, _Due(parking.starves_at, self._number, workload_class, parking))
             if len(self._dues) > 64 + 2 * len(self._parked):
                 self._dues = [each for each in self._dues if self._is_current(each)]
                 heapify(self._dues)
 
 
-def _discard(groups: dict[K, dict[WorkloadClass, None]], key: K, batch: WorkloadClass) -> None:
+def _discard(groups: dict[K, dict[WorkloadClass, None]], key: K, workload_class: WorkloadClass) -> None:
     """Take a class out of its group; empty groups are dropped."""
     group = groups[key]
-    del group[batch]
+    del group[workload_class]
     if not group:
         del groups[key]

@@ -11,7 +11,7 @@ import msgspec
 
 from admission.decode.fields import is_true, number, one, seconds, without_pin
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import Obstacle, directed_by, pod_set_of
+from admission.decode.pod_templates import directed_by, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
 from admission.facts import WorkloadFact
 from admission.objects import WireCondition, WireMetadata, WireStruct
@@ -30,7 +30,7 @@ from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 
 class WireJobSpec(WireStruct):
@@ -134,14 +134,14 @@ def _at_once(job: WireJob, parallelism: int) -> int:
     return min(parallelism, job.status.active or 0) if succeeded else parallelism
 
 
-def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle]:
+def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle | None]:
     if text is None:
         return parallelism, None
     expected = f"a number from 1 to spec.parallelism ({parallelism})"
     least = number(text)
     if least is None or not 0 < least <= parallelism:
         where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
-        return parallelism, (ReasonCode.INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
+        return parallelism, Obstacle(ReasonCode.INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
     return least, None
 
 

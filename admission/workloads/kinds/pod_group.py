@@ -12,7 +12,6 @@ import msgspec
 
 from admission.decode.fields import explained, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import Obstacle
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said
 from admission.facts import PodFact, SubGroup, WorkloadFact
@@ -26,7 +25,7 @@ from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
 from queues.api.api_resources import POD_GROUPS
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
 
 class WirePodGroupSpec(WireStruct):
@@ -67,14 +66,14 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         None,
     )
     task_minimums = spec.min_task_member or {}
-    obstacle: Obstacle = None
+    obstacle: Obstacle | None = None
     if minimum < 0:
-        obstacle = (ReasonCode.INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+        obstacle = Obstacle(ReasonCode.INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
     subgroups: tuple[SubGroup, ...] = ()
     try:
         subgroups = subgroups_of(spec.sub_group_policy)
     except msgspec.DecodeError as error:
-        obstacle = (ReasonCode.INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
+        obstacle = Obstacle(ReasonCode.INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
         key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
         namespace=meta.namespace,

@@ -9,7 +9,7 @@ import msgspec
 
 from admission.decode.fields import seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import Obstacle, pod_set_of
+from admission.decode.pod_templates import pod_set_of
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
@@ -22,7 +22,7 @@ from admission.workloads.seats import SeatMap
 from queues.api.api_resources import VOLCANO_JOBS
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode
-from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, Partition, PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -81,7 +81,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     try:
         spec = job_of(meta, document.spec)
     except InvalidDocument as error:
-        return replace(fact, obstacle=(ReasonCode.INVALID_SPEC, str(error)))
+        return replace(fact, obstacle=Obstacle(ReasonCode.INVALID_SPEC, str(error)))
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
@@ -123,18 +123,18 @@ def _task_minimums(spec: JobSpec) -> list[int]:
     return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
 
 
-def _contradiction(spec: JobSpec) -> Obstacle:
+def _contradiction(spec: JobSpec) -> Obstacle | None:
     """What Volcano's webhook would have refused about counts and names, if it has not."""
     if not spec.tasks:
-        return ReasonCode.INVALID_SPEC, "spec.tasks: found none, expected at least one"
+        return Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks: found none, expected at least one")
     seen: set[str] = set()
     for position, task in enumerate(spec.tasks):
         if message := _task_contradiction(task, seen):
-            return ReasonCode.INVALID_SPEC, f"spec.tasks[{position}]{message}"
+            return Obstacle(ReasonCode.INVALID_SPEC, f"spec.tasks[{position}]{message}")
         seen.add(task.name)
     if not 0 <= spec.minimum <= spec.replicas:
         message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
-        return ReasonCode.INVALID_SPEC, f"spec.minAvailable: {message}"
+        return Obstacle(ReasonCode.INVALID_SPEC, f"spec.minAvailable: {message}")
     return None
 
 

@@ -133,8 +133,8 @@ async def test_a_job_without_the_form_of_a_job_is_a_fact_with_an_obstacle(
         (change,) = informers.drain()
         obstacle = workload(change).obstacle
         assert obstacle is not None
-        assert obstacle[0] == "InvalidSpec"
-        assert "spec.tasks" in obstacle[1]
+        assert obstacle.code == "InvalidSpec"
+        assert "spec.tasks" in obstacle.message
 
 
 async def test_everything_known_can_be_told_again(server: FakeApiServer, tmp_path: Path) -> None:

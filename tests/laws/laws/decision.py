@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.engine import decide as engine
-from admission.engine import memo as memos
-from admission.engine.memo import Memo
+from admission.engine.memo import EngineState, Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs
@@ -336,10 +335,7 @@ def memo_decides_nothing(snapshot: Snapshot) -> None:
 
 def refusals_leave_no_trace(snapshot: Snapshot) -> None:
     """Trying a workload and refusing it changes neither the free amounts nor the books."""
-    desk = memos.EngineState()
-    desk.update(snapshot)
-    assert desk.usage is not None
-    trial = Trial.open(snapshot.nodes, desk.usage.copy())
+    trial = Trial.open(snapshot.nodes, EngineState.of(snapshot).usage.copy())
     for workload in snapshot.pending.values():
         if workload.queue not in snapshot.queues:
             continue

@@ -62,9 +62,9 @@ def _stale_answer(self: Any, snapshot: Any) -> Any:
     return self.plan
 
 
-def _old_books(self: Any, numbers: Any, snapshot: Any) -> None:
-    if self.snapshot is None:
-        _post(self, numbers, snapshot)
+def _old_books(self: Any, numbers: Any) -> None:
+    if not self.held_admissions:
+        _post(self, numbers)
 
 
 def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
@@ -119,7 +119,7 @@ MUTATIONS = (
     Bug("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
         decision.refusals_leave_no_trace),
     Bug("an ended seat is freed again and again", settlement, "frees",
-        lambda snapshot, hollow, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+        lambda snapshot, without_seats, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
                                  for number in snapshot.admissions), decision.reaches_a_fixed_point),
     Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
     Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing),

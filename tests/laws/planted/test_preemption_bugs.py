@@ -45,8 +45,8 @@ def _less_urgent(*given: Any, **how: Any) -> Any:
     return replace(candidate, sort_key=candidate.sort_key._replace(priority=candidate.priority - 1))
 
 
-def _hold_nothing(snapshot: Any, trial: Any, tree: Any, evicting: Any = None) -> Any:
-    held = _hold(replace(snapshot, claims={}), trial, tree, evicting)
+def _hold_nothing(snapshot: Any, trial: Any, evicting: Any) -> Any:
+    held = _hold(replace(snapshot, claims={}), trial, evicting)
     held._dropped |= set(snapshot.claims)
     return held
 

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot, Unbooked
+from admission.engine.snapshot import Rollback, Snapshot, Unbooked, UnbookedPod
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import ROOT, Limits, Queue
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
 from queues.workload import (
     NO_FLAVOR,
@@ -17,6 +18,7 @@ from queues.workload import (
     HostPort,
     NodeFilter,
     NodeName,
+    Obstacle,
     Partition,
     PodSet,
     Preference,
@@ -189,7 +191,7 @@ def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload
         minimum=draw(st.integers(0, pods)),
         pod_sets=sets,
         generation="1",
-        obstacle=("NotEnoughPods", "0 of 4 pods exist") if draw(rarely(19)) else None,
+        obstacle=Obstacle(ReasonCode.NOT_ENOUGH_PODS, "0 of 4 pods exist") if draw(rarely(19)) else None,
         not_before=NOW + 60 if draw(rarely(19)) else 0,
     )
 
@@ -227,7 +229,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         if draw(rarely(3)):
             ended[admission.id] = frozenset(range(draw(st.integers(1, len(on)))))
         if draw(rarely(5)):
-            evictable[admission.id] = ("Refused", "the stock scheduler refused it", NOW + 30)
+            evictable[admission.id] = Rollback(ReasonCode.REFUSED, "the stock scheduler refused it", NOW + 30)
     return Snapshot(
         now=NOW,
         queues=queues,
@@ -272,7 +274,9 @@ def _unbooked(workload: Workload, ordinals: list[tuple[PodSet, int]], on: list[N
         queue=workload.queue,
         priority=workload.priority,
         pods=tuple(
-            (f"{workload.key.uid}-{pods.name}-{ordinal}", pods.name, ordinal, node.name, pods.takes)
+            UnbookedPod(
+                f"{workload.key.uid}-{pods.name}-{ordinal}", pods.name, ordinal, node.name, pods.takes
+            )
             for (pods, ordinal), node in zip(ordinals, on, strict=True)
         ),
     )
@@ -287,5 +291,5 @@ def _loaded(
             takes.setdefault(seat.node, []).append(seat.takes)
     for each in unbooked:
         for pod in each.pods:
-            takes.setdefault(pod[3], []).append(pod[4])
+            takes.setdefault(pod.node, []).append(pod.takes)
     return [replace(node, used=node.used + total(takes.get(node.name, ()))) for node in places]

@@ -130,7 +130,7 @@ def test_a_template_says_what_its_pod_set_needs() -> None:
         assert (pods.partitions, pods.ports) == ((Partition(size=2, level=RACK),), (HostPort(80),))
     wrong = a_job(template={**template, "metadata": {"annotations": {"muster.dev/partitions": "no"}}})
     assert wrong.obstacle is not None
-    assert wrong.obstacle[0] == "InvalidSpec"
+    assert wrong.obstacle.code == "InvalidSpec"
 
 
 # ── Volcano Jobs ────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ def test_partitions_that_cannot_be_read_are_an_obstacle() -> None:
     fact = a_volcano_job(task(partitionPolicy={"partitionSize": 2, "networkTopology": "hard"}))
 
     assert fact.obstacle is not None
-    assert fact.obstacle[0] == "InvalidSpec"
+    assert fact.obstacle.code == "InvalidSpec"
 
 
 def test_a_tier_by_name_is_that_of_the_hypernodes() -> None:

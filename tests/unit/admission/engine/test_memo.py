@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from admission.engine.memo import EngineState
+from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
@@ -46,18 +46,19 @@ def snapshot_of(numbers: Iterable[int], *, weight: int = 1) -> Snapshot:
 
 
 def test_an_admission_that_closes_while_queues_change_is_no_candidate_any_more() -> None:
-    state = EngineState()
-    state.update(snapshot_of([1]))
+    state = Memo().state_for(snapshot_of([1]))
 
-    state.update(snapshot_of([2], weight=2))
+    later = Memo(state=state, turns=state.turns).state_for(snapshot_of([2], weight=2))
 
-    assert set(state.held_admissions) == {AdmissionId(2)}
+    assert set(later.held_admissions) == {AdmissionId(2)}
 
 
 def test_an_admission_that_closes_is_no_candidate_any_more() -> None:
-    state, first = EngineState(), snapshot_of([1])
-    state.update(first)
+    first = snapshot_of([1])
+    state = Memo().state_for(first)
 
-    state.update(replace(snapshot_of([2]), queues=first.queues, nodes=first.nodes))
+    second = replace(snapshot_of([2]), queues=first.queues, nodes=first.nodes)
+    later = Memo(state=state, turns=state.turns).state_for(second)
 
-    assert set(state.held_admissions) == {AdmissionId(2)}
+    assert later is state
+    assert set(later.held_admissions) == {AdmissionId(2)}

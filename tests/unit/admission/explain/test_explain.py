@@ -18,9 +18,19 @@ from admission.explain.suggestions import SuggestionKind
 from admission.web.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.wording import duration
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import (
+    AdmissionId,
+    NodeName,
+    Obstacle,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
 from tests.laws.worlds.snapshots import snapshots
 
 NOW = 1_000_000
@@ -209,7 +219,7 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             "access.maxGang 3 instead of 2 in queue a",
         ),
         (
-            job("it", "a", obstacle=("OtherGates", "it has gates of others")),
+            job("it", "a", obstacle=Obstacle(ReasonCode.OTHER_GATES, "it has gates of others")),
             queue("a", 8),
             SuggestionKind.WORKLOAD,
             "what is wrong with it corrected: it has gates of others",

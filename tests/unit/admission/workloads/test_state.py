@@ -7,7 +7,8 @@ import pytest
 from admission.facts import PodPhase, WorkloadFact
 from admission.workloads.pod_shapes import shape_name
 from queues.admissions import Recreation, Setbacks
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.reason_codes import ReasonCode
+from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GRACE,
     GROUP,
@@ -82,7 +83,7 @@ def test_who_is_done_is_part_of_the_gang_so_the_rest_still_starts_together() -> 
 
 
 def test_what_cannot_be_used_as_written_has_that_as_its_reason() -> None:
-    broken = volcano_job(0, pod_sets=(), obstacle=("InvalidSpec", "spec.tasks: found none"))
+    broken = volcano_job(0, pod_sets=(), obstacle=Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks: found none"))
     found = portrait(broken)
     assert found.lacking
     assert found.workload.obstacle == ("InvalidSpec", "spec.tasks: found none")
@@ -92,7 +93,7 @@ def test_nobody_is_admitted_anew_while_pods_of_its_last_admission_are_ending() -
     leaving = evicting(admission(VOLCANO, "n1"))
     found = portrait(volcano_job(1), [released("a", "worker/0", "n1", deleting=True)], [leaving])
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle[0] == "Evicting"
+    assert found.workload.obstacle.code == "Evicting"
 
 
 def test_a_bare_pod_waits_in_its_queue() -> None:
@@ -110,19 +111,19 @@ def test_a_bare_pod_stays_in_the_queue_that_admitted_it() -> None:
 def test_a_bare_pod_that_names_a_missing_group_waits_for_it() -> None:
     found = portrait(None, [gated("bare", queue=TEAM, group="gang")], key=BARE)
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle[0] == "PodGroupMissing"
+    assert found.workload.obstacle.code == "PodGroupMissing"
 
 
 def test_a_bare_pod_that_others_hold_waits_for_them() -> None:
     found = portrait(None, [gated("bare", queue=TEAM, held_by_others=True)], key=BARE)
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle[0] == "OtherGates"
+    assert found.workload.obstacle.code == "OtherGates"
 
 
 def test_a_bare_pod_that_was_never_gated_gets_no_seat_before_it_runs() -> None:
     found = portrait(None, [pod("bare", queue=TEAM)], key=BARE)
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle[0] == "NotGated"
+    assert found.workload.obstacle.code == "NotGated"
 
 
 def test_a_bare_pod_that_is_being_deleted_asks_for_nothing() -> None:
@@ -145,7 +146,7 @@ def test_a_refusal_counts_after_the_grace_time_only() -> None:
     early = portrait(volcano_job(1), [released("a", "worker/0", refused=(NOW - GRACE + 1, "no"))], [taken])
     assert (early.evictable, early.timed) == ({}, True)
     late = portrait(volcano_job(1), [released("a", "worker/0", refused=REFUSED)], [taken])
-    assert late.evictable[ONE][0] == "Refused"
+    assert late.evictable[ONE].code == "Refused"
 
 
 def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
@@ -156,7 +157,9 @@ def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
             [released("a", "worker/0", refused=REFUSED)],
             [taken],
             setbacks=Setbacks(rollbacks=rollbacks),
-        ).evictable[ONE][2]
+        )
+        .evictable[ONE]
+        .not_before
         - NOW
         for rollbacks in (0, 1, 2, 50)
     ]
@@ -167,7 +170,7 @@ def test_a_gang_that_lost_a_node_before_it_started_goes_back_whole() -> None:
     found = portrait(
         volcano_job(2), [released("b", "worker/1", "n2")], [admission(VOLCANO, "n1 n2")], dead_nodes=DEAD
     )
-    assert found.evictable[ONE][0] == "NodeLost"
+    assert found.evictable[ONE].code == "NodeLost"
 
 
 def test_a_started_gang_stays_when_one_pod_is_refused() -> None:
@@ -182,7 +185,7 @@ def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
     taken = admission(JOB, "n1 n2", started=True)
     fact = job(2, directed=ONE)
     found = portrait(fact, [released("b", None, "n2")], [taken], dead_nodes=DEAD)
-    assert found.evictable[ONE][0] == "NodeLost"
+    assert found.evictable[ONE].code == "NodeLost"
     # Its seat is given back with the others, when no pod is made for that node any more.
     assert found.ended == {}
 
@@ -191,7 +194,7 @@ def test_a_gang_goes_back_though_its_pods_have_no_owner_and_they_are_provided_fo
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
     refused = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
     bound = released("b", f"{MEMBER}/1", "n2", controlled=False)
-    assert portrait(group(2), [refused, bound], [taken]).evictable[ONE][0] == "Refused"
+    assert portrait(group(2), [refused, bound], [taken]).evictable[ONE].code == "Refused"
     owned = released("c", f"{MEMBER}/1", "n2")
     going = replace(bound, deleting=True)
     leaving = evicting(taken)
@@ -215,7 +218,7 @@ def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() ->
     assert (found.lacking, found.over, wanted(found)) == (True, False, 0)
     assert (found.workload.queue, found.namespace, found.name) == (TEAM, "ns", "p")
     assert found.workload.obstacle is not None
-    assert found.workload.obstacle[0] == "BeingRecreated"
+    assert found.workload.obstacle.code == "BeingRecreated"
 
 
 def test_a_group_says_how_many_of_its_pods_are_being_made_again() -> None:
@@ -328,7 +331,8 @@ def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None
     assert just_gone.evictable == {}
     assert just_gone.timed
     assert (
-        portrait(fact, [stays, refused], held, left_at=NOW - GRACE).evictable[AdmissionId(1)][0] == "Refused"
+        portrait(fact, [stays, refused], held, left_at=NOW - GRACE).evictable[AdmissionId(1)].code
+        == "Refused"
     )
 
 

@@ -98,7 +98,7 @@ def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() ->
     known.refresh(NOW)
     obstacle = known.portraits[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
     assert obstacle is not None
-    assert obstacle[0] == "PodGroupMissing"
+    assert obstacle.code == "PodGroupMissing"
 
 
 def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
@@ -293,6 +293,6 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
     assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
     assert obstacle is not None
-    assert obstacle[0] == "Defect"
+    assert obstacle.code == "Defect"
     assert known.defects.keys() == {VOLCANO}
     assert known.portraits[VOLCANO].ended == {}

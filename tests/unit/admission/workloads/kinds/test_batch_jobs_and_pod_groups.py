@@ -66,8 +66,8 @@ def test_a_jobs_gang_may_be_smaller_than_its_parallelism() -> None:
 def test_a_gang_that_cannot_be_says_so(least: str) -> None:
     obstacle = a_job({"annotations": {"scheduling.volcano.sh/group-min-member": least}}).obstacle
     assert obstacle is not None
-    assert obstacle[0] == "InvalidSpec"
-    assert f"found {least!r}, expected a number from 1 to spec.parallelism (4)" in obstacle[1]
+    assert obstacle.code == "InvalidSpec"
+    assert f"found {least!r}, expected a number from 1 to spec.parallelism (4)" in obstacle.message
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_more_pods_than_any_cluster_runs_are_refused_before_anybody_counts_them(
     for fact in (a_job(parallelism=2_000_000_000), a_volcano_job(task("w", replicas=2_000_000_000))):
         assert sum(pods.count for pods in fact.pod_sets) == 0
         assert fact.obstacle is not None
-        assert "found 2000000000 pods, expected at most 100000" in fact.obstacle[1]
+        assert "found 2000000000 pods, expected at most 100000" in fact.obstacle.message
 
 
 def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can_wait() -> None:

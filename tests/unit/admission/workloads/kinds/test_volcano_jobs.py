@@ -85,8 +85,8 @@ def test_a_volcano_job_that_cannot_be_says_field_found_and_expected(
 ) -> None:
     obstacle = a_volcano_job(*tasks, **spec).obstacle
     assert obstacle is not None
-    assert obstacle[0] == "InvalidSpec"
-    assert complaint in obstacle[1]
+    assert obstacle.code == "InvalidSpec"
+    assert complaint in obstacle.message
 
 
 def test_a_document_without_the_form_of_a_job_becomes_a_fact_that_says_so() -> None:
