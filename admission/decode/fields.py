@@ -1,7 +1,6 @@
 """Fields of objects as values: whatever was written there, it is read without an error. Pure."""
 
 import re
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -9,7 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from admission.objects import WireCondition, WireLabelSelector
-from queues.workload import NodeFilter, Requirement
+from queues.workload import Requirement
 
 T = TypeVar("T")
 
@@ -26,20 +25,6 @@ def explained(error: msgspec.DecodeError) -> str:
     if found:
         return f"{path or 'document'}: found {found[2]}, expected {found[1]}"
     return f"{path or 'document'}: {what}"
-
-
-def without_pin(nodes: NodeFilter) -> NodeFilter:
-    """The filter as it was before Muster tied it to nodes (queues.api.node_affinity crosses terms with nodes)."""
-    terms: dict[tuple[Requirement, ...], None] = {}
-    for term in nodes.affinity:
-        terms[tuple(requirement for requirement in term if not _is_pin(requirement))] = None
-    if () in terms:
-        return replace(nodes, affinity=())  # a term that asked for nothing but the node
-    return replace(nodes, affinity=tuple(terms))
-
-
-def _is_pin(requirement: Requirement) -> bool:
-    return requirement.field and requirement.operator == "In" and len(requirement.values) == 1
 
 
 @lru_cache(maxsize=65536)

@@ -6,12 +6,13 @@ Nothing here raises for what a user wrote. What depends on other objects is adde
 from collections.abc import Mapping
 from dataclasses import replace
 
-from admission.decode.fields import condition, is_true, number, one, seconds, without_pin
+from admission.decode.fields import condition, is_true, number, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import readable_pod_shape
 from admission.facts import PodFact, PodPhase
 from admission.objects import WireCondition, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
+from queues.api.node_affinity import without_pin
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 #: Labels in which pods of one template differ.

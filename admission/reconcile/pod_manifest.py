@@ -1,4 +1,4 @@
-"""From a pod that was let go to the pod that waits in its place. Pure.
+"""From a pod that was released to the pod that waits in its place. Pure.
 
 What the API server and Muster added to the pod is taken off, so that it is added anew; what its user wrote stays.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from queues.api import names
+from queues.api.node_affinity import REQUIRED, unpinned
 
 Document = dict[str, Any]
 
@@ -15,8 +16,6 @@ Document = dict[str, Any]
 _WORKED_OUT: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
 
 _DIRECTIVES: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -71,14 +70,14 @@ def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned:
     made = dict(affinity)
     node = dict(affinity.get("nodeAffinity") or {})
     if pinned:
-        node = _unpinned(node)
+        node = unpinned(node)
     made.pop("nodeAffinity", None)
     if node:
         made["nodeAffinity"] = node
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = dict(affinity.get(kind) or {})
-        if _REQUIRED in terms:
-            terms[_REQUIRED] = [_unmerged(term, labels) for term in terms[_REQUIRED]]
+        if REQUIRED in terms:
+            terms[REQUIRED] = [_unmerged(term, labels) for term in terms[REQUIRED]]
         if _PREFERRED in terms:
             terms[_PREFERRED] = [
                 {**each, "podAffinityTerm": _unmerged(each["podAffinityTerm"], labels)}
@@ -87,30 +86,6 @@ def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned:
         if terms:
             made[kind] = terms
     return made
-
-
-def _unpinned(node_affinity: Mapping[str, Any]) -> Document:
-    """Required terms as they were before ``queues.api.node_affinity`` crossed them with the seat's node."""
-    made = dict(node_affinity)
-    required = made.pop(_REQUIRED, None)
-    if required is None:
-        return made
-    terms = [_without_pin(term) for term in required.get("nodeSelectorTerms") or ()]
-    # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
-    if all(term is not None for term in terms):
-        made[_REQUIRED] = {"nodeSelectorTerms": terms}
-    return made
-
-
-def _without_pin(term: Mapping[str, Any]) -> Document | None:
-    fields = list(term.get("matchFields") or ())
-    if not fields:
-        return dict(term)
-    fields.pop()  # the seat's node is always the last
-    made = {key: value for key, value in term.items() if key != "matchFields"}
-    if fields:
-        made["matchFields"] = fields
-    return made or None
 
 
 def _unmerged(term: Mapping[str, Any], labels: Mapping[str, str]) -> Document:

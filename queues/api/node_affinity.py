@@ -1,11 +1,14 @@
-"""Node affinity that ties a pod to the nodes of its seats, as DaemonSet pods are tied to theirs.
+"""Node affinity that ties a pod to the nodes of its seats, as DaemonSet pods are tied to theirs: written and removed.
 
 ``matchFields metadata.name In [node]`` lets kube-scheduler look at these nodes only. A term may name one value
 only, so several nodes are several ORed terms, crossed with the terms that the pod has of its own. On a gated
 pod the API server lets terms only grow, so the pod's own terms keep their places.
+
+Both directions exist for documents (``pinned``, ``unpinned``) and for values (``pinned_affinity``, ``without_pin``).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from queues.workload import NodeFilter, Requirement
@@ -66,3 +69,41 @@ def _expression(requirement: Requirement) -> dict[str, Any]:
     if requirement.values:
         document["values"] = list(requirement.values)
     return document
+
+
+def unpinned(node_affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """A ``nodeAffinity`` as a document, as it was before ``pinned`` narrowed it to one node."""
+    own = dict(node_affinity)
+    required = own.pop(REQUIRED, None)
+    if required is None:
+        return own
+    terms = [_without_last_field(term) for term in required.get("nodeSelectorTerms") or ()]
+    # A term that asked for nothing but the node was the only one; others that ask nothing match nothing.
+    if all(term is not None for term in terms):
+        own[REQUIRED] = {"nodeSelectorTerms": terms}
+    return own
+
+
+def _without_last_field(term: Term) -> Term | None:
+    """A term without the seat's node, which is always the last field; None: nothing else was asked for."""
+    fields = list(term.get("matchFields") or ())
+    if not fields:
+        return dict(term)
+    own = {key: value for key, value in term.items() if key != "matchFields"}
+    if fields[:-1]:
+        own["matchFields"] = fields[:-1]
+    return own or None
+
+
+def without_pin(nodes: NodeFilter) -> NodeFilter:
+    """A filter as it was before ``pinned_affinity`` crossed its terms with nodes."""
+    terms = dict.fromkeys(
+        tuple(requirement for requirement in term if not _is_pin(requirement)) for term in nodes.affinity
+    )
+    if () in terms:
+        return replace(nodes, affinity=())  # a term that asked for nothing but the node
+    return replace(nodes, affinity=tuple(terms))
+
+
+def _is_pin(requirement: Requirement) -> bool:
+    return requirement.field and requirement.operator == "In" and len(requirement.values) == 1

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import is_true, number, one, seconds, without_pin
+from admission.decode.fields import is_true, number, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
@@ -29,6 +29,7 @@ from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS
+from queues.api.node_affinity import without_pin
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 

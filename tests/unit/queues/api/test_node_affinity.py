@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queues.api.node_affinity import REQUIRED, own_affinity, pinned, pinned_affinity
+from queues.api.node_affinity import REQUIRED, own_affinity, pinned, pinned_affinity, unpinned, without_pin
 from queues.workload import NodeFilter, Requirement
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
@@ -53,3 +53,21 @@ def test_a_pod_that_can_never_be_placed_stays_so() -> None:
 def test_a_pod_is_untied_by_writing_its_own_terms_only() -> None:
     assert terms(own_affinity(OWN)) == WRITTEN
     assert own_affinity(NodeFilter()) == {"nodeAffinity": {REQUIRED: None}}
+
+
+def test_a_pin_that_was_written_on_a_document_is_removed_from_it() -> None:
+    for own in ({}, {"preferred": "kept"}, {REQUIRED: {"nodeSelectorTerms": WRITTEN[:1]}}):
+        assert unpinned(pinned({"nodeAffinity": own}, ["n1"])["nodeAffinity"]) == own
+
+
+def test_a_field_of_the_users_own_stays_on_a_document() -> None:
+    own = {REQUIRED: {"nodeSelectorTerms": [on("n2")]}}
+    assert unpinned(pinned({"nodeAffinity": own}, ["n1"])["nodeAffinity"]) == own
+
+
+def test_a_pin_on_several_nodes_is_removed_from_a_filter() -> None:
+    zone = OWN.affinity[0]
+    crossed = tuple((*zone, Requirement("metadata.name", "In", (node,), field=True)) for node in ("n1", "n2"))
+    assert without_pin(NodeFilter(affinity=crossed)) == NodeFilter(affinity=(zone,))
+    pins = tuple(term[-1:] for term in crossed)
+    assert without_pin(NodeFilter(affinity=pins)) == NodeFilter()
