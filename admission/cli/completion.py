@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.read_api import ask
-from admission.cli.failures import CommandFailed
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.options import route_from
+from queues.errors import MusterError
 
 _NO_FILES: Final = ":4"
 #: A shell waits for this; rather no candidates than a long wait.
@@ -32,7 +32,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
     """What may stand in place of the last word. Never raises: a shell has no use for errors."""
     try:
         return sorted(_candidates(words[:-1], words[-1]))
-    except (CommandFailed, click.ClickException, OSError, ValueError, KeyError):
+    except (MusterError, click.ClickException, OSError, ValueError, KeyError):
         return []
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from admission.cli.access.kubeconfig import Access, load
 from admission.cli.failures import CommandFailed
+from admission.kube.client.kubeconfig import Access, load
 
 SERVICE: Final = "muster"
 

@@ -5,8 +5,8 @@ import ssl
 import tempfile
 from urllib.parse import urlsplit
 
-from admission.cli.access.kubeconfig import Access
 from admission.cli.failures import CommandFailed
+from admission.kube.client.kubeconfig import Access
 
 
 def get(access: Access, target: str, *, timeout: float, tried: str, unreachable: str) -> tuple[int, bytes]:

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.kubeconfig import current_namespace
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import document, namespace, output, route
 from admission.cli.rendering.explanation import Story, story
+from admission.kube.client.kubeconfig import current_namespace
+from queues.errors import MusterError
 
 #: What kubectl calls our kinds.
 _KINDS: Final = {
@@ -71,7 +72,7 @@ def with_outlooks(route: Route, stories: Sequence[dict[str, Any]]) -> list[Story
             try:
                 outlooks = json.loads(from_leader(route, path, {"kind": one["kind"]}))
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
-            except (CommandFailed, ValueError) as error:
+            except (MusterError, ValueError) as error:
                 click.echo(f"What would let it in is not told: {error}", err=True)
         told.append({**one, "outlook": outlook})
     return told

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.kubeconfig import current_namespace
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import document, namespace, output, route
 from admission.cli.rendering.table import Cell, age, amounts, table
+from admission.kube.client.kubeconfig import current_namespace
 
 #: As many as a terminal can bear; --limit shows more.
 USUAL_LIMIT: Final = 500

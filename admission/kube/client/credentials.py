@@ -2,7 +2,8 @@
 
 Importing kubernetes_asyncio costs 75 MB and most of a second, because its packages import every generated
 model. Only its configuration half is needed here, so that half is loaded below empty parent packages (2 MB,
-0.1 s). If a release of the library no longer allows that, the plain import is used.
+0.1 s). If a release of the library no longer allows that, the plain import is used; a test names the releases
+that do. Beyond its import only the library's public names are used.
 """
 
 import asyncio
@@ -12,11 +13,15 @@ import ssl
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from admission.kube.client.kubeconfig import files_named, uses_plugin
 from queues.errors import ApiUnavailable
 
 _LIBRARY: Final = "kubernetes_asyncio"
@@ -26,11 +31,11 @@ REFRESH_AFTER: Final = 60.0
 
 
 class Credentials:
-    """Address, TLS and authorization of one API server; refreshed as they expire."""
+    """Address, TLS and authorization of one API server; renewed as they expire."""
 
-    def __init__(self, configuration: Any, loader: Any | None) -> None:
+    def __init__(self, configuration: Any, renewal: "_Renewal") -> None:
         self._configuration = configuration
-        self._loader = loader
+        self._renewal = renewal
         self._checked = time.monotonic()
         self._lock = asyncio.Lock()
         self._certificate = (configuration.cert_file, configuration.key_file)
@@ -48,72 +53,89 @@ class Credentials:
         configuration_class, config = _library()
         configuration = configuration_class()
         in_cluster = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
+        path = str(kubeconfig) if kubeconfig is not None else None
+        source = "the service account"
+        renewal: _Renewal
         try:
             if in_cluster:
-                config.load_incluster_config(client_configuration=configuration)
-                return cls(configuration, None)
-            where = _existing(str(kubeconfig) if kubeconfig is not None else _default_kubeconfig())
-            loader = await config.load_kube_config(
-                config_file=where, context=context, client_configuration=configuration, persist_config=False
-            )
+                renewal = _ServiceAccount(partial(config.load_incluster_config, configuration))
+                await renewal.renew(rejected=True)
+            else:
+                files = files_named(path, os.environ)
+                source = os.pathsep.join(map(str, files))
+                if not any(file.expanduser().is_file() for file in files):
+                    raise FileNotFoundError("no such file")
+                loader = await config.load_kube_config(
+                    config_file=source,
+                    context=context,
+                    client_configuration=configuration,
+                    persist_config=False,
+                )
+                renewal = _Kubeconfig(loader, configuration, by_plugin=uses_plugin(path, context))
         except Exception as error:
-            source = "the service account" if in_cluster else str(kubeconfig or _default_kubeconfig())
             reason = f"cannot use {source}: {str(error) or type(error).__name__}"
             raise ApiUnavailable(method="connect", path=source, status=0, reason=reason) from error
-        return cls(configuration, loader)
+        return cls(configuration, renewal)
 
     async def authorization(self, *, rejected: bool = False) -> str | None:
         """The Authorization header; ``rejected`` after a 401 asks for a new one at once."""
-        if self._configuration.refresh_api_key_hook is not None:
-            if rejected:
-                # The library's hook rereads the token file at most once a minute; a 401 cannot wait.
-                self._forget_service_token()
-            result = self._configuration.refresh_api_key_hook(self._configuration)
-            if asyncio.iscoroutine(result):
-                await result
-        elif self._loader is not None and (rejected or time.monotonic() - self._checked > REFRESH_AFTER):
+        if rejected or time.monotonic() - self._checked > REFRESH_AFTER:
             async with self._lock:
-                await self._refresh(rejected)
+                await self._renew(rejected)
         token: str | None = self._configuration.api_key.get("BearerToken")
         return token.strip() if token else None  # files tend to end with a newline
 
-    async def _refresh(self, rejected: bool) -> None:
+    async def _renew(self, rejected: bool) -> None:
         now = time.monotonic()
-        if now - self._checked < (1.0 if rejected else REFRESH_AFTER):
-            return  # somebody else did it while we waited for the lock
+        if now - self._checked < (self._renewal.pause if rejected else REFRESH_AFTER):
+            return  # another request did it while this one waited for the lock
         self._checked = now
-        loader: Any = self._loader
-        user = loader._user
-        if user is None:
-            return
-        if "exec" in user:
-            if not rejected and not hasattr(loader, "exec_plugin_expiry"):
-                return  # a plugin that names no expiry is asked again only when its answer is refused
-            if rejected and hasattr(loader, "exec_plugin_expiry"):
-                del loader.exec_plugin_expiry
-        await loader._load_authentication()
-        loader._set_config(self._configuration)
+        await self._renewal.renew(rejected=rejected)
         certificate = (self._configuration.cert_file, self._configuration.key_file)
         if self.tls is not None and certificate != self._certificate and certificate[0]:
             self._certificate = certificate
             self.tls.load_cert_chain(*certificate)
 
-    def _forget_service_token(self) -> None:
-        hook = self._configuration.refresh_api_key_hook
-        for cell in getattr(hook, "__closure__", None) or ():
-            loader = cell.cell_contents
-            if hasattr(loader, "token_expires_at"):
-                loader._read_token_file()
+
+class _Renewal(Protocol):
+    """How a configuration gets the credentials of now."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two renewals because of credentials that were refused."""
+
+    async def renew(self, *, rejected: bool) -> None:
+        """Renew what has expired; ``rejected``: the API server refuses what there is."""
 
 
-def _default_kubeconfig() -> str:
-    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+@dataclass(frozen=True, slots=True)
+class _ServiceAccount:
+    """The token that the kubelet mounts, and rotates."""
+
+    load: Callable[[], None]
+    #: Reading a file costs nothing.
+    pause: float = 0.0
+
+    async def renew(self, *, rejected: bool) -> None:
+        self.load()
 
 
-def _existing(where: str) -> str:
-    if not any(Path(part).expanduser().exists() for part in where.split(os.pathsep)):
-        raise FileNotFoundError("no such file")
-    return where
+@dataclass(frozen=True, slots=True)
+class _Kubeconfig:
+    """A user of a kubeconfig: a token file, an identity provider, a credential plugin."""
+
+    loader: Any
+    configuration: Any
+    by_plugin: bool
+    pause: float = 1.0
+
+    async def renew(self, *, rejected: bool) -> None:
+        has_expiry = hasattr(self.loader, "exec_plugin_expiry")
+        if self.by_plugin and not rejected and not has_expiry:
+            return  # a plugin that names no expiry is asked again only when its answer is refused
+        if self.by_plugin and rejected and has_expiry:
+            del self.loader.exec_plugin_expiry  # else its last answer would count until then
+        await self.loader.load_and_set(self.configuration)
 
 
 def _proxy_of(server: str) -> str | None:

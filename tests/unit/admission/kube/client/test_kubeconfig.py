@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.cli.access.kubeconfig import current_namespace, load
-from admission.cli.failures import CommandFailed
+from admission.kube.client.kubeconfig import InvalidKubeconfig, current_namespace, load, uses_plugin
 
 
 def write(path: Path, **sections: Any) -> str:
@@ -118,7 +117,7 @@ def test_a_credential_plugin_is_asked_and_told_about_the_cluster(tmp_path: Path)
     ],
 )
 def test_a_credential_plugin_that_fails_is_named(tmp_path: Path, plugin: dict[str, Any], found: str) -> None:
-    with pytest.raises(CommandFailed) as caught:
+    with pytest.raises(InvalidKubeconfig) as caught:
         load(config(tmp_path / "config", user={"exec": plugin}), None)
 
     assert f"Running the credential plugin {plugin['command']}" in str(caught.value)
@@ -154,10 +153,17 @@ def test_a_broken_kubeconfig_is_told_in_words(tmp_path: Path, text: str, complai
     file = tmp_path / "config"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(CommandFailed, match=complaint):
+    with pytest.raises(InvalidKubeconfig, match=complaint):
         load(str(file), None)
 
 
 def test_an_unknown_context_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="there are: x"):
+    with pytest.raises(InvalidKubeconfig, match="there are: x"):
         load(config(tmp_path / "config", user={}), "y")
+
+
+def test_whether_a_plugin_speaks_for_the_user_is_told_without_running_it(tmp_path: Path) -> None:
+    plugin = config(tmp_path / "plugin", user={"exec": {"command": "/no/such/plugin"}})
+    assert uses_plugin(plugin, None)
+    assert not uses_plugin(plugin, "no-such-context")
+    assert not uses_plugin(config(tmp_path / "token", user={"token": "abc"}), None)

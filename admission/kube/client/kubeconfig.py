@@ -1,6 +1,8 @@
-"""Kubeconfig files as kubectl reads them: several merged, certificates, tokens, exec plugins.
+"""Kubeconfig files and service accounts as kubectl reads them: files merged, certificates, tokens, exec plugins.
 
-Standard library and PyYAML only, because a plugin call should take no longer than the answer.
+The command line takes its access from here: standard library and PyYAML only, because a plugin call should take no
+longer than the answer. The controller asks here which files are meant and whether a plugin gives the credentials;
+those that expire are renewed by kubernetes_asyncio (``admission.kube.client.credentials``).
 """
 
 import os
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from admission.cli.failures import CommandFailed
+from queues.errors import MusterError
 
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -20,6 +22,13 @@ _PATHS: Final = {
 }
 
 _EXEC_SECONDS: Final = 60
+
+
+class InvalidKubeconfig(MusterError):
+    """{tried}: {found}. {hint}"""
+
+    def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
+        super().__init__(f"{tried}: {found}".rstrip(".") + "." + (f"\n{hint}" if hint else ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +51,9 @@ class Access:
 
 
 def load(path: str | None, context: str | None, environment: Mapping[str, str] | None = None) -> Access:
-    """The access that kubectl would use. Raises CommandFailed with what was tried and what to do."""
+    """The access that kubectl would use. Raises InvalidKubeconfig with what was tried and what to do."""
     variables = os.environ if environment is None else environment
-    files = _files(path, variables)
+    files = files_named(path, variables)
     existing = [file for file in files if file.is_file()]
     if not existing:
         if (
@@ -53,7 +62,7 @@ def load(path: str | None, context: str | None, environment: Mapping[str, str] |
             and variables.get("KUBERNETES_SERVICE_HOST")
         ):
             return _in_cluster(variables)
-        raise CommandFailed(
+        raise InvalidKubeconfig(
             tried="Looking for a kubeconfig",
             found=f"no file at {', '.join(map(str, files))}",
             hint="Name one with --kubeconfig or KUBECONFIG, or ask Muster directly with --server URL.",
@@ -68,14 +77,22 @@ def current_namespace(
     """Namespace of the context, ``default`` when there is none to be found."""
     variables = os.environ if environment is None else environment
     try:
-        merged = merge(_document(file) for file in _files(path, variables) if file.is_file())
-    except CommandFailed:
+        merged = merge(_document(file) for file in files_named(path, variables) if file.is_file())
+    except InvalidKubeconfig:
         return "default"
     chosen = _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
     return str(chosen.get("namespace") or "default")
 
 
-def _files(path: str | None, variables: Mapping[str, str]) -> list[Path]:
+def uses_plugin(path: str | None, context: str | None) -> bool:
+    """Whether a credential plugin speaks for the user of a context. Raises InvalidKubeconfig."""
+    merged = merge(_document(file) for file in files_named(path, os.environ) if file.is_file())
+    chosen = _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
+    return bool(_named(merged, "users").get(str(chosen.get("user")), {}).get("exec"))
+
+
+def files_named(path: str | None, variables: Mapping[str, str]) -> list[Path]:
+    """Kubeconfig files that are meant, whether they exist or not: ``path``, ``$KUBECONFIG`` or ``~/.kube/config``."""
     if path:
         return [Path(path)]
     if variables.get("KUBECONFIG"):
@@ -91,18 +108,18 @@ def _document(path: Path) -> dict[str, Any]:
         document = yaml.load(path.read_text(encoding="utf-8"), loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         found = " ".join(str(error).split())
-        raise CommandFailed(tried=f"Reading the kubeconfig {path}", found=found) from error
+        raise InvalidKubeconfig(tried=f"Reading the kubeconfig {path}", found=found) from error
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise CommandFailed(
+        raise InvalidKubeconfig(
             tried=f"Reading the kubeconfig {path}",
             found=f"a {type(document).__name__} instead of a mapping with clusters, users and contexts",
         )
     for section in ("clusters", "users", "contexts"):
         entries = document.get(section) or []
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise CommandFailed(
+            raise InvalidKubeconfig(
                 tried=f"Reading the kubeconfig {path}", found=f"{section} is not a list of mappings"
             )
     for section, fields in _PATHS.items():
@@ -138,7 +155,7 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
     contexts = _named(merged, "contexts")
     name = context or merged.get("current-context")
     if not name or name not in contexts:
-        raise CommandFailed(
+        raise InvalidKubeconfig(
             tried="Choosing a context of the kubeconfig",
             found=f"there is no context {name}" if name else "no current-context is set",
             hint=f"Name one with --context; there are: {', '.join(sorted(contexts)) or 'none'}.",
@@ -147,7 +164,7 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
     cluster = _referred(merged, "clusters", str(chosen.get("cluster")), name)
     user = _referred(merged, "users", str(chosen["user"]), name) if chosen.get("user") else {}
     if not cluster.get("server"):
-        raise CommandFailed(
+        raise InvalidKubeconfig(
             tried=f"Reading cluster {chosen.get('cluster')} of the kubeconfig", found="it has no server"
         )
     if user.get("exec"):
@@ -168,7 +185,7 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
 def _referred(merged: Mapping[str, Any], section: str, name: str, context: str) -> dict[str, Any]:
     entries = _named(merged, section)
     if name not in entries:
-        raise CommandFailed(
+        raise InvalidKubeconfig(
             tried=f"Reading context {context} of the kubeconfig",
             found=f"it names {section[:-1]} {name}, which is not there",
             hint=f"There are: {', '.join(sorted(entries)) or 'none'}.",
@@ -184,12 +201,14 @@ def _pem(body: Mapping[str, Any], name: str) -> str | None:
         try:
             return base64.b64decode(encoded, validate=False).decode("ascii")
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise CommandFailed(tried=f"Reading {name}-data of the kubeconfig", found=f"{error}") from error
+            raise InvalidKubeconfig(
+                tried=f"Reading {name}-data of the kubeconfig", found=f"{error}"
+            ) from error
     if path := body.get(name):
         try:
             return Path(path).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandFailed(tried=f"Reading {name} of the kubeconfig", found=f"{error}") from error
+            raise InvalidKubeconfig(tried=f"Reading {name} of the kubeconfig", found=f"{error}") from error
     return None
 
 
@@ -247,9 +266,9 @@ def _from_plugin(
         status = json.loads(done.stdout)["status"] if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         found = f"{type(error).__name__}: {error}"
-        raise CommandFailed(tried=tried, found=found, hint=str(spec.get("installHint") or "")) from error
+        raise InvalidKubeconfig(tried=tried, found=found, hint=str(spec.get("installHint") or "")) from error
     if status is None:
-        raise CommandFailed(tried=tried, found=f"it ended with exit code {done.returncode}")
+        raise InvalidKubeconfig(tried=tried, found=f"it ended with exit code {done.returncode}")
     given = {"token": status.get("token")}
     for name, key in (("client-certificate", "clientCertificateData"), ("client-key", "clientKeyData")):
         if status.get(key):
