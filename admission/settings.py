@@ -28,7 +28,7 @@ from pydantic.alias_generators import to_camel
 
 from queues.errors import InvalidSettings
 
-#: A lease and one retry together stay below this, so that a dead leader is replaced in time (design §7).
+#: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
 _PREFIX: Final = "MUSTER_"

@@ -1,7 +1,7 @@
-"""Every error by its meaning. The docstring is the message: what was found, what is expected, what to do.
+"""Errors by their meaning. The docstring is the message: what was found, what is expected, what to do.
 
-Adapters translate a library's exception into one of these and chain the original, so callers catch a meaning,
-never a library. Placeholders in a docstring are filled from the keyword arguments of the constructor.
+Adapters translate a library's exception into one of these and chain the original, so that callers catch a meaning and
+not a library's exception. Placeholders in a docstring are filled from the keyword arguments of the constructor.
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ class DatabaseUnavailable(DatabaseError):
 
 
 class OutcomeUnknown(DatabaseError):
-    """The connection was lost during COMMIT, so it is unknown whether the transaction happened. The world is read again."""
+    """The connection was lost during COMMIT, so it is unknown whether the transaction was committed. The world is read again."""
 
 
 class SchemaTooOld(DatabaseError):

@@ -1,4 +1,4 @@
-"""Vectors of exact integers: what a pod takes, what a node has, what a queue may use.
+"""Vectors of exact integers: requests of pods, allocatable amounts of nodes, limits of queues.
 
 Units, by resource name: ``cpu`` in milli-CPU; ``memory``, ``ephemeral-storage`` and ``hugepages-*`` in bytes;
 ``pods`` in pods; everything else (``nvidia.com/gpu``, ``aliyun.com/gpu-mem``, …) in thousandths, so that a
@@ -22,13 +22,13 @@ GPU: Final = "nvidia.com/gpu"
 MOST: Final = 2**60
 #: The most that a node counts as having of anything, 512Ti of memory: 16,000 nodes of it add up within an int64.
 MOST_ON_NODE: Final = 2**49
-#: What a pod counts as asking for that asks for this or more: no node has it.
+#: The most that a pod counts as asking for of anything. No node has as much.
 BEYOND_NODES: Final = 2 * MOST_ON_NODE
 #: All of one device.
 WHOLE: Final = 1000
-#: Between a resource and the number of one of its devices, in the name of a row of a node that shares them.
+#: Separates a resource from the number of a device, in the names of amounts of nodes that share devices.
 DEVICE_MARK: Final = "#"
-#: Of a quantity's number, and of its exponent.
+#: The most digits of a quantity's number, and the largest exponent.
 _DIGITS: Final = 24
 
 _BYTES: Final = ("memory", "ephemeral-storage")
@@ -53,22 +53,22 @@ _SUFFIXES: Final = {
 
 
 def device(resource: str, index: int) -> str:
-    """The name under which thousandths of one device of a node are kept. Quota and people never see it."""
+    """The name of the amount of one device of a node, in thousandths. Quotas and users never see it."""
     return f"{resource}{DEVICE_MARK}{index}"
 
 
 def device_memory(resource: str) -> str:
-    """The name under which a node that shares devices says how many MiB of memory each has."""
+    """The name of the MiB of memory of each device, of a node that shares its devices."""
     return f"{resource}{DEVICE_MARK}memory"
 
 
 def is_device(resource: str) -> bool:
-    """Whether this is a single device of a node (or its memory), and no resource that is asked for."""
+    """True for the name of one device of a node, or of its memory; false for resources that pods ask for."""
     return DEVICE_MARK in resource
 
 
 def devices_text(takes: "Resources") -> str:
-    """The numbers of the devices that a seat has parts of, as pods are told them: ``0,3``; "": none."""
+    """The numbers of the devices that a seat has parts of, as in the pod's annotation: ``0,3``; "": none."""
     numbers = {int(name.partition(DEVICE_MARK)[2]) for name in takes if is_device(name)}
     return ",".join(map(str, sorted(numbers)))
 
@@ -79,7 +79,7 @@ def in_bytes(resource: str) -> bool:
 
 
 def scale(resource: str) -> int:
-    """How many of our units make one unit as Kubernetes writes it."""
+    """Units of this module in one unit of Kubernetes: 1 or 1000."""
     return 1 if in_bytes(resource) or resource == PODS else 1000
 
 
@@ -106,7 +106,7 @@ def _quantity(text: str) -> Decimal:
 
 @lru_cache(maxsize=16384)
 def amount(resource: str, text: str | int | float) -> int:
-    """A quantity in our units, rounded up as Kubernetes rounds requests. Raises InvalidQuantity."""
+    """A quantity in units of the resource, rounded up as Kubernetes rounds requests. Raises InvalidQuantity."""
     units = _rounded_up(resource, text)
     if abs(units) > MOST:
         raise QuantityTooLarge(found=text, most=show(resource, MOST), resource=resource)
@@ -115,7 +115,7 @@ def amount(resource: str, text: str | int | float) -> int:
 
 @lru_cache(maxsize=16384)
 def request(resource: str, text: str | int | float) -> int:
-    """What a container asks for in our units, rounded up, at most BEYOND_NODES. Raises InvalidQuantity."""
+    """A container's request in units of the resource, rounded up, at most BEYOND_NODES. Raises InvalidQuantity."""
     return min(_rounded_up(resource, text), BEYOND_NODES)
 
 
@@ -125,13 +125,13 @@ def _rounded_up(resource: str, text: str | int | float) -> int:
 
 @lru_cache(maxsize=16384)
 def capacity(resource: str, text: str | int | float) -> int:
-    """What a node offers in our units, rounded down, at most MOST_ON_NODE. Raises InvalidQuantity."""
+    """A node's allocatable in units of the resource, rounded down, at most MOST_ON_NODE. Raises InvalidQuantity."""
     units = int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_FLOOR))
     return min(units, MOST_ON_NODE)
 
 
 def show(resource: str, units: int) -> str:
-    """An amount as people write it: 8000 of ``nvidia.com/gpu`` is "8", 2**30 of ``memory`` is "1Gi"."""
+    """An amount as a Kubernetes quantity: 8000 of ``nvidia.com/gpu`` is "8", 2**30 of ``memory`` is "1Gi"."""
     if in_bytes(resource):
         for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
             size = int(_SUFFIXES[suffix])
@@ -145,7 +145,7 @@ def show(resource: str, units: int) -> str:
 
 
 class Resources(Mapping[str, int]):
-    """An immutable vector of amounts by resource name. What is absent counts as 0; zeros are not kept."""
+    """An immutable vector of amounts by resource name. Absent resources count as 0; zeros are dropped."""
 
     __slots__ = ("_amounts", "_hash")
 
@@ -190,7 +190,7 @@ class Resources(Mapping[str, int]):
         return Resources({name: units * times for name, units in self._amounts.items()})
 
     def fits(self, room: Mapping[str, int]) -> bool:
-        """Whether every amount is at most what ``room`` has."""
+        """Whether every amount is at most the one in ``room``."""
         return all(units <= room.get(name, 0) for name, units in self._amounts.items())
 
     def largest(self, other: "Resources") -> "Resources":

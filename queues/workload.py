@@ -1,4 +1,4 @@
-"""What asks to run, and what it holds once admitted."""
+"""Workloads: their kinds, their pod sets with requests and placement wishes, and the ids of other domain values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +20,7 @@ NO_FLAVOR = FlavorName("")
 
 
 class WorkloadKind(StrEnum):
-    """What kinds of objects enter queues."""
+    """The kinds of objects that wait in queues."""
 
     #: batch.volcano.sh/v1alpha1 Job: no pods exist while it waits; Muster creates them.
     VOLCANO_JOB = "vcjob"
@@ -34,7 +34,7 @@ class WorkloadKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class WorkloadKey:
-    """Identity of a workload: a name may be used again, a uid never."""
+    """Identity of a workload by its uid: a name may be used again, a uid never."""
 
     kind: WorkloadKind
     uid: str
@@ -87,7 +87,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes a pod may use: nodeSelector, required node affinity and tolerations. Hashable: part of a shape."""
+    """The nodes that a pod may use: nodeSelector, required node affinity and tolerations. Hashable: part of a shape."""
 
     #: (label, value) pairs, all of them, sorted.
     selector: tuple[tuple[str, str], ...] = ()
@@ -96,7 +96,7 @@ class NodeFilter:
     tolerations: tuple[Toleration, ...] = ()
 
 
-#: No conditions at all.
+#: No conditions on labels, no tolerations.
 EVERYWHERE = NodeFilter()
 
 
@@ -118,16 +118,17 @@ class Partition:
 
     #: Pods of one part.
     size: int
-    #: Node label key of the level that a part must, or should, be inside one domain of.
+    #: Node label key of a topology level: each part is in one domain of it.
     level: str
+    #: False: only if some domain holds the part, else wider.
     required: bool = True
-    #: So many whole parts must start together (minPartitions); 0: no minimum of their own.
+    #: At least this many whole parts start together (minPartitions); 0: no minimum of their own.
     minimum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that only one pod can have. ``ip`` "" and "0.0.0.0" collide with every address."""
+    """A port of a node, which only one pod can have. ``ip`` "" and "0.0.0.0" collide with every address."""
 
     port: int
     protocol: str = "TCP"
@@ -136,13 +137,13 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """What one pod takes of each of some devices of a node, if not whole ones (design §3, field.md §4)."""
+    """Parts of devices that one pod takes: an equal part of each of some devices of one node."""
 
-    #: On so many different devices of one node …
+    #: Number of different devices.
     devices: int
-    #: … thousandths of a device each, at most 1000.
+    #: Thousandths of each device, at most 1000; 0: asked for by memory only.
     milli: int = 0
-    #: … and MiB of device memory each; 0: none asked.
+    #: MiB of memory of each device; 0: none asked.
     memory: int = 0
     #: Extended resource that names whole devices of this kind, such as nvidia.com/gpu.
     resource: str = "nvidia.com/gpu"
@@ -157,16 +158,16 @@ class PodSet:
     count: int
     #: Ordinals that need no seat any more, because their pod ended for good.
     done: frozenset[int] = frozenset()
-    #: Of these, so many must start together (``minTaskMember``); 0 = no minimum of its own.
+    #: At least this many of the pods start together (``minTaskMember``); 0: no minimum of their own.
     minimum: int = 0
     #: Requests of one pod, ``pods: 1`` included.
     takes: Resources
     nodes: NodeFilter = EVERYWHERE
     #: Node label key that is a topology level: all pods of the set in one domain of it.
     required_topology: str | None = None
-    #: The lowest domain that holds all of them if there is one, else wider.
+    #: Node label key of a topology level: all pods in one domain of it if one holds them, else wider.
     preferred_topology: str | None = None
-    #: The whole workload, this set included, in one domain of this level; the same for all its sets.
+    #: Node label key of the topology level of the whole workload: all its pod sets in one domain of it.
     within: str | None = None
     #: False: only if some domain holds it, else wider.
     within_required: bool = True
@@ -180,11 +181,11 @@ class PodSet:
     #: Preferred node affinity.
     prefers: tuple[Preference, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    #: Takes parts of devices; then ``takes`` holds of that resource what they are together.
+    #: Parts of devices that each pod takes, whose sum ``takes`` contains; None: whole devices or none.
     share: DeviceShare | None = None
 
     def beside_devices(self) -> Resources:
-        """What one pod takes besides its share of devices."""
+        """Requests of one pod without its parts of devices."""
         if self.share is None:
             return self.takes
         return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
@@ -196,7 +197,7 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A workload: it waits in a queue, or holds a part of its quota."""
+    """A workload: a gang of pods that waits in a queue, or holds a part of the queue's quota."""
 
     key: WorkloadKey
     namespace: str
@@ -208,10 +209,10 @@ class Workload:
     arrival: int
     #: Seconds since the epoch, from the object; only ageing uses it.
     created: int = 0
-    #: Gang size over all pod sets: so many start together or none does.
+    #: Gang size over all pod sets: at least this many pods start together, or none starts.
     minimum: int
     pod_sets: tuple[PodSet, ...]
-    #: Changes whenever what is asked changes; a plan made for another generation is stale.
+    #: Changes with every change of the request; a plan for another generation is not applied.
     generation: str = ""
     #: Why the workload cannot be considered at all; None: it can.
     obstacle: Obstacle | None = None
@@ -223,15 +224,15 @@ class Workload:
     run_time: int | None = None
     #: Work lost on eviction is at most this many seconds (``muster.dev/checkpoint-interval``); None: all of it.
     checkpoint_interval: int | None = None
-    #: Protected for so many seconds after it started (``muster.dev/min-run-time``).
+    #: Not evicted for a beneficiary in so many seconds after its start (``muster.dev/min-run-time``).
     min_run_time: int = 0
     #: May be chosen as a victim (``volcano.sh/preemptable``; pods that no controller recreates may not).
     preemptable: bool = True
-    #: Protected for so many seconds after it was admitted (``volcano.sh/cooldown-time``).
+    #: Not evicted for a beneficiary in so many seconds after its admission (``volcano.sh/cooldown-time``).
     cooldown: int = 0
-    #: How often it was evicted for others so far.
+    #: Evictions for beneficiaries so far.
     evictions: int = 0
-    #: Since when (seconds since the epoch) it waits without interruption; 0: since ``created``.
+    #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
 
     def __str__(self) -> str:
@@ -239,11 +240,11 @@ class Workload:
 
     @property
     def kind(self) -> WorkloadKind:
-        """What kind of object it is."""
+        """The kind of the object."""
         return self.key.kind
 
     def asks(self) -> Resources:
-        """What all pods take together that still need a seat."""
+        """The sum of the requests of all pods that still need a seat."""
         return total(pods.takes * len(pods.wanted()) for pods in self.pod_sets)
 
     def pod_set(self, name: str) -> PodSet | None:

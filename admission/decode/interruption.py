@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from admission.facts import Conduct
 from queues.api import names
-from queues.api.validation.violations import seconds_of
+from queues.api.model import seconds_of
 
 _NOTHING = Conduct()
 

@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions, generated from the models, so that what is documented is what is read.
+"""CustomResourceDefinitions, generated from the models of ``queues.api.types``: the schema is what Muster reads.
 
-PodGroup has a status subresource here, which Volcano's has not: clients of PodGroups write their spec only, a
-read-modify-write of theirs cannot undo a status, and ``metadata.generation`` then counts changes of the spec.
-Schemas are structural and small (pod templates are kept whole), so ``kubectl apply`` works client-side.
+PodGroup has a status subresource here, unlike Volcano's. So a client that writes a PodGroup changes its spec only and
+cannot overwrite a newer status, and ``metadata.generation`` counts changes of the spec.
+Schemas are structural and small (pod templates are kept whole), so client-side ``kubectl apply`` works.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 
-#: On every definition of Muster: an existing definition without it belongs to another product (Volcano).
+#: Label of every definition of Muster. An existing definition without it belongs to another product (Volcano).
 OWNER_LABEL = {MANAGED_BY_LABEL: "muster"}
 
 _INT32 = (-(2**31), 2**31 - 1)
 
-#: What queues.resources reads.
+#: Syntax of the quantities that queues.resources reads.
 QUANTITY_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 
 
@@ -36,13 +36,13 @@ class Column:
     name: str
     path: str
     type: str = "string"
-    #: Above 0: only with ``-o wide``.
+    #: Above 0: shown only with ``-o wide``.
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrdResource:
-    """A kind, and how the API server serves it."""
+    """A custom resource: its model, and how the API server serves it."""
 
     model: type[Model]
     group: str
@@ -61,7 +61,7 @@ class CrdResource:
 
     @property
     def file_name(self) -> str:
-        """Name of its file in ``deploy/crds``."""
+        """Name of the definition's file in ``deploy/crds``."""
         return f"{self.group}_{self.plural}.yaml"
 
 
@@ -153,7 +153,7 @@ RESOURCES = (
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes a value out wherever it occurs, instead of referring to it."""
+    """Writes a value out at every occurrence, without YAML anchors and aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -165,9 +165,9 @@ def crds() -> list[dict[str, Any]]:
 
 
 def crd_files() -> dict[str, str]:
-    """The same as YAML, by the file names of ``deploy/crds``."""
+    """The definitions as YAML, by their file names in ``deploy/crds``."""
     return {
-        resource.file_name: "# Written by `muster crds` from queues/spec; do not edit.\n"
+        resource.file_name: "# Written by `muster crds` from queues/api/types; do not edit.\n"
         + yaml.dump(_definition(resource), Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True)
         for resource in RESOURCES
     }
@@ -210,8 +210,8 @@ def _column(column: Column) -> dict[str, Any]:
 
 def schema_of(model: type[Model]) -> dict[str, Any]:
     """The structural schema of a document kind."""
-    written = model.model_json_schema(by_alias=True)
-    schema = _structural(written, written.get("$defs", {}))
+    json_schema = model.model_json_schema(by_alias=True)
+    schema = _structural(json_schema, json_schema.get("$defs", {}))
     for field in ("apiVersion", "kind"):
         schema["properties"][field] = {"type": "string"}
     schema["properties"]["metadata"] = {"type": "object"}
@@ -219,7 +219,7 @@ def schema_of(model: type[Model]) -> dict[str, Any]:
 
 
 def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON schema as pydantic writes it → what the API server calls structural: no references, no unions."""
+    """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions."""
     merged = _resolved(node, definitions)
     schema: dict[str, Any] = {}
     if description := merged.get("description"):
@@ -227,10 +227,10 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
     for word in ("type", "format", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems"):
         if word in merged:
             schema[word] = merged[word]
-    for word, unsaid in (("minimum", _INT32[0]), ("maximum", _INT32[1])):
-        if word in merged and merged[word] != unsaid:
+    for word, implied in (("minimum", _INT32[0]), ("maximum", _INT32[1])):  # by format int32
+        if word in merged and merged[word] != implied:
             schema[word] = merged[word]
-    # A default that says no more than absence does is the model's; the others are Volcano's.
+    # Empty defaults are the model's only, and left out; the others are Volcano's.
     if merged.get("default") and not isinstance(merged["default"], Mapping | list):
         schema["default"] = merged["default"]
     if "properties" in merged:
@@ -250,7 +250,7 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
 
 
 def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The node with its reference, and its one alternative to null, written out in place."""
+    """A schema node with its reference resolved; of ``anyOf`` with null, the other alternative."""
     merged = {word: value for word, value in node.items() if word not in ("$ref", "anyOf", "allOf", "$defs")}
     inner: list[Mapping[str, Any]] = list(node.get("allOf", ()))
     inner += [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]

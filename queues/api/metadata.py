@@ -1,4 +1,4 @@
-"""ObjectMeta: the part that Muster reads; the rest is kept."""
+"""Metadata of Kubernetes objects: the fields that Muster reads. Other fields are kept."""
 
 from pydantic import Field
 

@@ -1,9 +1,10 @@
-"""What every document model shares: snake_case attributes, camelCase keys, frozen, unknown fields kept.
+"""The base of all document models: snake_case attributes, camelCase keys, frozen, unknown fields kept.
 
-Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. A field that is ``null``
-counts as absent, as the API server has it.
+Types are as strict as the API server's: ``replicas: "2"`` is an error, not 2. As in the API server, a field that is
+``null`` counts as absent.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -41,8 +42,8 @@ def _int_or_text(value: Any) -> Any:
     return value
 
 
-#: A Kubernetes quantity. Its syntax is not checked here but by the rules (queues.api.validation.violations), so that an
-#: object with a bad one that is already in the cluster can still be read.
+#: A Kubernetes quantity. The rules (queues.api.validation.violations) check its syntax, not the model, so that an
+#: object with an invalid quantity that is already in the cluster can still be read.
 Quantity = Annotated[
     int | str, PlainValidator(_int_or_text), WithJsonSchema({"x-kubernetes-int-or-string": True})
 ]
@@ -54,28 +55,43 @@ DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
 
 Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 
-#: A DNS label, a DNS subdomain; or nothing.
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds_of(text: str) -> float | None:
+    """A Go duration in seconds; None: not a duration."""
+    if text == "0":
+        return 0.0
+    parts = list(_DURATION_PART.finditer(text))
+    if not parts or "".join(part.group() for part in parts) != text:
+        return None
+    return sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+
+
+#: A DNS label, and a DNS subdomain; each may be empty.
 LABEL_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 SUBDOMAIN_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
 def path_of(location: Sequence[int | str]) -> str:
-    """A field path as people write it: ``spec.tasks[0].replicas``."""
+    """A field path as text: ``spec.tasks[0].replicas``. Empty: ``document``."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "document"
 
 
-def shown(value: Any, most: int = 60) -> str:
-    """A value for a message, cut if long."""
+def excerpt(value: Any) -> str:
+    """A value for a message, cut after 60 characters."""
     text = repr(value)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _null_is_empty(values: Any) -> Any:
-    """Maps of strings: ``label:`` with nothing behind it is an empty text."""
+    """In maps of texts, ``label:`` with no value is an empty text."""
     if isinstance(values, Mapping):
         return {key: "" if value is None else value for key, value in values.items()}
     return values
@@ -86,11 +102,11 @@ Labels = Annotated[dict[str, Text], BeforeValidator(_null_is_empty)]
 
 
 def _text(value: Any) -> Any:
-    """A timestamp that a YAML loader has already parsed, as the text it was."""
+    """A timestamp that a YAML loader has parsed, as text again."""
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-#: RFC 3339, kept as text: a reader that needs the instant parses it.
+#: A time as RFC 3339 text.
 Time = Annotated[Text, BeforeValidator(_text), Field(json_schema_extra={"format": "date-time"})]
 
 
@@ -113,21 +129,21 @@ class Model(BaseModel):
 
     @classmethod
     def read(cls, document: Any) -> Self:
-        """From JSON-like data with Kubernetes' keys only. Raises InvalidDocument: the first thing wrong."""
+        """The model of JSON-like data with Kubernetes' keys. Raises InvalidDocument with the first error."""
         try:
             return cls.model_validate(document, by_alias=True, by_name=False)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise InvalidDocument(
-                where=path_of(first["loc"]), found=shown(first["input"]), expected=first["msg"]
+                where=path_of(first["loc"]), found=excerpt(first["input"]), expected=first["msg"]
             ) from error
 
     def document(self) -> dict[str, Any]:
-        """As JSON-like data with Kubernetes' keys: what was given, unknown fields included."""
+        """JSON-like data with Kubernetes' keys: the fields that were given, unknown ones included."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class OpenModel(Model):
-    """A part of Volcano's API: the API server too keeps fields that are not modelled here."""
+    """A part of Volcano's API. The API server too keeps fields that have no model here."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})

@@ -1,9 +1,9 @@
 """The arithmetic of the ledger: what a posting does to balances along a queue's path and on nodes. Pure.
 
 The plain form: a queue's ``counted`` is its own use plus, for each child, max(counted(child),
-guarantee(child)), and an increase is refused where it would lift ``counted`` above the queue's ceiling
-(design §5). A posting therefore moves each ancestor by the change of that maximum below it, which is what
-``Books`` computes, one gang after the other.
+guarantee(child)), and an increase is refused where it would lift ``counted`` above the queue's ceiling. A posting
+therefore moves each ancestor by the change of that maximum below it, which is what ``Books`` computes, one gang after
+the other.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -47,7 +47,7 @@ class QueuePolicy:
     before_preempting: str | None = None
 
 
-#: What counts where no queue of the path says anything (design §3).
+#: Values where no queue of the path sets one.
 DEFAULT_POLICY = QueuePolicy(
     within_queue="lower-priority",
     reclaim="any",

@@ -1,7 +1,7 @@
-"""``muster check``: documents validated offline, together, without a cluster.
+"""``muster check``: documents are validated together, without a cluster.
 
-What other documents of the same call define (queues, topologies, namespaces) is known; what they do not
-define may exist in the cluster, so that a reference to it is a warning, not an error.
+Queues, topologies and namespaces that the documents define are known. Others may exist in the cluster, so a reference
+to one of them is a warning, not an error.
 """
 
 import json
@@ -11,59 +11,54 @@ from typing import Any
 from pydantic import ValidationError
 
 from queues.api import names
-from queues.api.check.cross_checks import Together, circles
+from queues.api.check.cross_checks import Definitions, hypernode_cycles
 from queues.api.check.document import Document, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
-from queues.api.model import shown
+from queues.api.check.own_names import own_names
+from queues.api.model import excerpt
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.own_names import own_names
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 
-#: What etcd stores of one object, and what ``kubectl apply`` copies into an annotation.
+#: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864
 
 MOST_ANNOTATION_BYTES = 262_144
 
-#: Kinds of Volcano's that come later.
-_LATER = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
-
-
-def check_text(text: str, file_name: str) -> list[Finding]:
-    """What there is to say about one file. Never raises, whatever the text."""
-    return check_documents([(file_name, text)])
+#: Kinds of Volcano that have no effect yet.
+_WITHOUT_EFFECT = ("CronJob", "JobFlow", "JobTemplate", "Command", "Numatopology", "NodeShard")
 
 
 def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
-    """What there is to say about files (name, text) that are meant to be applied together."""
+    """Findings in files (name, text) that are applied together, by file and line. Never raises, whatever the texts."""
     findings: list[Finding] = []
     subjects: list[Subject] = []
     order: dict[str, int] = {}
     for file, text in files:
         order.setdefault(file, len(order))
         for document in documents_of(text):
-            findings += _troubles(file, document)
+            findings += _unreadable_parts(file, document)
             if document.value is not None:
                 subjects += _subjects(file, document, findings)
-    known = Together.of(subjects)
+    definitions = Definitions.of(subjects)
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
-        findings += _of_subject(subject, known, seen)
-    findings += circles(subjects)
-    return sorted(findings, key=lambda one: (order[one.file], one.document, one.line))
+        findings += _of_subject(subject, definitions, seen)
+    findings += hypernode_cycles(subjects)
+    return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
 
 
-def _troubles(file: str, document: Document) -> Iterator[Finding]:
-    for trouble in document.troubles:
+def _unreadable_parts(file: str, document: Document) -> Iterator[Finding]:
+    for problem in document.problems:
         yield Finding(
             file=file,
             document=document.number,
-            line=trouble.line,
+            line=problem.line,
             severity="error",
-            path=trouble.path,
-            found=trouble.found,
-            expected=trouble.expected,
+            path=problem.path,
+            found=problem.found,
+            expected=problem.expected,
         )
 
 
@@ -77,7 +72,7 @@ def _subjects(file: str, document: Document, findings: list[Finding]) -> list[Su
                 document=document.number,
                 line=document.line,
                 severity="error",
-                found=f"a {_form(value)}",
+                found=f"a {_type_name(value)}",
                 expected="a mapping with apiVersion, kind and metadata",
             )
         )
@@ -91,21 +86,21 @@ def _subjects(file: str, document: Document, findings: list[Finding]) -> list[Su
         if isinstance(item, dict):
             found.append(Subject(file, document, item, f"items[{index}]"))
         else:
-            findings.append(whole.finding("error", f"items[{index}]", f"a {_form(item)}", "an object"))
+            findings.append(whole.finding("error", f"items[{index}]", f"a {_type_name(item)}", "an object"))
     return found
 
 
-def _form(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}.get(
         type(value), "value"
     )
 
 
-def _of_subject(subject: Subject, together: Together, seen: set[tuple[str, ...]]) -> Iterator[Finding]:
+def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str, ...]]) -> Iterator[Finding]:
     document = subject.value
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            yield subject.finding("error", field, shown(document.get(field)), "text")
+            yield subject.finding("error", field, excerpt(document.get(field)), "text")
             return
     yield from _size(subject)
     yield from own_names(subject)
@@ -118,9 +113,9 @@ def _of_subject(subject: Subject, together: Together, seen: set[tuple[str, ...]]
             "warning", "metadata.name", "the same object twice", "one document for each object"
         )
     seen.add(identity)
-    for violation in violations_of(document, together.known(document)):
+    for violation in violations_of(document, definitions.known_to(document)):
         if violation.missing:
-            if together.tell_queues or "topology" in violation.path:
+            if definitions.has_queues or "topology" in violation.path:
                 expected = f"{violation.expected}: it is not among these documents"
                 yield subject.finding("warning", violation.path, violation.found, expected)
             continue
@@ -158,13 +153,13 @@ def _size(subject: Subject) -> Iterator[Finding]:
 def _other_kind(subject: Subject) -> Iterator[Finding]:
     version, kind = subject.value["apiVersion"], subject.value["kind"]
     same_kind = sorted(known for known, name in KINDS if name == kind)
-    if kind in _LATER and version.partition("/")[0].endswith("volcano.sh"):
+    if kind in _WITHOUT_EFFECT and version.partition("/")[0].endswith("volcano.sh"):
         yield subject.finding("warning", "kind", kind, "a kind that Muster acts on; this one it does not yet")
     elif version in {known for known, _ in KINDS} and version not in (names.CORE, names.BATCH):
         kinds = ", ".join(name for known, name in KINDS if known == version)
-        yield subject.finding("error", "kind", shown(kind), f"one of {kinds}")
+        yield subject.finding("error", "kind", excerpt(kind), f"one of {kinds}")
     elif same_kind and version.partition("/")[0] in {known.partition("/")[0] for known in same_kind}:
-        yield subject.finding("error", "apiVersion", shown(version), f"one of {', '.join(same_kind)}")
+        yield subject.finding("error", "apiVersion", excerpt(version), f"one of {', '.join(same_kind)}")
     else:
         yield subject.finding("note", "kind", f"{version} {kind}", "a kind of Muster's; passed over")
 
@@ -183,8 +178,3 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
             return unsupported_in_queue(parsed)
         case _:
             return ()
-
-
-def errors_only(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings for which the documents would be refused or could not run."""
-    return [finding for finding in findings if finding.severity == "error"]

@@ -1,4 +1,4 @@
-"""What documents that are applied together define for one another, and what is wrong only between them."""
+"""Checks between documents that are applied together: definitions that others refer to, and cycles."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,26 +20,28 @@ from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """What the documents define for one another."""
+class Definitions:
+    """Queues, topology levels and namespaces' queues that documents define for one another."""
 
     queues: Mapping[str, DomainQueue]
-    #: Whether any Queue is among the documents: then one that is not deserves a word.
-    tell_queues: bool
+    #: Whether the documents have Queues at all: then a reference to a queue that is not among them is a finding.
+    has_queues: bool
+    #: Node label keys that are levels of a Topology; None: no document is one.
     levels: frozenset[str] | None
-    namespaces: Mapping[str, str]
+    #: Default queues of namespaces.
+    namespace_queues: Mapping[str, str]
 
     @classmethod
-    def of(cls, subjects: Iterable[Subject]) -> "Together":
-        """From all of them. What cannot be read defines nothing."""
+    def of(cls, subjects: Iterable[Subject]) -> "Definitions":
+        """The definitions of all objects. An object that cannot be read defines nothing."""
         queues = {name: DomainQueue(name=QueueName(name)) for name in (names.DEFAULT_QUEUE, names.ROOT_QUEUE)}
-        tell, levels, namespaces = False, set[str](), dict[str, str]()
+        has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
         for subject in subjects:
             document = subject.value
             try:
                 match kind_of(document):
                     case model if model is QueueDocument:
-                        tell = True
+                        has_queues = True
                         queue = QueueDocument.model_validate(
                             defaulted(document), by_alias=True, by_name=False
                         )
@@ -50,21 +52,21 @@ class Together:
                     case None if document.get("kind") == "Namespace":
                         metadata = document.get("metadata") or {}
                         if name := namespace_queue(metadata.get("annotations")):
-                            namespaces[str(metadata.get("name"))] = name
+                            namespace_queues[str(metadata.get("name"))] = name
             except (ValidationError, AttributeError, TypeError):
-                continue  # said where the document itself is checked
-        return cls(queues, tell, frozenset(levels) if levels else None, namespaces)
+                continue  # reported by the check of the document itself
+        return cls(queues, has_queues, frozenset(levels) if levels else None, namespace_queues)
 
-    def known(self, document: Mapping[str, Any]) -> Known:
-        """What is known where this one of them is checked."""
+    def known_to(self, document: Mapping[str, Any]) -> Known:
+        """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
         metadata = document.get("metadata")
         namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
-        inherited = self.namespaces.get(namespace) if isinstance(namespace, str) else None
+        inherited = self.namespace_queues.get(namespace) if isinstance(namespace, str) else None
         return Known(queues=self.queues, levels=self.levels, namespace_queue=inherited)
 
 
-def circles(subjects: Iterable[Subject]) -> Iterator[Finding]:
-    """HyperNodes that are inside themselves by way of others."""
+def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:
+    """Findings for HyperNodes that contain themselves by way of other HyperNodes."""
     members: dict[str, dict[str, int]] = {}
     by_name: dict[str, Subject] = {}
     for subject in subjects:
@@ -72,11 +74,11 @@ def circles(subjects: Iterable[Subject]) -> Iterator[Finding]:
             try:
                 hypernode = HyperNode.model_validate(subject.value, by_alias=True, by_name=False)
             except ValidationError:
-                continue  # said where the document itself is checked
+                continue  # reported by the check of the document itself
             by_name[hypernode.metadata.name] = subject
             members[hypernode.metadata.name] = inner_hypernodes(hypernode)
-    for way in cycles(members):
-        if len(way) > 2:  # of one that names itself its own rules tell
-            path = f"spec.members[{members[way[0]][way[1]]}].selector.exactMatch.name"
-            found = f"a HyperNode inside itself: {' → '.join(way)}"
-            yield by_name[way[0]].finding("error", path, found, "HyperNodes that form a tree")
+    for cycle in cycles(members):
+        if len(cycle) > 2:  # hypernode_rules reports a HyperNode that names itself
+            path = f"spec.members[{members[cycle[0]][cycle[1]]}].selector.exactMatch.name"
+            found = f"a HyperNode inside itself: {' → '.join(cycle)}"
+            yield by_name[cycle[0]].finding("error", path, found, "HyperNodes that form a tree")

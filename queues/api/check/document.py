@@ -1,7 +1,7 @@
-"""YAML files as documents with positions: where each starts, and on which line each field is.
+"""YAML files as documents, with the line of each document and of each field.
 
-Reads as kubectl does: split at ``---`` first, so that one broken document does not hide the others; no
-timestamps, no base-60 numbers. Never raises on any text: what cannot be read is told.
+Text is read as kubectl reads it: split at ``---`` first, so that one broken document does not hide the others; no
+timestamps, no base-60 numbers. No text raises: parts that cannot be read become problems of the document.
 """
 
 import re
@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
-from queues.api.model import shown
+from queues.api.model import excerpt
 
-#: Values a document may expand to by aliases; a real one of 1 MiB has fewer than 200,000.
+#: Values that a document may expand to by aliases; a real document of 1 MiB has fewer than 200,000.
 MOST_VALUES = 1_000_000
 
-#: Nesting. The API server stops at 10,000; no real document needs 100.
+#: Levels of nesting. The API server's limit is 10,000; no real document needs 100.
 MOST_DEPTH = 200
 
 #: Where one document ends and the next begins.
@@ -24,8 +24,8 @@ _MARKER = re.compile(r"---(\s|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Something that keeps a text from being read, or makes it mean something else than it seems to."""
+class ReadingProblem:
+    """A part of a text that cannot be read, or that YAML reads differently than it looks."""
 
     #: 1-based.
     line: int
@@ -42,14 +42,14 @@ class Document:
     number: int
     #: 1-based line of the first value.
     line: int
-    #: None: it could not be read, ``troubles`` tells why.
+    #: None: it could not be read, see ``problems``.
     value: Any
-    #: By field path.
+    #: 1-based, by field path.
     lines: Mapping[str, int] = field(default_factory=dict)
-    troubles: tuple[Trouble, ...] = ()
+    problems: tuple[ReadingProblem, ...] = ()
 
     def line_of(self, path: str) -> int:
-        """The line of a field path, or of the nearest part above it that is there."""
+        """The line of a field path; of an absent field, the line of the innermost part around it."""
         while path:
             if path in self.lines:
                 return self.lines[path]
@@ -105,14 +105,10 @@ def _documents_of_part(text: str, lines_before: int, count: int) -> list[Documen
     found: list[Document] = []
     loader = None
 
-    def unreadable(line: int, trouble: str, expected: str) -> Document:
+    def unreadable(line: int, problem: str, expected: str) -> Document:
         number, line = count + len(found) + 1, line + lines_before
-        return Document(
-            number=number,
-            line=line,
-            value=None,
-            troubles=(Trouble(line=line, found=trouble, expected=expected),),
-        )
+        problems = (ReadingProblem(line=line, found=problem, expected=expected),)
+        return Document(number=number, line=line, value=None, problems=problems)
 
     try:
         if deep := _too_deep(text):
@@ -123,12 +119,11 @@ def _documents_of_part(text: str, lines_before: int, count: int) -> list[Documen
             if not _is_empty(node):
                 found.append(_Reader(lines_before).document(node, count + len(found) + 1))
     except yaml.YAMLError as error:
-        line, trouble, expected = _said(error, text)
-        found.append(unreadable(line, trouble, expected))
-    except _TooMuch:
-        found.append(unreadable(1, str(_TooMuch.__doc__), "a document without such aliases"))
+        found.append(unreadable(*_syntax_error(error, text)))
+    except _TooManyValues:
+        found.append(unreadable(1, str(_TooManyValues.__doc__), "a document without such aliases"))
     except (ValueError, RecursionError) as error:
-        found.append(unreadable(1, shown(str(error)), "YAML"))
+        found.append(unreadable(1, excerpt(str(error)), "YAML"))
     finally:
         if loader is not None:
             loader.dispose()
@@ -140,7 +135,7 @@ def _is_empty(node: Any) -> bool:
 
 
 def _too_deep(text: str) -> int:
-    """The line where nesting goes beyond all reason; composing is recursive, scanning is not."""
+    """The line where nesting exceeds MOST_DEPTH; 0: nowhere. Scanning is not recursive, as composing is."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -156,13 +151,13 @@ def _line(marked: Any) -> int:
     return int(marked.start_mark.line) + 1
 
 
-def _said(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
-    """Line, what was found, what is expected."""
+def _syntax_error(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
+    """Line, the found and the expected text."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = mark.line + 1 if mark is not None else 1
     lines = text.splitlines()
-    written = lines[line - 1] if line <= len(lines) else ""
-    if "\t" in written[: len(written) - len(written.lstrip())]:
+    source = lines[line - 1] if line <= len(lines) else ""
+    if "\t" in source[: len(source) - len(source.lstrip())]:
         return line, "a tab in the indentation", "spaces"
     problem = (
         getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).partition("\n")[0]
@@ -170,17 +165,17 @@ def _said(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     return line, str(problem), "YAML"
 
 
-class _TooMuch(ValueError):
+class _TooManyValues(ValueError):
     """aliases that expand to more than a million values"""
 
 
 class _Reader:
-    """Turns nodes into values, noting lines, duplicate keys and what has no place in JSON."""
+    """Turns YAML nodes into values; collects lines, duplicate keys and values that JSON does not have."""
 
     def __init__(self, lines_before: int) -> None:
         self.lines_before = lines_before
         self.lines: dict[str, int] = {}
-        self.troubles: list[Trouble] = []
+        self.problems: list[ReadingProblem] = []
         self.values = 0
         self.open: set[int] = set()
         scalars = yaml.SafeLoader("")
@@ -193,7 +188,7 @@ class _Reader:
     def document(self, node: Any, number: int) -> Document:
         value = self.value(node, "")
         return Document(
-            number=number, line=self.line(node), value=value, lines=self.lines, troubles=tuple(self.troubles)
+            number=number, line=self.line(node), value=value, lines=self.lines, problems=tuple(self.problems)
         )
 
     def line(self, node: Any) -> int:
@@ -202,17 +197,17 @@ class _Reader:
     def value(self, node: yaml.Node, at: str) -> Any:
         self.values += 1
         if self.values > MOST_VALUES:
-            raise _TooMuch
+            raise _TooManyValues
         self.lines.setdefault(at, self.line(node))
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, at)
         if id(node) in self.open:
-            self.trouble(node, at, "an alias to something that contains it", "a value")
+            self.problem(node, at, "an alias to something that contains it", "a value")
             return None
         self.open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
-                return [self.value(one, f"{at}[{index}]") for index, one in enumerate(node.value)]
+                return [self.value(entry, f"{at}[{index}]") for index, entry in enumerate(node.value)]
             return self.mapping(node, at)
         finally:
             self.open.discard(id(node))
@@ -228,7 +223,7 @@ class _Reader:
             if key is None:
                 continue
             if key in own:
-                self.trouble(
+                self.problem(
                     key_node, _below(at, key), "the key twice", "each key once; the last one would count"
                 )
             own[key] = self.value(value_node, _below(at, key))
@@ -237,22 +232,22 @@ class _Reader:
 
     def merge(self, node: yaml.Node, at: str) -> dict[str, Any]:
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        together: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for part in parts:
             value = self.value(part, at)
             if isinstance(value, dict):
-                together = {**value, **together}
+                merged = {**value, **merged}
             else:
-                self.trouble(part, at, "<< with something else", "<< with a mapping")
-        return together
+                self.problem(part, at, "<< with something else", "<< with a mapping")
+        return merged
 
     def key(self, node: yaml.Node, at: str) -> str | None:
         if not isinstance(node, yaml.ScalarNode):
-            self.trouble(node, at, "a key that is a list or a mapping", "text")
+            self.problem(node, at, "a key that is a list or a mapping", "text")
             return None
         value = self.scalar(node, at)
         if isinstance(value, bool):
-            # As kubectl turns keys into JSON.
+            # kubectl writes such keys so in JSON.
             return "true" if value else "false"
         return node.value if not isinstance(value, str) else value
 
@@ -267,11 +262,11 @@ class _Reader:
                 return self.readers[kind](node)
         except (ValueError, KeyError):
             pass
-        self.trouble(node, at, f"{node.tag} {node.value[:40]!r}", "a plain value")
+        self.problem(node, at, f"{node.tag} {node.value[:40]!r}", "a plain value")
         return None
 
-    def trouble(self, node: yaml.Node, at: str, found: str, expected: str) -> None:
-        self.troubles.append(Trouble(line=self.line(node), path=at, found=found, expected=expected))
+    def problem(self, node: yaml.Node, at: str, found: str, expected: str) -> None:
+        self.problems.append(ReadingProblem(line=self.line(node), path=at, found=found, expected=expected))
 
 
 def _below(path: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What ``muster check`` says of a document, with the place where it says so."""
+"""Findings of ``muster check`` in a document, with file, line and field path."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing to say about one document."""
+    """An error, a warning or a note about one document."""
 
     file: str
     #: 1-based position in the file.
@@ -19,7 +19,7 @@ class Finding:
     #: 1-based.
     line: int
     severity: Severity
-    #: ``Job team-a/train``, or "" if it cannot be told.
+    #: Kind and name of the object, ``Job team-a/train``; "": unknown.
     subject: str = ""
     path: str = ""
     found: str
@@ -34,16 +34,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A document with where it is; an item of a List has a path of its own."""
+    """An object that is checked: a document of a file, or an item of a List in one."""
 
     file: str
     document: Document
     value: dict[str, Any]
+    #: Path of the object in its document: ``items[0]`` in a List; "": the document itself.
     above: str = ""
 
     @property
     def name(self) -> str:
-        """``Job team-a/train``, as far as it can be told."""
+        """Kind and name, ``Job team-a/train``; ? for a missing name."""
         metadata = self.value.get("metadata")
         metadata = metadata if isinstance(metadata, Mapping) else {}
         name = metadata.get("name") or metadata.get("generateName") or "?"
@@ -51,7 +52,7 @@ class Subject:
         return f"{self.value.get('kind')} {f'{namespace}/' if namespace else ''}{name}"[:160]
 
     def finding(self, severity: Severity, path: str, found: str, expected: str) -> Finding:
-        """Something to say about the field at a path of this object."""
+        """A finding about the field at a path of this object."""
         whole = f"{self.above}.{path}" if self.above and path else self.above or path
         return Finding(
             file=self.file,

@@ -1,9 +1,9 @@
-r"""Patterns in HyperNodes, read as Volcano reads them: Go's syntax is RE2's, and RE2 itself reads them here.
+r"""Patterns for node names in HyperNodes, in Go's syntax as in Volcano. Go's syntax is RE2's, and RE2 reads them here.
 
-Whether one is found takes time linear in pattern and name, whatever the pattern (Cox, "Regular Expression Matching
-in the Wild", 2010). Compared with Go 1.26 on random patterns, what both read they find in the same names. Only Go
-reads names of Unicode classes that are new in Go 1.25 (``\p{Letter}``, ``\p{LC}``, ``\pl``) and patterns larger than
-``LARGEST``; only here a group may have a name beyond ASCII.
+A search takes time linear in pattern and name, whatever the pattern (Cox, "Regular Expression Matching in the Wild",
+2010). Compared with Go 1.26 on random patterns: patterns that both accept match the same names. Go also accepts names
+of Unicode classes that are new in Go 1.25 (``\p{Letter}``, ``\p{LC}``, ``\pl``) and patterns larger than ``LARGEST``;
+RE2 also accepts group names beyond ASCII.
 """
 
 import re
@@ -17,16 +17,16 @@ from queues.errors import MusterError
 #: Bytes of memory for one pattern: about 40,000 steps, enough for a list of 3,000 names without a common beginning.
 LARGEST: Final = 1 << 20
 
-#: Bytes of memory for patterns that are searched together.
-TOGETHER: Final = 1 << 25
+#: Bytes of memory for a set of patterns that are searched in one pass.
+LARGEST_SET: Final = 1 << 25
 
-#: Characters of what RE2 says of a pattern, which may quote all of it.
-_TOLD: Final = 80
+#: Characters of a reason: RE2's messages may quote the whole pattern.
+_MOST_REASON: Final = 80
 
-#: What is taken literally, and what follows a backslash elsewhere.
+#: Literal text between \Q and \E, and escape sequences outside of it.
 _ESCAPED: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.", re.DOTALL)
 
-#: A number that RE2 takes for no repetition but for text, Go for an error.
+#: A repetition with a huge number: text for RE2, an error for Go.
 _HUGE: Final = re.compile(r"\{(?:\d+,)?\d{9,}")
 
 
@@ -35,7 +35,7 @@ class InvalidPattern(MusterError):
 
 
 def check_pattern(text: str) -> None:
-    """Raises InvalidPattern, with what is wrong with it."""
+    """Raises InvalidPattern with the reason if the pattern cannot be used."""
     _compiled(text)
 
 
@@ -50,8 +50,10 @@ def _compiled(text: str) -> Any:
         return re2.compile(text, _options(LARGEST))
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0] if isinstance(error, re2.error) else "characters that are no Unicode"
-        told = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidPattern(reason=told if len(told) <= _TOLD else f"{told[:_TOLD]}…") from error
+        words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidPattern(
+            reason=words if len(words) <= _MOST_REASON else f"{words[:_MOST_REASON]}…"
+        ) from error
 
 
 def _options(memory: int) -> Any:
@@ -63,7 +65,7 @@ def _options(memory: int) -> Any:
 
 
 class Patterns:
-    """Many patterns, looked for in one pass over each name. One that cannot be used is found nowhere."""
+    """Many patterns, searched in one pass over each name. A pattern that cannot be used matches no name."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._compiled: dict[str, Any] = {}
@@ -75,26 +77,29 @@ class Patterns:
         self._sets = list(_sets(tuple(self._compiled))) if self._compiled else []
 
     def found_in(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """The names, in their order, in which each pattern is found somewhere."""
+        """For each usable pattern the names that contain a match, in their order."""
         found: dict[str, list[str]] = {text: [] for text in self._compiled}
         for name in names:
-            for texts, together in self._sets:
-                at = together.Match(name) if together is not None else None
-                if at is None:  # not even the one that is found everywhere: there was not the memory for all
-                    at = [index for index, text in enumerate(texts) if self._compiled[text].search(name)]
-                for index in at:
+            for texts, automaton in self._sets:
+                matches = automaton.Match(name) if automaton is not None else None
+                if matches is None:  # the empty pattern matches always, so the automaton ran out of memory
+                    matches = [index for index, text in enumerate(texts) if self._compiled[text].search(name)]
+                for index in matches:
                     if index < len(texts):
                         found[texts[index]].append(name)
         return found
 
 
 def _sets(texts: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """As few automata as there is memory for, each with one more pattern, found in every name; None: one by one."""
-    together = re2.Set.SearchSet(_options(TOGETHER))
+    """Patterns in as few automata as memory allows. None instead of an automaton: search its patterns one by one.
+
+    Each automaton also has the empty pattern, which matches every name.
+    """
+    automaton = re2.Set.SearchSet(_options(LARGEST_SET))
     for text in (*texts, ""):
-        together.Add(text)
+        automaton.Add(text)
     try:
-        together.Compile()
+        automaton.Compile()
     except re2.error:
         half = len(texts) // 2
         if half:
@@ -103,4 +108,4 @@ def _sets(texts: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
         else:
             yield texts, None
     else:
-        yield texts, together
+        yield texts, automaton

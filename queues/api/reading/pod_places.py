@@ -1,4 +1,4 @@
-"""Which nodes a pod may use and which it prefers, which ports of them it has, and what it has to be close to."""
+"""Where a pod may go, from its spec and annotations: nodes, preferred nodes, host ports, topology levels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -12,7 +12,7 @@ NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), fiel
 
 
 class _ChoosesNodes(Protocol):
-    """A pod spec that tells which nodes it may use."""
+    """The part of a pod spec that chooses nodes."""
 
     @property
     def node_selector(self) -> Mapping[str, str] | None: ...
@@ -23,7 +23,7 @@ class _ChoosesNodes(Protocol):
 
 
 class _HasPorts(Protocol):
-    """A pod spec that tells its ports."""
+    """The part of a pod spec that has ports."""
 
     @property
     def containers(self) -> Sequence[Any]: ...
@@ -32,38 +32,35 @@ class _HasPorts(Protocol):
 
 
 def node_filter_of(spec: _ChoosesNodes) -> NodeFilter:
-    """Which nodes one pod may use."""
+    """The filter for the nodes that a pod may use."""
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
         affinity=_terms(spec.affinity) if spec.affinity is not None else (),
         tolerations=tuple(
             Toleration(
-                key=one.key or "",
-                operator=one.operator or "Equal",
-                value=one.value or "",
-                effect=one.effect or "",
+                key=toleration.key or "",
+                operator=toleration.operator or "Equal",
+                value=toleration.value or "",
+                effect=toleration.effect or "",
             )
-            for one in spec.tolerations or ()
+            for toleration in spec.tolerations or ()
         ),
     )
 
 
 def preferences_of(affinity: Any) -> tuple[Preference, ...]:
-    """Preferred node affinity. A term without expressions says nothing, as in the core API."""
+    """Preferred node affinity. A term without expressions is ignored, as in the core API."""
     node_affinity = affinity.node_affinity if affinity is not None else None
     terms = node_affinity and node_affinity.preferred_during_scheduling_ignored_during_execution
     return tuple(
-        Preference(one.weight, requirements)
-        for one in terms or ()
-        if (
-            requirements := _requirements(one.preference.match_expressions, field=False)
-            + _requirements(one.preference.match_fields, field=True)
-        )
+        Preference(term.weight, requirements)
+        for term in terms or ()
+        if (requirements := _requirements_of(term.preference))
     )
 
 
 def host_ports_of(spec: _HasPorts) -> tuple[HostPort, ...]:
-    """Ports of the node that one pod has, sorted. On the host's network every port is one of the node."""
+    """Ports of its node that a pod takes, sorted. On the host's network every container port is a port of the node."""
     host_network = bool(getattr(spec, "host_network", False))
     sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     found = {
@@ -76,13 +73,13 @@ def host_ports_of(spec: _HasPorts) -> tuple[HostPort, ...]:
 
 
 def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...]:
-    """Parts of the pods of a template, outermost first. Raises InvalidDocument."""
+    """Partitions of a template's pods, outermost first; (): none. Raises InvalidDocument."""
     text = (annotations or {}).get(PARTITIONS)
     if not text:
         return ()
     parts: list[Partition] = []
-    for one in text.split(","):
-        size, _, level = (word.strip() for word in one.partition("="))
+    for entry in text.split(","):
+        size, _, level = (word.strip() for word in entry.partition("="))
         number = int(size) if size.isdecimal() and len(size) < 10 else 0
         if not number or not level or (parts and (parts[-1].size % number or parts[-1].size == number)):
             raise InvalidDocument(
@@ -96,7 +93,7 @@ def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...
 
 
 def topology_of(annotations: Mapping[str, str] | None) -> tuple[str | None, str | None]:
-    """The required and the preferred level of a pod template: node label keys, None without."""
+    """The required and the preferred topology level of a pod template: node label keys; None: none asked."""
     if not annotations:
         return None, None
     return annotations.get(REQUIRED_TOPOLOGY) or None, annotations.get(PREFERRED_TOPOLOGY) or None
@@ -107,19 +104,19 @@ def _terms(affinity: Any) -> tuple[tuple[Requirement, ...], ...]:
     required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
     if not required:
         return ()
-    terms = tuple(
-        term
-        for one in required.node_selector_terms or ()
-        if (
-            term := _requirements(one.match_expressions, field=False)
-            + _requirements(one.match_fields, field=True)
-        )
+    terms = (_requirements_of(term) for term in required.node_selector_terms or ())
+    return tuple(filter(None, terms)) or ((NO_NODE,),)
+
+
+def _requirements_of(term: Any) -> tuple[Requirement, ...]:
+    return (
+        *_requirements(term.match_expressions, field=False),
+        *_requirements(term.match_fields, field=True),
     )
-    return terms or ((NO_NODE,),)
 
 
 def _requirements(expressions: Sequence[Any] | None, *, field: bool) -> tuple[Requirement, ...]:
     return tuple(
-        Requirement(key=one.key, operator=one.operator, values=tuple(one.values or ()), field=field)
-        for one in expressions or ()
+        Requirement(key=each.key, operator=each.operator, values=tuple(each.values or ()), field=field)
+        for each in expressions or ()
     )

@@ -1,4 +1,4 @@
-"""What a pod takes of a node, by the core API's rules (k8s.io/component-helpers/resource PodRequests)."""
+"""Requests of a pod, by the core API's rules (k8s.io/component-helpers/resource PodRequests)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ class _Container(Protocol):
 
 
 class _TakesResources(Protocol):
-    """A pod spec that tells its requests."""
+    """The part of a pod spec that has requests."""
 
     @property
     def containers(self) -> Sequence[Any]: ...
@@ -34,15 +34,15 @@ class _TakesResources(Protocol):
 
 
 def requests_of(spec: _TakesResources) -> Resources:
-    """What one pod takes of a node, ``pods: 1`` included, in the units of queues.resources.
+    """Requests of one pod, ``pods: 1`` included, in the units of queues.resources.
 
     The larger of (containers and sidecars together) and (each init container with the sidecars before it);
     for cpu, memory and huge pages the pod's own requests instead, where it has any; plus overhead. A limit
-    without a request is the request. What is beyond any node counts as BEYOND_NODES. Raises InvalidQuantity.
+    without a request is the request. Amounts above BEYOND_NODES count as that. Raises InvalidQuantity.
     """
     sums: dict[str, int] = {}
     for container in spec.containers:
-        _add(sums, _container(container))
+        _add(sums, _requests(container))
     if spec.init_containers:
         sums = _with_init_containers(sums, spec.init_containers)
     if spec.resources is not None:
@@ -55,7 +55,7 @@ def requests_of(spec: _TakesResources) -> Resources:
     return Resources(sums)
 
 
-def _container(container: _Container) -> dict[str, int]:
+def _requests(container: _Container) -> dict[str, int]:
     resources = container.resources
     if resources is None:
         return {}
@@ -76,7 +76,7 @@ def _with_init_containers(sums: dict[str, int], init_containers: Sequence[_Conta
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
     for container in init_containers:
-        amounts = _container(container)
+        amounts = _requests(container)
         if container.restart_policy == "Always":
             _add(sidecars, amounts)
             continue
@@ -93,8 +93,8 @@ def _prefer_pod_level(sums: dict[str, int], resources: _Amounts) -> None:
         if _pod_level(name):
             sums[name] = request(name, text)
     for name, text in (resources.limits or {}).items():
-        # A pod-level limit stands in for a request that neither the pod nor a container makes; huge pages
-        # cannot be overcommitted, so there the pod's limit always does.
+        # A pod-level limit is the request if neither the pod nor a container has one. Huge pages cannot be
+        # overcommitted: their pod-level limit is always the request.
         if name not in requests and _pod_level(name) and (name not in sums or name.startswith("hugepages-")):
             sums[name] = request(name, text)
 

@@ -1,4 +1,4 @@
-"""The Job of batch/v1, as far as admission needs it; it is suspended while it waits."""
+"""The batch/v1 Job: the fields that admission needs. The Job is suspended while it waits."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from queues.api.types.volcano_job import Whole
 
 
 class BatchJobSpec(Model):
-    """How many pods, and when it is done."""
+    """The number of pods, and when the Job is complete or failed."""
 
     #: Pods at the same time; the gang of an Indexed Job with as many completions.
     parallelism: Count = 1
@@ -29,7 +29,7 @@ class BatchJobSpec(Model):
 
 
 class BatchJobStatus(Model):
-    """Counts of its pods."""
+    """Counts of the Job's pods."""
 
     active: Count = 0
     succeeded: Count = 0

@@ -1,4 +1,4 @@
-"""ResourceFlavor, muster.dev/v1alpha1: a kind of hardware that quota is counted in, told by node labels."""
+"""ResourceFlavor, muster.dev/v1alpha1: a kind of hardware that quota is counted in, recognised by node labels."""
 
 from typing import Literal
 
@@ -11,11 +11,11 @@ from queues.api.types.pod import TolerationSpec
 
 
 class FlavorSpec(Model):
-    """Which nodes are of the flavor, and what their taints ask of pods."""
+    """The nodes of the flavor. ``tolerations`` has no effect yet."""
 
     #: A node is of this flavor if it has all of them.
     node_labels: Labels = Field(default_factory=dict)
-    #: Added to the pods that are placed in the flavor.
+    #: Accepted and kept, without effect yet: pods need tolerations of their own for the flavor's nodes.
     tolerations: tuple[TolerationSpec, ...] = ()
 
 

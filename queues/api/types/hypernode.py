@@ -1,4 +1,4 @@
-"""HyperNode, topology.volcano.sh/v1alpha1: a domain of the network and what it contains, as Volcano writes it."""
+"""Volcano's HyperNode, topology.volcano.sh/v1alpha1: a domain of the network, with its nodes or inner HyperNodes."""
 
 from typing import Annotated, Literal
 
@@ -23,7 +23,7 @@ class RegexMatch(OpenModel):
 
 
 class MemberSelector(OpenModel):
-    """Exactly one of the three."""
+    """Selects members: exactly one of the three fields is set."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
@@ -39,7 +39,7 @@ class HyperNodeMemberSpec(OpenModel):
 
 
 class HyperNodeSpec(OpenModel):
-    """Its place in the network: the lower the tier, the closer the nodes in it."""
+    """A place in the network: the lower the tier, the closer its nodes are to one another."""
 
     tier: Count = 0
     tier_name: Annotated[Text, Field(max_length=253)] = ""

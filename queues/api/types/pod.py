@@ -1,7 +1,7 @@
-"""Pods as users write them, as far as admission needs them.
+"""Pods and pod templates as users write them: the fields that admission needs.
 
-What follows from one is told by ``pod_requests`` and ``pod_places``: they read attributes, so these models and any
-other decoding with the same snake_case names serve alike.
+``queues.api.reading`` derives requests and node filters from a pod spec. It reads attributes by their snake_case
+names, so it takes these models and any other decoding with the same names.
 """
 
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ class ResourceRequirements(Model):
 
 
 class ContainerPort(Model):
-    """A port of a container; of interest if it is one of the node too."""
+    """A port of a container. Admission counts it if it is a port of the node too."""
 
     container_port: int = 0
     host_port: int | None = None
@@ -41,7 +41,7 @@ class ContainerPort(Model):
 
 
 class Container(Model):
-    """A container, as far as admission needs it."""
+    """A container: the fields that admission needs."""
 
     name: Text = ""
     image: Text = ""
@@ -67,27 +67,27 @@ class NodeSelectorTerm(Model):
 
 
 class NodeSelector(Model):
-    """Terms of which one must hold."""
+    """Terms: at least one must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredTerm(Model):
-    """A term that nodes should meet, and how much that counts."""
+    """A term that nodes should meet, with its weight (1 … 100)."""
 
     weight: int
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Model):
-    """Node affinity; only what is required keeps a pod off a node."""
+    """Node affinity: required terms keep a pod off a node, preferred terms only order the nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
 class Affinity(Model):
-    """Affinity of a pod; pod (anti-)affinity is kept, not read."""
+    """Affinity of a pod. Affinity to other pods is kept and not read."""
 
     node_affinity: NodeAffinity | None = None
 
@@ -109,7 +109,7 @@ class SchedulingGate(Model):
 
 
 class PodSpec(Model):
-    """A pod's spec, as far as admission needs it."""
+    """A pod's spec: the fields that admission needs."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -140,7 +140,7 @@ class PodTemplate(Model):
 
 
 class PodStatus(Model):
-    """How far a pod is."""
+    """The phase of a pod."""
 
     phase: Text = ""
 

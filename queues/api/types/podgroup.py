@@ -1,4 +1,4 @@
-"""Volcano's PodGroup, scheduling.volcano.sh/v1beta1: pods that name it by annotation start together."""
+"""Volcano's PodGroup, scheduling.volcano.sh/v1beta1: pods that name it in an annotation start together."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from queues.api.types.volcano_job import NetworkTopology, Whole
 
 
 class PodGroupPhase(StrEnum):
-    """Where a PodGroup is in its life."""
+    """Phases of a PodGroup."""
 
     PENDING = "Pending"
     INQUEUE = "Inqueue"
@@ -22,7 +22,7 @@ class PodGroupPhase(StrEnum):
 
 
 class SubGroupPolicy(OpenModel):
-    """Members with a topology of their own."""
+    """Pods of a PodGroup with a topology of their own."""
 
     name: Text = ""
     network_topology: NetworkTopology | None = None
@@ -34,9 +34,9 @@ class SubGroupPolicy(OpenModel):
 
 
 class PodGroupSpec(OpenModel):
-    """What a PodGroup asks."""
+    """The gang that a PodGroup asks to start."""
 
-    #: So many pods start together or none does.
+    #: Gang size: at least this many pods start together, or none starts.
     min_member: Count = 0
     min_task_member: dict[str, Count] = Field(default_factory=dict)
     queue: Annotated[Text, Field(max_length=253)] = "default"
@@ -47,7 +47,7 @@ class PodGroupSpec(OpenModel):
 
 
 class PodGroupCondition(Model):
-    """``Unschedulable`` or ``Scheduled``, with the reason."""
+    """A condition of the PodGroup: ``Unschedulable`` or ``Scheduled``, with the reason."""
 
     type: Text = ""
     status: Text = ""
@@ -58,7 +58,7 @@ class PodGroupCondition(Model):
 
 
 class PodGroupStatus(Model):
-    """What became of it so far."""
+    """The phase of the PodGroup and the counts of its pods."""
 
     phase: PodGroupPhase | None = None
     conditions: tuple[PodGroupCondition, ...] = ()

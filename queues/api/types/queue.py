@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text
+from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text, seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.volcano_job import Whole
-from queues.api.validation.violations import seconds_of
 from queues.errors import InvalidQuantity
 from queues.quota.queue import ROOT, Limits
 from queues.quota.queue import Queue as DomainQueue
@@ -20,7 +19,7 @@ from queues.workload import FlavorName, QueueName
 
 
 class QueueState(StrEnum):
-    """Whether a queue takes new work."""
+    """Whether a queue takes new workloads: only an open one does."""
 
     OPEN = "Open"
     CLOSED = "Closed"
@@ -29,13 +28,13 @@ class QueueState(StrEnum):
 
 
 class Guarantee(OpenModel):
-    """Never lent to others."""
+    """Resources of a queue that are never lent to other queues."""
 
     resource: Quantities = Field(default_factory=dict)
 
 
 class FlavorLimits(Model):
-    """The three numbers of a queue in one flavor."""
+    """Guarantee, deserved share and capability of a queue in one flavor."""
 
     name: Annotated[Text, Field(min_length=1, max_length=63)]
     guarantee: Quantities = Field(default_factory=dict)
@@ -47,20 +46,20 @@ NextOrStop = Literal["try-next", "stop"]
 
 
 class FlavorChoice(Model):
-    """Whether the next flavor is tried before borrowing, or before preempting, in this one."""
+    """Whether a workload tries the next flavor before it borrows, or before it preempts, in the current one."""
 
     before_borrowing: NextOrStop | None = None
     before_preempting: NextOrStop | None = None
 
 
 class BorrowWhilePreempting(Model):
-    """Lets a queue preempt although it borrows, if the victim's priority is at most this."""
+    """Lets a queue preempt while it borrows, if the victim's priority is at most ``maxPriority``."""
 
     max_priority: Int32
 
 
 class PreemptionPolicy(Model):
-    """Workloads that the workloads of a queue may evict."""
+    """Which workloads the pending workloads of a queue may evict."""
 
     within_queue: Literal["never", "lower-priority", "lower-or-newer-equal"] | None = None
     reclaim: Literal["never", "lower-priority", "any"] | None = None
@@ -68,13 +67,13 @@ class PreemptionPolicy(Model):
 
 
 class StarvationPolicy(Model):
-    """How long a gang waits before space is cleared for it."""
+    """How long a gang waits before nodes are cleared for it."""
 
     clear_after: Duration | None = None
 
 
 class QueuePolicySpec(Model):
-    """How a queue is served. Absent: inherited from the parent, at the top Muster's default (design §3)."""
+    """How a queue is served. An absent field is inherited from the parent queue; at the top it has Muster's default."""
 
     order: Literal["fifo", "strict-fifo", "priority", "shortest", "round-robin"] | None = None
     #: Points of priority per hour of waiting.
@@ -86,7 +85,7 @@ class QueuePolicySpec(Model):
     starvation: StarvationPolicy | None = None
     min_run_time: Duration | None = None
     max_evictions: Count | None = None
-    #: Stops admissions of this queue and everything below it.
+    #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
 
@@ -98,7 +97,7 @@ class Admin(Model):
 
 
 class QueueAccess(Model):
-    """Limits on the use of a queue. Absent: none. ``namespaceSelector`` and ``admins`` have no effect yet."""
+    """Limits on the use of a queue. Absent: no limit. ``namespaceSelector`` and ``admins`` have no effect yet."""
 
     #: A LabelSelector over namespaces.
     namespace_selector: Whole | None = None
@@ -118,7 +117,7 @@ class QueueSpec(OpenModel):
     reclaimable: Flag = True
     extend_clusters: tuple[Whole, ...] = ()
     guarantee: Guarantee = Guarantee()
-    #: Node group affinity, accepted and kept.
+    #: Node group affinity: accepted and kept, without effect.
     affinity: Whole | None = None
     type: Text = ""
     #: "" is a top-level queue: its parent is ``root``.
@@ -132,14 +131,14 @@ class QueueSpec(OpenModel):
 
 
 class ReservationStatus(Model):
-    """Part of Volcano's status that nothing writes."""
+    """A part of Volcano's status that Muster does not write."""
 
     nodes: tuple[Text, ...] = ()
     resource: Quantities = Field(default_factory=dict)
 
 
 class QueueStatus(Model):
-    """What a queue holds and has waiting; the counts are of PodGroups."""
+    """Counts of the queue's PodGroups by phase, and the resources that its workloads hold."""
 
     state: QueueState | None = None
     unknown: Int32 = 0
@@ -149,7 +148,7 @@ class QueueStatus(Model):
     completed: Int32 = 0
     reservation: ReservationStatus = ReservationStatus()
     allocated: Quantities = Field(default_factory=dict)
-    #: Written by Muster: why the queue cannot be used, and the like.
+    #: Written by Muster, for instance why the queue cannot be used.
     conditions: tuple[Whole, ...] = ()
 
 
@@ -163,15 +162,15 @@ class QueueDocument(Model):
     status: QueueStatus = QueueStatus()
 
     def to_domain(self) -> DomainQueue:
-        """The queue in domain terms. An unreadable quantity makes it ``broken``, never an error."""
+        """The queue as the domain's value. An unreadable quantity makes it ``broken`` and raises nothing."""
         spec, policy = self.spec, self.spec.policy
         broken: str | None = None
         limits, flavors = Limits(), {}
         try:
             limits = _limits(spec.guarantee.resource, spec.deserved, spec.capability)
             flavors = {
-                FlavorName(one.name): _limits(one.guarantee, one.deserved, one.capability)
-                for one in spec.flavors
+                FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
+                for flavor in spec.flavors
             }
         except InvalidQuantity as error:
             broken = str(error)
@@ -229,5 +228,5 @@ def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities)
 
 
 def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:
-    """Amounts with zeros kept: ``capability: {cpu: 0}`` forbids, an absent one allows."""
+    """Amounts with zeros kept: ``capability: {cpu: 0}`` forbids cpu, an absent one does not limit it."""
     return {name: amount(name, text) for name, text in quantities.items()}

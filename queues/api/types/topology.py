@@ -16,7 +16,7 @@ class LevelSpec(Model):
 
 
 class TopologySpec(Model):
-    """The levels."""
+    """The levels, outermost first."""
 
     levels: Annotated[tuple[LevelSpec, ...], Field(min_length=1, max_length=16)]
 

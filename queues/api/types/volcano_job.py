@@ -1,7 +1,7 @@
 """Volcano's Job, batch.volcano.sh/v1alpha1: field names, defaults and units are Volcano's.
 
-What the mutating webhook fills in (names of tasks, minAvailable, …) is in queues.api.validation.defaults; a default
-here is one that Volcano's CRD has.
+Defaults here are those of Volcano's CRD. Values that the mutating webhook fills in (names of tasks, minAvailable, …)
+are in ``queues.api.validation.defaults``.
 """
 
 from enum import StrEnum
@@ -25,7 +25,7 @@ from queues.api.names import BATCH_VOLCANO
 
 QueueField = Annotated[Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
 
-#: Kept whole; parsed where needed (queues.api.types.pod).
+#: A part that is kept whole and parsed where it is needed, for instance a pod template.
 Whole = Annotated[
     dict[str, Any],
     Field(json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
@@ -33,7 +33,7 @@ Whole = Annotated[
 
 
 class JobPhase(StrEnum):
-    """Where a Volcano Job is in its life."""
+    """Phases of a Volcano Job."""
 
     PENDING = "Pending"
     ABORTING = "Aborting"
@@ -48,7 +48,7 @@ class JobPhase(StrEnum):
 
 
 class NetworkTopology(OpenModel):
-    """How far apart pods may lie, in tiers of HyperNodes; tier 1 is the innermost."""
+    """The highest tier of HyperNodes that one domain for the pods may have; tier 1 is the innermost."""
 
     mode: Literal["hard", "soft"] = "hard"
     highest_tier_allowed: Count | None = None
@@ -56,7 +56,7 @@ class NetworkTopology(OpenModel):
 
 
 class LifecyclePolicy(OpenModel):
-    """What to do when something happens to a pod, a task or the Job."""
+    """An action on an event of a pod, a task or the Job."""
 
     action: Text = ""
     event: Text = ""
@@ -93,7 +93,7 @@ class PartitionPolicy(OpenModel):
 class VolcanoTaskSpec(OpenModel):
     """Pods of one shape."""
 
-    #: Checked by a rule, which has more to say about pod names than the pattern.
+    #: The pattern is for the CRD only: the rule in job_rules has better messages.
     name: Annotated[Text, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_PATTERN})] = ""
     replicas: Count = 1
     min_available: Count | None = None
@@ -107,14 +107,14 @@ class VolcanoTaskSpec(OpenModel):
 
 
 def _no_flags(plugins: Any) -> Any:
-    """``svc:`` with nothing behind it is a plugin without flags."""
+    """``svc:`` with no value is a plugin without flags."""
     if isinstance(plugins, dict):
         return {name: () if flags is None else flags for name, flags in plugins.items()}
     return plugins
 
 
 class VolcanoJobSpec(OpenModel):
-    """What a Volcano Job asks."""
+    """The tasks of a Volcano Job, and how they run."""
 
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
     #: Gang size; the webhook makes 0 the sum over tasks.
@@ -134,7 +134,7 @@ class VolcanoJobSpec(OpenModel):
 
 
 class VolcanoJobState(Model):
-    """The phase, and why."""
+    """The phase of a Volcano Job, with the reason."""
 
     phase: JobPhase | None = None
     reason: Text = ""
@@ -143,13 +143,13 @@ class VolcanoJobState(Model):
 
 
 class TaskState(Model):
-    """How many pods of a task are in each pod phase."""
+    """Counts of a task's pods by pod phase."""
 
     phase: dict[str, Int32] = Field(default_factory=dict)
 
 
 class JobCondition(Model):
-    """A phase that the Job entered, or (Muster's) something to know about it, with reason and message."""
+    """A phase that the Job entered, or a condition that Muster set, with reason and message."""
 
     status: Text
     last_transition_time: Time | None = None
@@ -158,7 +158,7 @@ class JobCondition(Model):
 
 
 class VolcanoJobStatus(Model):
-    """What became of it so far."""
+    """The phase of the Job and the counts of its pods."""
 
     state: VolcanoJobState = VolcanoJobState()
     min_available: Int32 = 0

@@ -1,4 +1,4 @@
-"""Cycles: strongly connected components of a directed graph, without recursion.
+"""Cycles of a directed graph: its strongly connected components, found without recursion.
 
 Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972.
 """
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 
 def components(arcs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """Strongly connected components, with their names in order; a component comes after the components it leads to.
+    """Strongly connected components, each with its names sorted. A component comes after those it has arcs to.
 
-    Arcs to names that are not keys lead nowhere.
+    Arcs to names that are not keys are ignored.
     """
     ranks: dict[str, int] = {}
     lowest: dict[str, int] = {}
@@ -19,9 +19,9 @@ def components(arcs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     for start in arcs:
         if start in ranks:
             continue
-        way = [(start, iter(arcs[start]))]
-        while way:
-            name, targets = way[-1]
+        stack = [(start, iter(arcs[start]))]
+        while stack:
+            name, targets = stack[-1]
             if name not in ranks:
                 ranks[name] = lowest[name] = len(ranks)
                 open_[name] = None
@@ -29,32 +29,34 @@ def components(arcs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
                 if target not in arcs:
                     continue
                 if target not in ranks:
-                    way.append((target, iter(arcs[target])))
+                    stack.append((target, iter(arcs[target])))
                     break
                 if target in open_:
                     lowest[name] = min(lowest[name], ranks[target])
             else:
-                way.pop()
-                if way:
-                    above = way[-1][0]
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
                     lowest[above] = min(lowest[above], lowest[name])
                 if lowest[name] == ranks[name]:
-                    part: list[str] = []
-                    while not part or part[-1] != name:
-                        part.append(open_.popitem()[0])
-                    found.append(tuple(sorted(part)))
+                    component: list[str] = []
+                    while not component or component[-1] != name:
+                        component.append(open_.popitem()[0])
+                    found.append(tuple(sorted(component)))
     return found
 
 
 def cycles(arcs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
-    """A shortest way around for each part that has one, from its first name back to it, in order."""
+    """A shortest cycle of each component that has one, from the component's first name back to it; sorted."""
     return sorted(
-        _around(part, arcs) for part in components(arcs) if len(part) > 1 or part[0] in set(arcs[part[0]])
+        _shortest_cycle(component, arcs)
+        for component in components(arcs)
+        if len(component) > 1 or component[0] in set(arcs[component[0]])
     )
 
 
-def _around(part: tuple[str, ...], arcs: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    first, inside = part[0], set(part)
+def _shortest_cycle(component: tuple[str, ...], arcs: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    first, inside = component[0], set(component)
     came_from: dict[str, str] = {}
     queue = deque([first])
     while first not in came_from:
@@ -63,7 +65,7 @@ def _around(part: tuple[str, ...], arcs: Mapping[str, Iterable[str]]) -> tuple[s
             if target in inside and target not in came_from:
                 came_from[target] = name
                 queue.append(target)
-    way = [first, came_from[first]]
-    while way[-1] != first:
-        way.append(came_from[way[-1]])
-    return tuple(reversed(way))
+    backwards = [first, came_from[first]]
+    while backwards[-1] != first:
+        backwards.append(came_from[backwards[-1]])
+    return tuple(reversed(backwards))

@@ -1,7 +1,7 @@
-"""What Volcano's mutating webhook fills in, as pure functions from document to document.
+"""The defaults of Volcano's mutating webhook, as pure functions from document to document.
 
-They work on plain JSON-like data, so that unknown fields are kept, and leave alone whatever has the wrong
-type: saying so is validation's task.
+Documents are plain JSON-like data, so unknown fields are kept. Values of a wrong type stay as they are: validation
+reports them.
 """
 
 from collections.abc import Mapping
@@ -13,26 +13,24 @@ Document = dict[str, Any]
 
 MAX_RETRY = 3
 
-#: Plugins of which the pods must find one another by name.
+#: Plugins whose pods find one another by name, so that they imply the plugin svc.
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
-def defaulted_job(
-    document: Document, *, namespace_queue: str | None = None, scheduler: str = VOLCANO_SCHEDULER
-) -> Document:
-    """A Volcano Job as the webhook leaves it at creation."""
+def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> Document:
+    """A Volcano Job with its defaults. ``namespace_queue``: the default queue of the namespace; None: it has none."""
     spec = _mapping(document.get("spec"))
     if spec is None:
         return document
     spec = dict(spec)
     spec["queue"] = queue_named(
         spec.get("queue"),
-        labels=_labels(document),
-        annotations=_annotations(document),
+        labels=_metadata(document, "labels"),
+        annotations=_metadata(document, "annotations"),
         inherited=namespace_queue,
     )
     if not spec.get("schedulerName"):
-        spec["schedulerName"] = scheduler
+        spec["schedulerName"] = VOLCANO_SCHEDULER
     if not spec.get("maxRetry"):
         spec["maxRetry"] = MAX_RETRY
     tasks = spec.get("tasks")
@@ -48,22 +46,22 @@ def defaulted_job(
 
 
 def defaulted_podgroup(document: Document, *, namespace_queue: str | None = None) -> Document:
-    """A PodGroup as the webhook leaves it at creation: the namespace's queue stands in for ``default``."""
+    """A PodGroup with its default: the queue."""
     spec = document.get("spec")
     if spec is not None and not isinstance(spec, Mapping):
         return document
     spec = dict(spec or {})
     spec["queue"] = queue_named(
         spec.get("queue"),
-        labels=_labels(document),
-        annotations=_annotations(document),
+        labels=_metadata(document, "labels"),
+        annotations=_metadata(document, "annotations"),
         inherited=namespace_queue,
     )
     return {**document, "spec": spec}
 
 
 def defaulted_queue(document: Document) -> Document:
-    """A Queue as the webhook leaves it."""
+    """A Queue with its defaults: weight, reclaimable, parent."""
     spec = document.get("spec")
     if spec is not None and not isinstance(spec, Mapping):
         return document
@@ -85,10 +83,10 @@ def queue_named(
     annotations: Mapping[str, Any],
     inherited: str | None = None,
 ) -> Any:
-    """The queue of a Volcano Job or a PodGroup.
+    """The queue of a Volcano Job or a PodGroup. ``written``: its ``spec.queue``; ``inherited``: its namespace's queue.
 
-    Muster's label first; then ``spec.queue``, of which ``default`` counts as not said, since the API server
-    fills it in; then Volcano's annotation; then the namespace's; else ``default``.
+    The first that is given of: Muster's label; ``spec.queue``, unless it is ``default``, which the API server fills
+    in; Volcano's annotation; the namespace's queue; ``default``.
     """
     if label := labels.get(QUEUE_LABEL):
         return label
@@ -98,14 +96,14 @@ def queue_named(
 
 
 def namespace_queue(annotations: Mapping[str, str] | None) -> str | None:
-    """The queue that a Namespace gives to objects that name none."""
+    """The queue of objects that name none, from the annotations of their Namespace; None: there is none."""
     if not annotations:
         return None
     return annotations.get(QUEUE_LABEL) or annotations.get(QUEUE_ANNOTATION) or None
 
 
 def patch_between(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
-    """A JSON patch (RFC 6902) that turns one document into the other, mapping by mapping, entry by entry."""
+    """A JSON patch (RFC 6902) that turns ``before`` into ``after``; it replaces as small parts as possible."""
     if before == after and type(before) is type(after):
         return []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -137,8 +135,8 @@ def _task(task: Any, index: int) -> Any:
         filled["name"] = f"default{index}"
     if filled.get("replicas") is None:
         filled["replicas"] = 1
-    if filled.get("minAvailable") is None and (least := _least(filled)) is not None:
-        filled["minAvailable"] = least
+    if filled.get("minAvailable") is None and (minimum := _default_minimum(filled)) is not None:
+        filled["minAvailable"] = minimum
     if not filled.get("maxRetry"):
         filled["maxRetry"] = MAX_RETRY
     template = _mapping(filled.get("template"))
@@ -148,12 +146,12 @@ def _task(task: Any, index: int) -> Any:
     return filled
 
 
-def _least(task: Mapping[str, Any]) -> int | None:
-    """A task's default minAvailable: all its pods, or the pods of its minimum of partitions."""
+def _default_minimum(task: Mapping[str, Any]) -> int | None:
+    """The default minAvailable of a task: the pods of its minimum of partitions; without one, all its pods."""
     partitions = task.get("partitionPolicy")
-    least, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
-    if least and size:
-        return least * size
+    minimum, size = _count(partitions, "minPartitions"), _count(partitions, "partitionSize")
+    if minimum and size:
+        return minimum * size
     return _count(task, "replicas")
 
 
@@ -175,15 +173,7 @@ def _count(mapping: Any, key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _labels(document: Document) -> Mapping[str, Any]:
-    return _texts(document, "labels")
-
-
-def _annotations(document: Document) -> Mapping[str, Any]:
-    return _texts(document, "annotations")
-
-
-def _texts(document: Document, field: str) -> Mapping[str, Any]:
+def _metadata(document: Document, field: str) -> Mapping[str, Any]:
     metadata = _mapping(document.get("metadata")) or {}
     return _mapping(metadata.get(field)) or {}
 

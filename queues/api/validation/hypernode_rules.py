@@ -1,13 +1,13 @@
-"""Rules for HyperNodes, as in Volcano's validation."""
+"""Rules for HyperNodes, those of Volcano's validation."""
 
 from collections.abc import Iterator
 
-from queues.api.model import shown
+from queues.api.model import excerpt
 from queues.api.reading.name_patterns import InvalidPattern, check_pattern
 from queues.api.types.hypernode import HyperNode, HyperNodeMemberSpec, MemberSelector
 from queues.api.validation.violations import SUBDOMAIN, Violation, selector_violations
 
-_WAYS = "exactly one of exactMatch, regexMatch and labelMatch"
+_SELECTORS = "exactly one of exactMatch, regexMatch and labelMatch"
 
 _PATTERN = (
     "a regular expression of Go's (RE2): it knows no look-around, back-references or possessive repetition"
@@ -15,7 +15,7 @@ _PATTERN = (
 
 
 def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
-    """What is wrong with a HyperNode."""
+    """Violations of a HyperNode."""
     members = hypernode.spec.members
     if not members:
         yield Violation("spec.members", "nothing", "members; without any it contains no node", tolerable=True)
@@ -24,7 +24,7 @@ def hypernode_violations(hypernode: HyperNode) -> Iterator[Violation]:
 
 
 def member_violations(hypernode: HyperNode, index: int) -> Iterator[Violation]:
-    """Violations of one member, which then contains no node."""
+    """Violations of the member at an index. A member with violations stands for no node."""
     member, path = hypernode.spec.members[index], f"spec.members[{index}].selector"
     yield from _selector(member.selector, path)
     if member.type == "HyperNode":
@@ -32,7 +32,7 @@ def member_violations(hypernode: HyperNode, index: int) -> Iterator[Violation]:
 
 
 def inner_hypernodes(hypernode: HyperNode) -> dict[str, int]:
-    """Names of the HyperNodes that it contains, with the places of the members that say so."""
+    """Names of the HyperNodes that a HyperNode contains, each with the index of its member."""
     return {
         member.selector.exact_match.name: index
         for index, member in enumerate(hypernode.spec.members)
@@ -51,10 +51,10 @@ def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
         if value is not None
     ]
     if len(given) != 1:
-        yield Violation(path, " and ".join(given) or "nothing", _WAYS)
+        yield Violation(path, " and ".join(given) or "nothing", _SELECTORS)
     exact, regex = selector.exact_match, selector.regex_match
     if exact is not None and SUBDOMAIN.fullmatch(exact.name) is None:
-        found = shown(exact.name) if exact.name else "nothing"
+        found = excerpt(exact.name) if exact.name else "nothing"
         yield Violation(f"{path}.exactMatch.name", found, "the name of an object")
     if regex is not None:
         problem = _unusable(regex.pattern)
@@ -68,7 +68,7 @@ def _inner(member: HyperNodeMemberSpec, own: str, path: str) -> Iterator[Violati
     if member.selector.exact_match is None:
         yield Violation(path, "no exactMatch", "exactMatch: a HyperNode is a member by its name only")
     elif member.selector.exact_match.name == own:
-        yield Violation(f"{path}.exactMatch.name", shown(own), "another HyperNode than this one itself")
+        yield Violation(f"{path}.exactMatch.name", excerpt(own), "another HyperNode than this one itself")
 
 
 def _unusable(pattern: str) -> str:
@@ -76,5 +76,5 @@ def _unusable(pattern: str) -> str:
     try:
         check_pattern(pattern)
     except InvalidPattern as error:
-        return f"{shown(pattern)} ({error.facts['reason']})" if pattern else "nothing"
+        return f"{excerpt(pattern)} ({error.facts['reason']})" if pattern else "nothing"
     return ""

@@ -1,9 +1,9 @@
-"""Rules for Volcano Jobs, in the words of Volcano's validating webhook where it has some."""
+"""Rules for Volcano Jobs, with the wording of Volcano's validating webhook where it has one."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from queues.api.model import shown
+from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.lifecycle_rules import policy_violations
@@ -19,17 +19,17 @@ UPDATE_REFUSED = (
     "`PriorityClassName`"
 )
 
-#: What the API server appends to generateName.
+#: Stands for the suffix that the API server appends to generateName.
 _GENERATED = "xxxxx"
 
 
 def job_violations(
-    job: VolcanoJob, queues: Mapping[str, Queue] | None = None, levels: Collection[str] | None = None
+    job: VolcanoJob, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
 ) -> list[Violation]:
-    """Violations of a Job after its defaults are filled in.
+    """Violations of a Job with its defaults filled in.
 
-    ``queues``: the queues that exist, ``levels``: the node label keys that are topology levels; None: not
-    known, nothing is said about them.
+    ``queues``: the queues that exist; ``levels``: the node label keys that are topology levels. None: not known, so
+    references to them are not checked.
     """
     spec = job.spec
     if not spec.tasks:
@@ -42,7 +42,7 @@ def job_violations(
             found.append(
                 Violation(
                     f"spec.tasks[{index}].name",
-                    shown(task.name),
+                    excerpt(task.name),
                     "a name that no other task has",
                     f" duplicated task name {task.name};",
                 )
@@ -60,7 +60,7 @@ def job_violations(
 
 
 def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
-    """Why a Job may not be changed like this. Only counts and the priority class may change."""
+    """Violations of a change of a Job: only counts of pods and the priority class may change."""
     for index, task in enumerate(new.spec.tasks):
         if task.min_available is not None and task.min_available > task.replicas:
             return [
@@ -96,30 +96,30 @@ def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
 def queue_reference_violations(
     name: str, queues: Mapping[str, Queue] | None, path: str, *, what: str = "job"
 ) -> Iterator[Violation]:
-    """Whether work may be sent to the queue: it exists, is open, is not root and has no children."""
+    """Violations of a reference to a queue: it must exist, be open, not be root and have no children."""
     if queues is None:
         return
     queue = queues.get(name)
     if queue is None:
         lead = " unable to find job queue: " if what == "job" else "unable to find queue: "
         wording = f'{lead}queues.scheduling.volcano.sh "{name}" not found;'
-        yield Violation(path, shown(name), "the name of a Queue that exists", wording, missing=name)
+        yield Violation(path, excerpt(name), "the name of a Queue that exists", wording, missing=name)
         return
     if queue.closed:
         yield Violation(
             path,
-            shown(name),
+            excerpt(name),
             "a queue that is open",
             f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;",
         )
     if name == ROOT_QUEUE:
-        yield Violation(path, shown(name), "a queue below root", f" can not submit {what} to root queue;")
+        yield Violation(path, excerpt(name), "a queue below root", f" can not submit {what} to root queue;")
         return
     children = sum(1 for other in queues.values() if other.parent == name)
     if children:
         yield Violation(
             path,
-            shown(name),
+            excerpt(name),
             "a queue without children",
             f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;",
         )
@@ -128,7 +128,7 @@ def queue_reference_violations(
 def network_topology_violations(
     topology: NetworkTopology | None, path: str, lead: str = ""
 ) -> Iterator[Violation]:
-    """The highest tier is told by number or by name."""
+    """Violations of a networkTopology: the highest tier is given by number or by name, not both."""
     wording = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
     if topology and topology.highest_tier_allowed is not None and topology.highest_tier_name:
         yield Violation(
@@ -148,11 +148,10 @@ def _names(job: VolcanoJob) -> Iterator[Violation]:
         return
     if SUBDOMAIN.fullmatch(name) is None:
         wording = f"create job with name {name} validate failed [{NOT_A_LABEL}]"
-        yield Violation(path, shown(name), NOT_A_LABEL, wording)
+        yield Violation(path, excerpt(name), NOT_A_LABEL, wording)
         return
-    # Pods that find one another by name have their own as hostname, and the Job's as that of the Service.
-    dots = "svc" not in job.spec.plugins
-    pattern = SUBDOMAIN if dots else LABEL
+    # With svc, a pod's name is its hostname and the Job's name that of the Service: labels without dots.
+    pattern = LABEL if "svc" in job.spec.plugins else SUBDOMAIN
     for index, task in enumerate(job.spec.tasks):
         pod = f"{name}-{task.name}-{max(task.replicas - 1, 0)}"
         if len(pod) > 63:
@@ -171,7 +170,7 @@ def _task(
     job: VolcanoJob, task: VolcanoTaskSpec, path: str, levels: Collection[str] | None
 ) -> Iterator[Violation]:
     if not task.name or LABEL.fullmatch(task.name) is None:
-        yield Violation(f"{path}.name", shown(task.name), NOT_A_LABEL, f" [{NOT_A_LABEL}];")
+        yield Violation(f"{path}.name", excerpt(task.name), NOT_A_LABEL, f" [{NOT_A_LABEL}];")
     if task.min_available is not None and task.min_available > task.replicas:
         yield Violation(
             f"{path}.minAvailable",
@@ -195,12 +194,12 @@ def _partitions(task: VolcanoTaskSpec, path: str) -> Iterator[Violation]:
             f"{policy.total_partitions} partitions of {policy.partition_size} pods",
             f"totalPartitions times partitionSize equal to the task's {task.replicas} replicas",
         )
-    least = policy.min_partitions * policy.partition_size
-    if policy.min_partitions and task.min_available not in (None, least):
+    minimum = policy.min_partitions * policy.partition_size
+    if policy.min_partitions and task.min_available not in (None, minimum):
         yield Violation(
             path,
             f"at least {policy.min_partitions} partitions, minAvailable {task.min_available}",
-            f"minAvailable equal to minPartitions times partitionSize, {least}",
+            f"minAvailable equal to minPartitions times partitionSize, {minimum}",
         )
     yield from network_topology_violations(policy.network_topology, f"{path}.networkTopology")
 
@@ -221,13 +220,13 @@ def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
         if name not in PLUGINS:
             yield Violation(
                 f"spec.plugins.{name}",
-                shown(name),
+                excerpt(name),
                 f"one of {', '.join(PLUGINS)}",
                 f" unable to find job plugin: {name};",
             )
     if "mpi" in job.spec.plugins:
         for role in ("master", "worker"):
-            task = flag(job.spec.plugins["mpi"], role) or role
+            task = _flag_value(job.spec.plugins["mpi"], role) or role
             if task not in tasks:
                 wording = f"The specified mpi {role} task was not found"
                 yield Violation(
@@ -235,8 +234,8 @@ def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
                 )
 
 
-def flag(arguments: Collection[str], name: str) -> str | None:
-    """The value of ``--name=value`` among a plugin's arguments."""
+def _flag_value(arguments: Collection[str], name: str) -> str | None:
+    """The value of ``--name=value`` or ``--name value`` among a plugin's arguments; None: the flag is absent."""
     words = [word for argument in arguments for word in argument.split()]
     for index, word in enumerate(words):
         key, equals, value = word.lstrip("-").partition("=")
@@ -251,14 +250,19 @@ def _dependencies(job: VolcanoJob, names: Collection[str]) -> Iterator[Violation
     for index, task in enumerate(job.spec.tasks):
         for name in needs.get(task.name, ()):
             if name not in names:
-                yield Violation(f"spec.tasks[{index}].dependsOn", shown(name), "the name of a task", wording)
+                yield Violation(
+                    f"spec.tasks[{index}].dependsOn", excerpt(name), "the name of a task", wording
+                )
     ready = {name for name in names if name not in needs}
-    while grown := {name for name, wanted in needs.items() if name not in ready and wanted <= ready}:
-        ready |= grown
-    stuck = {name for name in needs if name not in ready and needs[name] <= set(names)}
-    if stuck:
+    while next_ready := {name for name, wanted in needs.items() if name not in ready and wanted <= ready}:
+        ready |= next_ready
+    cyclic = {name for name in needs if name not in ready and needs[name] <= set(names)}
+    if cyclic:
         yield Violation(
-            "spec.tasks", f"tasks that wait in a circle: {', '.join(sorted(stuck))}", "an order", wording
+            "spec.tasks",
+            f"tasks that depend on one another in a cycle: {', '.join(sorted(cyclic))}",
+            "no cycle",
+            wording,
         )
 
 
@@ -270,9 +274,9 @@ def _volumes(job: VolcanoJob) -> Iterator[Violation]:
             yield Violation(f"{here}.mountPath", "nothing", "a path", " mountPath is required;")
         elif volume.mount_path in paths:
             wording = f" duplicated mountPath: {volume.mount_path};"
-            yield Violation(f"{here}.mountPath", shown(volume.mount_path), "a path of its own", wording)
+            yield Violation(f"{here}.mountPath", excerpt(volume.mount_path), "a path of its own", wording)
         elif ":" in volume.mount_path:
-            yield Violation(f"{here}.mountPath", shown(volume.mount_path), "a path without ':'")
+            yield Violation(f"{here}.mountPath", excerpt(volume.mount_path), "a path without ':'")
         paths.add(volume.mount_path)
         if volume.volume_claim is None and not volume.volume_claim_name:
             wording = " either VolumeClaim or VolumeClaimName must be specified;"
@@ -286,7 +290,7 @@ def _volumes(job: VolcanoJob) -> Iterator[Violation]:
 
 
 def _fixed_part(job: VolcanoJob) -> dict[str, Any]:
-    """The spec without what may change."""
+    """The spec without the fields that may change."""
     spec = job.spec.model_dump(by_alias=True)
     for field in ("minAvailable", "priorityClassName"):
         spec.pop(field, None)
@@ -295,6 +299,6 @@ def _fixed_part(job: VolcanoJob) -> dict[str, Any]:
         task.pop("minAvailable", None)
     for volume in spec["volumes"]:
         if volume.get("volumeClaim") is not None:
-            # The job controller names the claim that it made.
+            # The job controller writes the name of the claim that it made.
             volume["volumeClaimName"] = ""
     return spec

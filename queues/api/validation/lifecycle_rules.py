@@ -1,8 +1,8 @@
-"""Rules for the policies of a Volcano Job: events and actions that exist and do not contradict."""
+"""Rules for the lifecycle policies of a Volcano Job: known events and actions, without contradiction."""
 
 from collections.abc import Iterator
 
-from queues.api.model import shown
+from queues.api.model import excerpt
 from queues.api.types.volcano_job import LifecyclePolicy
 from queues.api.validation.violations import Violation
 
@@ -30,14 +30,14 @@ ACTIONS = (
 
 
 def policy_violations(policies: tuple[LifecyclePolicy, ...], path: str) -> Iterator[Violation]:
-    """Events and actions that exist, each event and exit code once."""
+    """Violations of the policies of a Job or task: unknown events or actions, an event or exit code used twice."""
     events: set[str] = set()
     codes: set[int] = set()
     for index, policy in enumerate(policies):
         here = f"{path}[{index}]"
-        named = events_of(policy)
-        yield from _trigger(policy, named, here)
-        yield from _events(named, events, here)
+        own = _events_of(policy)
+        yield from _trigger(policy, own, here)
+        yield from _events(own, events, here)
         yield from _exit_code(policy.exit_code, codes, here)
         if policy.action not in ACTIONS:
             yield _choice(f"{here}.action", policy.action, "action", ACTIONS)
@@ -46,29 +46,29 @@ def policy_violations(policies: tuple[LifecyclePolicy, ...], path: str) -> Itera
         yield Violation(path, ", ".join(sorted(events)), "* alone", _with_choices(wording))
 
 
-def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
+def _events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
     """The events of a policy, each once."""
     return tuple(dict.fromkeys([*policy.events, *([policy.event] if policy.event else [])]))
 
 
-def _trigger(policy: LifecyclePolicy, named: tuple[str, ...], path: str) -> Iterator[Violation]:
-    if named and policy.exit_code is not None:
+def _trigger(policy: LifecyclePolicy, events: tuple[str, ...], path: str) -> Iterator[Violation]:
+    if events and policy.exit_code is not None:
         wording = "must not specify event and exitCode simultaneously"
         yield Violation(path, "event and exitCode", "one of them", _with_choices(wording))
-    elif not named and policy.exit_code is None:
+    elif not events and policy.exit_code is None:
         wording = "either event and exitCode should be specified"
         yield Violation(path, "neither event nor exitCode", "one of them", _with_choices(wording))
-    if "PodPending" in named and policy.timeout is None:
+    if "PodPending" in events and policy.timeout is None:
         yield Violation(f"{path}.timeout", "nothing", "a timeout with event PodPending")
 
 
-def _events(named: tuple[str, ...], seen: set[str], path: str) -> Iterator[Violation]:
-    for event in named:
+def _events(events: tuple[str, ...], seen: set[str], path: str) -> Iterator[Violation]:
+    for event in events:
         if event not in EVENTS:
             yield _choice(f"{path}.event", event, "event", EVENTS)
         elif event in seen:
             wording = f"duplicate event {event}  across different policy"
-            yield Violation(path, shown(event), "an event that no other policy has", _with_choices(wording))
+            yield Violation(path, excerpt(event), "an event that no other policy has", _with_choices(wording))
         seen.add(event)
 
 
@@ -90,4 +90,4 @@ def _with_choices(wording: str) -> str:
 
 def _choice(path: str, found: str, what: str, choices: tuple[str, ...]) -> Violation:
     wording = f'{path}: Invalid value: "{found}": invalid policy {what}'
-    return Violation(path, shown(found), f"one of {', '.join(choices)}", _with_choices(wording))
+    return Violation(path, excerpt(found), f"one of {', '.join(choices)}", _with_choices(wording))

@@ -1,6 +1,6 @@
-"""Rules for pods and pod templates: the part of the core API's validation that people get wrong in a queue.
+"""Rules for pods and pod templates: the most frequent errors of users, from the core API's validation.
 
-The API server says the rest when the pod is created.
+The API server finds the others when the pod is created.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from queues.api.model import shown
+from queues.api.model import excerpt, seconds_of
 from queues.api.names import (
     BALANCED,
     CHECKPOINT_INTERVAL,
@@ -39,16 +39,15 @@ from queues.api.validation.violations import (
     is_qualified_name,
     of_model,
     quantity_violations,
-    seconds_of,
 )
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import BEYOND_NODES, MOST_ON_NODE, amount, show
 
 
 def template_violations(
-    template: Mapping[str, Any], path: str, levels: Collection[str] | None = None
+    template: Mapping[str, Any], path: str, levels: Collection[str] | None
 ) -> list[Violation]:
-    """What is wrong with a PodTemplateSpec. ``levels``: node label keys of the topology, None: not known."""
+    """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None: not known."""
     try:
         parsed = PodTemplate.model_validate(template, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -59,7 +58,7 @@ def template_violations(
 
 
 def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
-    """What is wrong with a pod's spec."""
+    """Violations of a pod's spec."""
     if not spec.containers:
         yield Violation(f"{path}.containers", "nothing", "at least one container (Required value)")
     seen: set[str] = set()
@@ -86,7 +85,7 @@ def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
     yield from _tolerations(spec.tolerations, f"{path}.tolerations")
     if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
         yield Violation(
-            f"{path}.restartPolicy", shown(spec.restart_policy), "one of Always, OnFailure, Never"
+            f"{path}.restartPolicy", excerpt(spec.restart_policy), "one of Always, OnFailure, Never"
         )
 
 
@@ -94,14 +93,14 @@ def _beyond_nodes(spec: PodSpec, path: str) -> Iterator[Violation]:
     try:
         takes = requests_of(spec)
     except InvalidQuantity:
-        return  # said already
+        return  # quantity_violations reports it
     for resource, units in takes.items():
         if beyond := beyond_nodes(resource, units):
             yield Violation(path, *beyond)
 
 
 def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
-    """What is found and expected where a pod asks for more than any node counts as having; None: it does not."""
+    """What is found and expected if a pod requests more than any node counts as having; None: it does not."""
     if units <= MOST_ON_NODE:
         return None
     more = " or more" if units == BEYOND_NODES else ""
@@ -113,21 +112,21 @@ def _tolerations(tolerations: tuple[TolerationSpec, ...], path: str) -> Iterator
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
         if toleration.operator not in ("", "Equal", "Exists", "Lt", "Gt"):
-            yield Violation(f"{here}.operator", shown(toleration.operator), "Equal or Exists")
+            yield Violation(f"{here}.operator", excerpt(toleration.operator), "Equal or Exists")
         elif not toleration.key and toleration.operator != "Exists":
-            yield Violation(f"{here}.operator", shown(toleration.operator), "Exists, since there is no key")
+            yield Violation(f"{here}.operator", excerpt(toleration.operator), "Exists, since there is no key")
         elif toleration.operator == "Exists" and toleration.value:
-            yield Violation(f"{here}.value", shown(toleration.value), "nothing with operator Exists")
+            yield Violation(f"{here}.value", excerpt(toleration.value), "nothing with operator Exists")
 
 
 def _container(container: Container, path: str, seen: set[str]) -> Iterator[Violation]:
     if not container.name:
         yield Violation(f"{path}.name", "nothing", "a name (Required value)")
     elif LABEL.fullmatch(container.name) is None or len(container.name) > 63:
-        yield Violation(f"{path}.name", shown(container.name), NOT_A_LABEL)
+        yield Violation(f"{path}.name", excerpt(container.name), NOT_A_LABEL)
     elif container.name in seen:
         yield Violation(
-            f"{path}.name", shown(container.name), "a name that no other container has (Duplicate value)"
+            f"{path}.name", excerpt(container.name), "a name that no other container has (Duplicate value)"
         )
     seen.add(container.name)
     if not container.image:
@@ -153,16 +152,16 @@ def _resources(resources: ResourceRequirements, path: str) -> Iterator[Violation
         elif not _equal(name, requests[name], limits[name]):
             yield Violation(
                 f"{path}.requests[{name}]",
-                shown(requests[name]),
+                excerpt(requests[name]),
                 f"must be equal to {name} limit of {limits[name]}",
             )
 
 
-def _equal(resource: str, one: str | int | float, other: str | int | float) -> bool:
+def _equal(resource: str, request: str | int | float, limit: str | int | float) -> bool:
     try:
-        return amount(resource, one) == amount(resource, other)
+        return amount(resource, request) == amount(resource, limit)
     except InvalidQuantity:
-        return True  # said already
+        return True  # quantity_violations reports it
 
 
 def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
@@ -174,32 +173,32 @@ def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
     if not required.node_selector_terms:
         yield Violation(path, "nothing", "must have at least one node selector term")
     for index, term in enumerate(required.node_selector_terms):
-        for field, one in [
-            *(("matchExpressions", one) for one in term.match_expressions),
-            *(("matchFields", one) for one in term.match_fields),
+        for field, requirement in [
+            *(("matchExpressions", each) for each in term.match_expressions),
+            *(("matchFields", each) for each in term.match_fields),
         ]:
             here = f"{path}[{index}].{field}"
-            count = len(one.values)
-            if one.operator in ("In", "NotIn") and not count:
-                yield Violation(here, "no values", f"at least one value with operator {one.operator}")
-            elif one.operator in ("Exists", "DoesNotExist") and count:
-                yield Violation(here, shown(one.values), f"no values with operator {one.operator}")
-            elif one.operator in ("Gt", "Lt") and not (count == 1 and one.values[0].lstrip("+-").isdecimal()):
-                yield Violation(here, shown(one.values), f"one whole number with operator {one.operator}")
+            operator, values = requirement.operator, requirement.values
+            if operator in ("In", "NotIn") and not values:
+                yield Violation(here, "no values", f"at least one value with operator {operator}")
+            elif operator in ("Exists", "DoesNotExist") and values:
+                yield Violation(here, excerpt(values), f"no values with operator {operator}")
+            elif operator in ("Gt", "Lt") and not (len(values) == 1 and values[0].lstrip("+-").isdecimal()):
+                yield Violation(here, excerpt(values), f"one whole number with operator {operator}")
 
 
 def _level(value: str, here: str, levels: Collection[str] | None) -> Iterator[Violation]:
     if not is_qualified_name(value):
-        yield Violation(here, shown(value), "a node label key that is a level of a Topology")
+        yield Violation(here, excerpt(value), "a node label key that is a level of a Topology")
     elif levels is not None and value not in levels and not value.startswith(HYPERNODE_TIER):
         known = ", ".join(sorted(levels)) or "none exists"
-        yield Violation(here, shown(value), f"a level of a Topology ({known})", missing=value)
+        yield Violation(here, excerpt(value), f"a level of a Topology ({known})", missing=value)
 
 
 def annotation_violations(
-    annotations: Mapping[str, str], path: str, levels: Collection[str] | None = None
+    annotations: Mapping[str, str], path: str, levels: Collection[str] | None
 ) -> Iterator[Violation]:
-    """What is wrong with Muster's and Volcano's annotations."""
+    """Violations of Muster's and Volcano's annotations."""
     for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
         if key in annotations:
             yield from _level(annotations[key], f"{path}[{key}]", levels)
@@ -209,14 +208,14 @@ def annotation_violations(
     except InvalidDocument as error:
         yield Violation(f"{path}[{PARTITIONS}]", error.facts["found"], error.facts["expected"])
     if annotations.get(BALANCED, "true") not in ("true", "false"):
-        yield Violation(f"{path}[{BALANCED}]", shown(annotations[BALANCED]), "'true' or 'false'")
+        yield Violation(f"{path}[{BALANCED}]", excerpt(annotations[BALANCED]), "'true' or 'false'")
     for key in (RUN_TIME, CHECKPOINT_INTERVAL, MIN_RUN_TIME):
         if key in annotations and seconds_of(annotations[key]) is None:
-            yield Violation(f"{path}[{key}]", shown(annotations[key]), "a duration such as 90s, 30m or 2h")
+            yield Violation(f"{path}[{key}]", excerpt(annotations[key]), "a duration such as 90s, 30m or 2h")
     if annotations.get(PREEMPTABLE, "true") not in ("true", "false"):
         yield Violation(
             f"{path}[{PREEMPTABLE}]",
-            shown(annotations[PREEMPTABLE]),
+            excerpt(annotations[PREEMPTABLE]),
             "'true' or 'false'; anything else counts as false",
             tolerable=True,
         )

@@ -1,4 +1,4 @@
-"""Rules for PodGroups."""
+"""Rules for PodGroups, with Volcano's wording where it has one."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,8 @@ from queues.api.validation.violations import Violation, quantity_violations, sel
 from queues.quota.queue import Queue
 
 
-def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None = None) -> list[Violation]:
-    """Violations of a PodGroup after its defaults are filled in. ``queues`` None: unknown."""
+def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> list[Violation]:
+    """Violations of a PodGroup with its defaults filled in. ``queues``: the queues that exist; None: not known."""
     spec = group.spec
     found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
     found += quantity_violations(spec.min_resources, "spec.minResources")

@@ -1,9 +1,9 @@
-"""Rules for Queues: limits in order, and a tree that stays a tree."""
+"""Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from queues.api.model import shown
+from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.violations import (
@@ -20,10 +20,12 @@ from queues.resources import Resources, show
 from queues.workload import QueueName
 
 
-def queue_violations(
-    queue: QueueDocument, queues: Mapping[str, DomainQueue] | None = None
-) -> list[Violation]:
-    """Violations of a Queue. ``queues``: the existing queues (the old version of this one may be among them)."""
+def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> list[Violation]:
+    """Violations of a Queue.
+
+    ``queues``: the queues that exist, an older version of this one possibly among them; None: not known, so the tree
+    is not checked.
+    """
     found = list(_name(queue))
     spec = queue.spec
     plain = FlavorLimits(
@@ -35,19 +37,19 @@ def queue_violations(
         found += _limits(flavor, f"spec.flavors[{index}]")
         if flavor.name in names:
             path = f"spec.flavors[{index}].name"
-            found.append(Violation(path, shown(flavor.name), "a flavor that is not listed before"))
+            found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
         names.add(flavor.name)
     found += _access(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
-    elif queues is not None and not any(not one.tolerable for one in found):
+    elif queues is not None and all(violation.tolerable for violation in found):
         found += _tree(queue.to_domain(), queues)
     return found
 
 
 def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> list[Violation]:
-    """Why a Queue may not be deleted."""
+    """Violations of the deletion of a Queue: first queues and queues with children stay."""
     if name in (DEFAULT_QUEUE, ROOT):
         return [Violation("metadata.name", name, "another queue", f"`{name}` queue can not be deleted")]
     children = sorted(other.name for other in queues.values() if other.parent == name)
@@ -62,13 +64,13 @@ def _name(queue: QueueDocument) -> Iterator[Violation]:
     name, parent = queue.metadata.name, queue.spec.parent
     for path, text in (("metadata.name", name), ("spec.parent", parent)):
         if text and SUBDOMAIN.fullmatch(text) is None:
-            yield Violation(path, shown(text), "a DNS subdomain: lower case letters, digits, - and .")
+            yield Violation(path, excerpt(text), "a DNS subdomain: lower case letters, digits, - and .")
     if not name:
         yield Violation("metadata.name", "nothing", "a name")
     elif parent == name:
         yield Violation(
             "spec.parent",
-            shown(parent),
+            excerpt(parent),
             "another queue",
             str(QueueCycle(queue=name, path=f"{name} → {name}")),
         )
@@ -89,7 +91,7 @@ def _access(queue: QueueDocument) -> Iterator[Violation]:
     for index, admin in enumerate(access.admins):
         if (admin.user is None) == (admin.group is None):
             yield Violation(
-                f"spec.access.admins[{index}]", shown(admin.document()), "either a user or a group"
+                f"spec.access.admins[{index}]", excerpt(admin.document()), "either a user or a group"
             )
 
 
@@ -113,14 +115,14 @@ def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:
             if positive:
                 continue
         yield Violation(
-            f"metadata.annotations[{HIERARCHY_WEIGHTS}]", shown(weight), "a number above 0", wording
+            f"metadata.annotations[{HIERARCHY_WEIGHTS}]", excerpt(weight), "a number above 0", wording
         )
 
 
 def _root(queue: QueueDocument) -> Iterator[Violation]:
     spec = queue.spec
     if spec.parent:
-        yield Violation("spec.parent", shown(spec.parent), "nothing: root is the top of the tree")
+        yield Violation("spec.parent", excerpt(spec.parent), "nothing: root is the top of the tree")
     for field, value in (
         ("guarantee", spec.guarantee.resource),
         ("deserved", spec.deserved),
@@ -128,26 +130,29 @@ def _root(queue: QueueDocument) -> Iterator[Violation]:
     ):
         if value:
             yield Violation(
-                f"spec.{field}", shown(value), "nothing: root has what the nodes can allocate", tolerable=True
+                f"spec.{field}",
+                excerpt(value),
+                "nothing: root has what the nodes can allocate",
+                tolerable=True,
             )
 
 
 def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
     parent = queue.parent or ROOT
     above = queues.get(parent)
-    circle = _circle(queue, queues)
-    if circle:
-        wording = str(QueueCycle(queue=queue.name, path=" → ".join(circle)))
-        yield Violation("spec.parent", shown(str(parent)), "a queue that is not below this one", wording)
+    cycle = _path_to_cycle(queue, queues)
+    if cycle:
+        wording = str(QueueCycle(queue=queue.name, path=" → ".join(cycle)))
+        yield Violation("spec.parent", excerpt(str(parent)), "a queue that is not below this one", wording)
         return
-    # What nodes have is not a promise of root's: its children's guarantees are not checked against it.
+    # Root has no guarantee of its own: its children's guarantees are not checked against it.
     if parent != ROOT:
         if above is None:
             expected, wording = (
                 "the name of a Queue that exists",
                 str(UnknownParent(queue=queue.name, parent=parent)),
             )
-            yield Violation("spec.parent", shown(str(parent)), expected, wording, missing=parent)
+            yield Violation("spec.parent", excerpt(str(parent)), expected, wording, missing=parent)
         else:
             siblings = [
                 other for other in queues.values() if other.parent == parent and other.name != queue.name
@@ -158,14 +163,14 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
     yield from _guarantees(queue, children, "spec.guarantee")
 
 
-def _circle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:
-    """The way from a queue up to itself, or to another that is its own ancestor; empty: it ends at root."""
-    way = [queue.name]
+def _path_to_cycle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:
+    """The path from a queue up to the first queue that it meets twice; empty: there is none."""
+    path = [queue.name]
     parent = queue.parent
     while parent and parent != ROOT:
-        way.append(parent)
-        if parent in way[:-1]:
-            return way
+        path.append(parent)
+        if parent in path[:-1]:
+            return path
         above = queues.get(parent)
         parent = above.parent if above else None
     return []
@@ -173,38 +178,37 @@ def _circle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[Queue
 
 def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> Iterator[Violation]:
     flavors = {flavor for child in children for flavor in child.flavors}
-    books: list[tuple[str, Resources, list[Resources]]] = [
+    guarantees: list[tuple[str, Resources, list[Resources]]] = [
         ("", parent.limits.guarantee, [child.limits.guarantee for child in children])
     ]
     for flavor in sorted(flavors):
         own = parent.flavors[flavor].guarantee if flavor in parent.flavors else Resources()
-        books.append(
-            (flavor, own, [one.flavors[flavor].guarantee for one in children if flavor in one.flavors])
-        )
-    for name, own, theirs in books:
-        for resource in sorted({resource for one in theirs for resource in one}):
-            together = sum(one[resource] for one in theirs)
+        below = [child.flavors[flavor].guarantee for child in children if flavor in child.flavors]
+        guarantees.append((flavor, own, below))
+    for flavor_name, own, below in guarantees:
+        for resource in sorted({resource for amounts in below for resource in amounts}):
+            together = sum(amounts[resource] for amounts in below)
             if together > own[resource]:
-                told = f"{resource} of flavor {name}" if name else resource
+                resource_name = f"{resource} of flavor {flavor_name}" if flavor_name else resource
                 facts: dict[str, Any] = {
                     "queue": parent.name,
                     "children": show(resource, together),
-                    "resource": told,
+                    "resource": resource_name,
                     "own": show(resource, own[resource]),
                 }
                 yield Violation(
                     path,
-                    f"guarantees of {facts['children']} {told}",
+                    f"guarantees of {facts['children']} {resource_name}",
                     f"at most {facts['own']}, the guarantee of {parent.name}",
                     str(GuaranteesExceedParent(**facts)),
                 )
 
 
 def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
-    """A capability above an ancestor's is never reached."""
+    """Capabilities above the one of an ancestor: they are never reached."""
     above = queues.get(queue.parent) if queue.parent else None
     left = dict(queue.limits.capability)
-    while above is not None and above.name != ROOT and left:  # no circle: checked before
+    while above is not None and above.name != ROOT and left:  # _path_to_cycle found no cycle
         for resource in sorted(left.keys() & above.limits.capability.keys()):
             most = above.limits.capability[resource]
             if left.pop(resource) > most:

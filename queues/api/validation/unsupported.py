@@ -1,4 +1,4 @@
-"""Fields that are accepted, because Volcano has them or Muster will, but do nothing yet: shown as a condition."""
+"""Fields that are accepted and kept but have no effect yet. ``muster check`` warns of each."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from queues.api.names import HIERARCHY
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 
-#: Plugins that act, with the flags that do.
+#: Plugins that have an effect, with their flags that have one.
 ACTING_FLAGS = {
     "env": frozenset[str](),
     "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
@@ -15,12 +15,12 @@ ACTING_FLAGS = {
 
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
-    """Field paths of a Job that do nothing yet."""
+    """Paths of fields of a Volcano Job that have no effect yet."""
     return tuple(_of_job(job))
 
 
 def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
-    """Field paths of a Queue that do nothing yet."""
+    """Paths of fields of a Queue that have no effect yet."""
     spec = queue.spec
     access = spec.access
     fields = (
@@ -30,7 +30,7 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
         ("spec.access.namespaceSelector", access.namespace_selector is not None),
         ("spec.access.admins", access.admins),
-        # Only ``shortest`` asks for it, for work that declares no run time.
+        # Only the order ``shortest`` reads it, for workloads that declare no run time.
         ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
         (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )

@@ -1,4 +1,4 @@
-"""One entry for every kind: a document in, what is wrong with it out. Pure: what is known is an argument."""
+"""The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from queues.api.model import Model, path_of, shown
+from queues.api.model import Model, excerpt, path_of
 from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
@@ -38,12 +38,12 @@ from queues.quota.queue import Queue as DomainQueue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of the cluster when a document is checked; None: not known, nothing is said about it."""
+    """The cluster, as far as it is known when a document is checked. None: not known, and not checked."""
 
     queues: Mapping[str, DomainQueue] | None = None
-    #: Node label keys that are levels of a Topology.
+    #: Node label keys that are topology levels.
     levels: frozenset[str] | None = None
-    #: The default queue of the object's namespace.
+    #: The default queue of the object's namespace; None: it has none.
     namespace_queue: str | None = None
 
 
@@ -65,13 +65,13 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
 
 
 def kind_of(document: Mapping[str, Any]) -> type[Model] | None:
-    """The model of a document; None: a kind that Muster has nothing to say about."""
+    """The model of a document; None: a kind that Muster does not check."""
     version, kind = document.get("apiVersion"), document.get("kind")
     return KINDS.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
 
 
 def defaulted(document: dict[str, Any], known: Known = NOTHING_KNOWN) -> dict[str, Any]:
-    """The document as the mutating webhook leaves it."""
+    """The document with its defaults filled in, as the mutating webhook does."""
     match kind_of(document):
         case model if model is VolcanoJob:
             return defaults.defaulted_job(document, namespace_queue=known.namespace_queue)
@@ -86,10 +86,10 @@ def defaulted(document: dict[str, Any], known: Known = NOTHING_KNOWN) -> dict[st
 def violations_of(
     document: dict[str, Any], known: Known = NOTHING_KNOWN, *, old: dict[str, Any] | None = None
 ) -> list[Violation]:
-    """What is wrong with a document of a known kind, defaults filled in first.
+    """Violations of a document with its defaults filled in; of a kind that Muster does not check: none.
 
-    ``old``: the object that it replaces. An update that leaves the spec alone is always fine, whatever rules
-    the object was made under: labels, finalizers and statuses must stay writable.
+    ``old``: the object that the document replaces; None: it is a new object. An update that does not change the spec
+    has no violations, so that labels, finalizers and statuses stay writable whatever rules came later.
     """
     model = kind_of(document)
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
@@ -102,14 +102,14 @@ def violations_of(
         try:
             return job_update_violations(_read(VolcanoJob, old), parsed)
         except ValidationError:
-            # What is stored cannot be read, so that any change can only be for the better.
+            # The stored object cannot be read, so any change is accepted: it may repair it.
             return []
     if (
         old is not None
         and isinstance(parsed, PodGroup)
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
-        known = replace(known, queues=None)  # it is in that queue already, be it closed by now
+        known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
     return [*_metadata(parsed), *_RULES[model](parsed, known)]
 
 
@@ -118,7 +118,7 @@ def _read(model: type[_Kind], document: Mapping[str, Any]) -> _Kind:
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
-    """Paths of unknown fields: kept, but perhaps misspelt. Parts that are kept whole are not read."""
+    """Paths of unknown fields, which are kept but may be misspelt. Parts without a model are not searched."""
     model = kind_of(document)
     if model is None or model in (BatchJob, Pod):
         return ()
@@ -137,21 +137,21 @@ def _unknown(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
         for name, field in type(part).model_fields.items():
             yield from _unknown(getattr(part, name), (*at, field.alias or name))
     elif isinstance(part, tuple):
-        for index, one in enumerate(part):
-            yield from _unknown(one, (*at, index))
+        for index, entry in enumerate(part):
+            yield from _unknown(entry, (*at, index))
 
 
 def _metadata(document: Any) -> Iterator[Violation]:
     metadata = document.metadata
     queue = metadata.labels.get(QUEUE_LABEL)
     if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
-        yield Violation(f"metadata.labels[{QUEUE_LABEL}]", shown(queue), "the name of a Queue")
+        yield Violation(f"metadata.labels[{QUEUE_LABEL}]", excerpt(queue), "the name of a Queue")
     queue = metadata.annotations.get(QUEUE_ANNOTATION)
     if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
-        yield Violation(f"metadata.annotations[{QUEUE_ANNOTATION}]", shown(queue), "the name of a Queue")
+        yield Violation(f"metadata.annotations[{QUEUE_ANNOTATION}]", excerpt(queue), "the name of a Queue")
     gated = metadata.labels.get(GATED_NAMESPACE)
     if gated not in (None, "true", "false"):
-        yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", shown(gated), "'true' or 'false'")
+        yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
 
 
 def _job(job: VolcanoJob, known: Known) -> list[Violation]:
@@ -173,7 +173,7 @@ def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
     spec = job.spec.template.get("spec")
     policy = spec.get("restartPolicy") if isinstance(spec, Mapping) else None
     if policy not in ("OnFailure", "Never"):
-        yield Violation("spec.template.spec.restartPolicy", shown(policy), "OnFailure or Never")
+        yield Violation("spec.template.spec.restartPolicy", excerpt(policy), "OnFailure or Never")
     if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
         yield Violation("spec.completions", "nothing", "a number, since the Job is Indexed")
 
@@ -200,7 +200,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
     for key in flavor.spec.node_labels:
         if not is_qualified_name(key):
-            yield Violation(f"spec.nodeLabels[{key}]", shown(key), "a node label key")
+            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key")
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True
@@ -216,9 +216,9 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
     for index, level in enumerate(topology.spec.levels):
         path = f"spec.levels[{index}].nodeLabel"
         if not is_qualified_name(level.node_label):
-            yield Violation(path, shown(level.node_label), "a node label key")
+            yield Violation(path, excerpt(level.node_label), "a node label key")
         elif level.node_label in seen:
-            yield Violation(path, shown(level.node_label), "a label that is not a level before")
+            yield Violation(path, excerpt(level.node_label), "a label that is not a level before")
         seen.add(level.node_label)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a document, field by field, and the checks that every kind shares."""
+"""Violations of rules by a field of a document, and the rules that all kinds share."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, path_of, shown
+from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, excerpt, path_of
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
 
@@ -18,8 +18,6 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-
 NOT_A_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
     "and end with an alphanumeric character"
@@ -28,43 +26,43 @@ NOT_A_LABEL = (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that is wrong with a document."""
+    """One error in a document, or (tolerable) one warning."""
 
     #: ``spec.tasks[0].replicas``
     path: str
     found: str
     expected: str
-    #: Volcano's own words, where users may know them.
+    #: The whole message, where Volcano has one that users know; "": made from path, found and expected.
     wording: str = ""
-    #: Only worth a warning: the document is accepted.
+    #: A warning only: the document is accepted.
     tolerable: bool = False
-    #: Name of the object that is missing, if that is what is wrong: it may yet be made.
+    #: Name of the object that is referred to and does not exist (yet); "": no such reference.
     missing: str = ""
 
     @property
     def message(self) -> str:
-        """The sentence that a user sees at the API server."""
+        """The message that a user gets from the API server."""
         return self.wording or f"{self.path}: found {self.found}, expected {self.expected}"
 
     def below(self, path: str) -> "Violation":
-        """The same, seen from the document that holds this part at ``path``."""
+        """The same violation in the document that has this part at ``path``."""
         return replace(self, path=f"{path}.{self.path}" if self.path else path)
 
 
 def of_model(error: ValidationError, path: str = "") -> list[Violation]:
-    """What the models found, in our words."""
+    """The violations that a model found in a document, or in the part of it at ``path``."""
     found = [
-        Violation(path_of(one["loc"]), _found(one), _expected(one))
-        for one in error.errors(include_url=False, include_context=True)
+        Violation(path_of(detail["loc"]), _found(detail), _expected(detail))
+        for detail in error.errors(include_url=False, include_context=True)
     ]
-    return [one.below(path) for one in found] if path else found
+    return [violation.below(path) for violation in found] if path else found
 
 
 def _found(error: ErrorDetails) -> str:
-    return "nothing" if error["type"] == "missing" else shown(error["input"])
+    return "nothing" if error["type"] == "missing" else excerpt(error["input"])
 
 
-#: What is expected, by pydantic's name of the error.
+#: Expected values, by pydantic's type of the error.
 _SENTENCES = {
     "int_type": "a whole number",
     "string_type": "text (in quotes, if it looks like a number)",
@@ -101,42 +99,42 @@ def _expected(error: ErrorDetails) -> str:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource is an extended one, such as ``nvidia.com/gpu``: whole and not overcommitted."""
+    """True for extended resources such as ``nvidia.com/gpu``: whole amounts, requests equal to limits."""
     return "/" in resource and not resource.removeprefix("requests.").startswith("kubernetes.io/")
 
 
 def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Violation]:
-    """Amounts that are unreadable or negative, and parts of devices."""
+    """Violations of a map of quantities: unreadable or negative amounts, and parts of devices."""
     for name, text in quantities.items():
         here = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}"
         try:
             units = amount(name, text)
         except QuantityTooLarge as error:
-            yield Violation(here, shown(text), f"at most {error.facts['most']}")
+            yield Violation(here, excerpt(text), f"at most {error.facts['most']}")
             continue
         except InvalidQuantity:
             yield Violation(
-                here, shown(text), "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
+                here, excerpt(text), "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
             )
             continue
         if units < 0:
             yield Violation(
                 here,
-                shown(text),
+                excerpt(text),
                 "an amount of at least 0",
-                f"{here}: Invalid value: {shown(text)}: must be greater than or equal to 0",
+                f"{here}: Invalid value: {excerpt(text)}: must be greater than or equal to 0",
             )
         elif is_extended(name) and units % 1000:
             yield Violation(
                 here,
-                shown(text),
+                excerpt(text),
                 "a whole number: a device is given whole",
-                f"{here}: Invalid value: {shown(text)}: must be an integer",
+                f"{here}: Invalid value: {excerpt(text)}: must be an integer",
             )
         elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
             yield Violation(
                 here,
-                shown(text),
+                excerpt(text),
                 f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?",
                 tolerable=True,
             )
@@ -145,7 +143,7 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
 def in_order(
     smaller: Mapping[str, Any], larger: Mapping[str, Any], names: tuple[str, str], path: str
 ) -> Iterator[Violation]:
-    """Resources of which the first amount is above the second, where both are given and readable."""
+    """Violations of an order: resources with more in ``smaller`` than in ``larger``, both given and readable."""
     for resource in smaller.keys() & larger.keys():
         try:
             low, high = amount(resource, smaller[resource]), amount(resource, larger[resource])
@@ -160,45 +158,34 @@ def in_order(
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether it may be the key of a label: ``[prefix/]name``."""
+    """True for a valid key of a label: ``[prefix/]name``."""
     prefix, slash, name = text.rpartition("/")
     if slash and not (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253):
         return False
     return len(name) <= 63 and _NAME.fullmatch(name) is not None
 
 
-def seconds_of(text: str) -> float | None:
-    """A Go duration in seconds; None: it is not one."""
-    if text == "0":
-        return 0.0
-    parts = list(_DURATION_PART.finditer(text))
-    if not parts or "".join(part.group() for part in parts) != text:
-        return None
-    units = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-    return sum(float(part.group(1)) * units[part.group(2)] for part in parts)
-
-
 def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterator[Violation]:
-    """What is wrong with a LabelSelector."""
+    """Violations of a LabelSelector; None has none."""
     if selector is None:
         return
     labels = selector.get("matchLabels") or {}
     if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
-        yield Violation(f"{path}.matchLabels", shown(labels), "a mapping of label keys to text")
+        yield Violation(f"{path}.matchLabels", excerpt(labels), "a mapping of label keys to text")
     expressions = selector.get("matchExpressions") or []
     if not isinstance(expressions, Sequence) or isinstance(expressions, str):
-        yield Violation(f"{path}.matchExpressions", shown(expressions), "a list")
+        yield Violation(f"{path}.matchExpressions", excerpt(expressions), "a list")
         return
-    for index, one in enumerate(expressions):
+    for index, expression in enumerate(expressions):
         here = f"{path}.matchExpressions[{index}]"
-        if not isinstance(one, Mapping):
-            yield Violation(here, shown(one), "a mapping with key, operator and values")
+        if not isinstance(expression, Mapping):
+            yield Violation(here, excerpt(expression), "a mapping with key, operator and values")
             continue
-        operator, values = one.get("operator"), one.get("values") or []
+        operator, values = expression.get("operator"), expression.get("values") or []
         if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            yield Violation(f"{here}.operator", shown(operator), "one of In, NotIn, Exists, DoesNotExist")
+            yield Violation(f"{here}.operator", excerpt(operator), "one of In, NotIn, Exists, DoesNotExist")
         elif (operator in ("In", "NotIn")) != bool(values):
             wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
-            yield Violation(f"{here}.values", shown(values), f"{wanted} with operator {operator}")
-        if not isinstance(one.get("key"), str) or not is_qualified_name(one["key"]):
-            yield Violation(f"{here}.key", shown(one.get("key")), "a label key")
+            yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")
+        if not isinstance(expression.get("key"), str) or not is_qualified_name(expression["key"]):
+            yield Violation(f"{here}.key", excerpt(expression.get("key")), "a label key")

@@ -3,10 +3,11 @@
 import pytest
 from pydantic import ValidationError
 
+from queues.api.model import seconds_of
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
-from queues.api.validation.violations import is_extended, is_qualified_name, seconds_of
+from queues.api.validation.violations import is_extended, is_qualified_name
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from queues.api.check.check import check_text
+from queues.api.check.check import check_documents
 from queues.api.check.document import documents_of
 from queues.api.validation.validation import defaulted, kind_of, violations_of
 
@@ -17,7 +17,8 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)
 def test_check_finds_no_error_in_what_volcano_accepts(path):
-    assert [one for one in check_text(path.read_text(), path.name) if one.severity == "error"] == []
+    findings = check_documents([(path.name, path.read_text())])
+    assert [one for one in findings if one.severity == "error"] == []
 
 
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.stem)

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queues.api.check.check import check_documents, check_text
+from queues.api.check.check import check_documents
 from queues.api.check.document import documents_of
 
 EXAMPLES = [path.read_text() for path in sorted((Path(__file__).parent / "accepted_examples").glob("*"))]
@@ -34,6 +34,10 @@ kind: Queue
 metadata: {name: team}
 spec: {}
 """
+
+
+def check_text(text, file_name):
+    return check_documents([(file_name, text)])
 
 
 def told(text, severity="error"):

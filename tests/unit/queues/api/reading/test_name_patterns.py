@@ -73,7 +73,7 @@ def test_where_memory_does_not_hold_all_automata_the_answers_are_the_same(
 ) -> None:
     expected = Patterns(GO["found"]).found_in(GO["names"])
     for memory in (LARGEST // 16, 1):
-        monkeypatch.setattr(name_patterns, "TOGETHER", memory)
+        monkeypatch.setattr(name_patterns, "LARGEST_SET", memory)
         fewer = Patterns(GO["found"])
         assert len(fewer._sets) > 1
         assert fewer.found_in(GO["names"]) == expected

@@ -1,4 +1,4 @@
-"""Labels and annotations of Muster: names that only Muster may write, and names that it does not know."""
+"""Checks of labels and annotations with Muster's prefix: names that only Muster may write, and unknown names."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
 
-_OURS: Final = frozenset(
+_WRITTEN_BY_USERS: Final = frozenset(
     (
         names.QUEUE_LABEL,
         names.GATED_NAMESPACE,
@@ -29,8 +29,8 @@ def own_names(subject: Subject) -> Iterator[Finding]:
         where = f"{place}metadata.{field}[{key}]"
         if key in names.OWN_NAMES:
             yield subject.finding("error", where, key, "nothing: only Muster writes it")
-        elif isinstance(key, str) and key.startswith("muster.dev/") and key not in _OURS:
-            known = ", ".join(sorted(_OURS))
+        elif isinstance(key, str) and key.startswith("muster.dev/") and key not in _WRITTEN_BY_USERS:
+            known = ", ".join(sorted(_WRITTEN_BY_USERS))
             yield subject.finding("warning", where, key, f"one of {known} (misspelt?)")
 
 
