@@ -1,6 +1,6 @@
-"""``kubectl_complete-muster``: what kubectl runs to complete ``kubectl muster …`` in a shell.
+"""``kubectl_complete-muster``: kubectl runs it to complete ``kubectl muster …`` in a shell.
 
-Prints candidates with descriptions, one a line, and last a directive: ``:4`` means no file names.
+Prints candidates with descriptions, one per line, and last a directive: ``:4`` means no file names.
 """
 
 import sys
@@ -15,21 +15,21 @@ from admission.cli.options import route_from
 from queues.errors import MusterError
 
 _NO_FILES: Final = ":4"
-#: A shell waits for this; rather no candidates than a long wait.
-_PATIENCE_SECONDS: Final = 2.0
+#: The shell waits for this: no candidates are better than a long wait.
+_TIMEOUT_SECONDS: Final = 2.0
 
 Candidate = tuple[str, str]
 
 
 def main() -> None:
-    """The script."""
+    """The script ``kubectl_complete-muster``."""
     for value, description in candidates(sys.argv[1:] or [""]):
         print(f"{value}\t{description}" if description else value)
     print(_NO_FILES)
 
 
 def candidates(words: Sequence[str]) -> list[Candidate]:
-    """What may stand in place of the last word. Never raises: a shell has no use for errors."""
+    """Candidates for the last word, sorted. Errors give none: a shell cannot show them."""
     try:
         return sorted(_candidates(words[:-1], words[-1]))
     except (MusterError, click.ClickException, OSError, ValueError, KeyError):
@@ -39,7 +39,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
 def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
     found = _subcommand(before)
     command = kubectl_muster if found is None else kubectl_muster.commands[found]
-    option = _option_waiting(command, before)
+    option = _option_of_value(command, before)
     if option is not None:
         values = _values_of(option, before)
     elif start.startswith("-"):
@@ -59,7 +59,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
     yield from (parameter for parameter in command.params if isinstance(parameter, click.Option))
 
 
-def _option_waiting(command: click.Command, before: Sequence[str]) -> click.Option | None:
+def _option_of_value(command: click.Command, before: Sequence[str]) -> click.Option | None:
     """The option whose value is being typed."""
     last = before[-1] if before else ""
     return next((option for option in _options(command) if last in option.opts and not option.is_flag), None)
@@ -100,7 +100,7 @@ def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:
     names = ("server", "kubeconfig", "context", "muster_namespace")
     given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
     chosen: dict[str, Any] = {name: text for name, text in given.items() if text is not None}
-    return ask(route_from({**chosen, "timeout": _PATIENCE_SECONDS}), path, query)
+    return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, query)
 
 
 def _given(words: Sequence[str], *flags: str) -> str | None:

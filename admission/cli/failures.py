@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and errors as sentences instead of tracebacks.
+"""Exit codes of commands, and errors as sentences instead of tracebacks.
 
 0 it worked; 1 it did not; 2 it was called wrongly; 130 interrupted.
 """
@@ -11,7 +11,7 @@ import click
 
 from queues.errors import MusterError
 
-#: Set to see where an unexpected error came from.
+#: Environment variable: set, an unexpected error shows its traceback.
 TRACEBACK = "MUSTER_TRACEBACK"
 
 
@@ -24,7 +24,7 @@ class CommandFailed(MusterError):
 
 
 def finish(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Runs a command (None: with the process's arguments); returns the exit code and never raises."""
+    """Run a command and return its exit code; it never raises. ``arguments``: None: those of the process."""
     try:
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
@@ -37,11 +37,11 @@ def finish(command: click.Command, name: str, arguments: Sequence[str] | None = 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        return _told(error)
+        return _failed(error)
     return result if isinstance(result, int) else 0
 
 
-def _told(error: Exception) -> int:
+def _failed(error: Exception) -> int:
     if os.environ.get(TRACEBACK):
         raise error
     if isinstance(error, MusterError):
@@ -56,5 +56,5 @@ def _told(error: Exception) -> int:
 
 
 def complain(message: str) -> None:
-    """Prints an error where errors belong."""
+    """Print an error to standard error."""
     print(f"Error: {message}", file=sys.stderr)

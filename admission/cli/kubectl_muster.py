@@ -1,4 +1,4 @@
-"""``kubectl muster``: what people ask. A kubectl plugin, found on PATH by its name kubectl-muster."""
+"""``kubectl muster``: the commands of users. A kubectl plugin, found on PATH by its name kubectl-muster."""
 
 import sys
 
@@ -15,7 +15,7 @@ from admission.cli.options import route_before
 @route_before
 @click.pass_context
 def kubectl_muster(context: click.Context, /, **given: object) -> None:
-    """Ask Muster who waits for what, and why.
+    """Show queues, and what workloads wait for and why.
 
     Flags come after the plugin's name: `kubectl muster pending -n team`, not `kubectl -n team muster`.
     """

@@ -1,4 +1,4 @@
-"""``muster``: what administrators do. Commands import what they need when called, so help is instant."""
+"""``muster``: the commands of administrators. A command imports what it needs when called, so help is fast."""
 
 import sys
 

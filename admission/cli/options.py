@@ -25,7 +25,7 @@ _ROUTE_NAMES = ("server", "kubeconfig", "context", "muster_namespace", "timeout"
 
 
 def route(command: Command) -> Command:
-    """Adds the options of the way to the read API; the command gets ``route``. Nearest to the end counts."""
+    """Add the options that find the read API; the command gets ``route``. Of repeated options the last one counts."""
 
     @click.pass_context
     @wraps(command)
@@ -42,20 +42,20 @@ def route(command: Command) -> Command:
 
 
 def route_from(chosen: Mapping[str, Any]) -> Route:
-    """The way that these flags mean: MUSTER_SERVER counts where no cluster is named."""
+    """The route of these flags. MUSTER_SERVER counts if no flag names a cluster."""
     named = chosen.keys() & {"server", "kubeconfig", "context"}
     return Route(**{**chosen, **({} if named else {"server": default_server()})})
 
 
 def route_before(command: Command) -> Command:
-    """The same options before the command's name; the group gets them as keyword arguments."""
+    """Add the options of ``route`` before the command's name; the group gets them as keyword arguments."""
     for option in reversed(_ROUTE):
         command = option(command)
     return command
 
 
 def output(command: Command) -> Command:
-    """Adds ``-o`` and ``--no-headers``."""
+    """Add ``-o`` and ``--no-headers``."""
     command = click.option("--no-headers", is_flag=True, help="Leave the line of column names out.")(command)
     return click.option(
         "-o",
@@ -68,14 +68,14 @@ def output(command: Command) -> Command:
 
 
 def namespace(command: Command) -> Command:
-    """Adds ``-n``."""
+    """Add ``-n``."""
     return click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace [that of the kubeconfig's context, or default]."
     )(command)
 
 
 def document(body: Any, form: str) -> str | None:
-    """The answer itself as JSON or YAML; None when a table is asked for."""
+    """The answer as JSON or YAML; None: the user wants a table."""
     if form == "json":
         import json
 

@@ -103,7 +103,7 @@ def arrivals(trace: Trace, seed: int) -> Iterator[PodSet]:
         yield pod
 
 
-def play(trace: Trace, seed: int) -> PodsOutcome:
+def run(trace: Trace, seed: int) -> PodsOutcome:
     """One seed."""
     began = perf_counter()
     outcome = PodsOutcome(capacity=trace.capacity)

@@ -1,4 +1,4 @@
-"""What commands that change a cluster share: a client, and what the settings mean for an installation."""
+"""The client of commands that change a cluster, and the installation that the settings describe."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def connected(settings: "Settings") -> "AsyncIterator[Client]":
-    """A client for the cluster that is meant. Raises ApiUnavailable."""
+    """A client for the cluster of the settings. Raises ApiUnavailable."""
     from admission.kube.client.client import Client
 
     async with await Client.connect(settings.kubeconfig, settings.context) as client:

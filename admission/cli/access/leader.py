@@ -1,4 +1,4 @@
-"""Questions that only the leader answers. A Service leads to any replica; one of them leads."""
+"""Questions that only the leader answers. The Service forwards to any replica, so the question is repeated."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _NOT_LEADING: Final = 409
 
 
 def from_leader(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> bytes:
-    """Asks until a replica that leads answers. Raises CommandFailed."""
+    """Ask until the leader answers. Raises CommandFailed."""
     for attempt in range(_ATTEMPTS):
         try:
             return fetch(route, path, query)

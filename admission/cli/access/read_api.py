@@ -1,6 +1,6 @@
 """One question to the read API: through the API server's service proxy, or straight to a replica.
 
-Standard library only: a plugin call should take no longer than the answer.
+Standard library only: a call of the plugin should take no longer than the answer.
 """
 
 import json
@@ -20,20 +20,20 @@ PORT: Final = 8080
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How the read API is found."""
+    """Where the read API is."""
 
     #: URL of a replica; None: through the API server.
     server: str | None = None
     kubeconfig: str | None = None
     context: str | None = None
-    #: Where Muster's Service is.
+    #: Namespace of Muster's Service.
     muster_namespace: str = "muster-system"
-    #: Patience in seconds, for connecting and for each read.
+    #: Seconds, for connecting and for each read.
     timeout: float = 15.0
 
 
 class Unanswered(CommandFailed):
-    """The read API was reached and said no."""
+    """The read API answered with an error."""
 
     def __init__(self, *, status: int, tried: str, found: str, hint: str) -> None:
         super().__init__(tried=tried, found=found, hint=hint)
@@ -41,7 +41,7 @@ class Unanswered(CommandFailed):
 
 
 def ask(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> Any:
-    """The JSON answer. Raises CommandFailed (no way there) or Unanswered (it said no)."""
+    """The answer, parsed. Raises CommandFailed (not reachable) or Unanswered (an error as the answer)."""
     body = fetch(route, path, query)
     try:
         return json.loads(body)
@@ -54,7 +54,7 @@ def ask(route: Route, path: str, query: Mapping[str, str | None] | None = None) 
 
 
 def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> bytes:
-    """The same, as it came over the wire."""
+    """The answer as bytes. Raises as ``ask``."""
     given = {name: text for name, text in (query or {}).items() if text is not None}
     target = path + (f"?{urlencode(given)}" if given else "")
     if route.server is not None:
@@ -83,7 +83,7 @@ def _unreachable(route: Route) -> str:
 
 
 def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFailed:
-    """What a refusal means: Muster's own problem, or the API server's Status on the way there."""
+    """The error of an answer: Muster's own problem, or a Status of the API server."""
     try:
         document = json.loads(body)
     except ValueError:

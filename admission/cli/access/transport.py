@@ -1,4 +1,4 @@
-"""One GET to the API server or a replica, with what the kubeconfig says about TLS. Standard library only."""
+"""One GET to the API server or a replica, with the TLS settings of the kubeconfig. Standard library only."""
 
 import http.client
 import ssl
@@ -78,7 +78,7 @@ def _tls(access: Access) -> ssl.SSLContext:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     if access.certificate:
-        # OpenSSL reads certificates from files only; the file exists for this moment and for this user.
+        # OpenSSL reads certificates from files only; the file exists only during the call and only for this user.
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(access.certificate + "\n" + (access.key or ""))
             file.flush()

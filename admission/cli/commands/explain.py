@@ -1,4 +1,4 @@
-"""``kubectl muster explain``: everything about one workload, from why it waits to where it sits."""
+"""``kubectl muster explain``: everything about one workload, from why it waits to its seats on nodes."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,11 +8,11 @@ import click
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import document, namespace, output, route
-from admission.cli.rendering.explanation import Story, story
+from admission.cli.rendering.explanation import WorkloadBody, workload_text
 from admission.kube.client.kubeconfig import current_namespace
 from queues.errors import MusterError
 
-#: What kubectl calls our kinds.
+#: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {
     "vcjob": "vcjob",
     "jobs.batch.volcano.sh": "vcjob",
@@ -29,16 +29,16 @@ _KINDS: Final = {
 }
 
 
-@click.command(short_help="Why a workload waits, or where it runs: the whole story.")
+@click.command(short_help="Why a workload waits, or where it runs.")
 @click.argument("job", metavar="[KIND/]NAME")
 @namespace
 @output
 @route
 def explain(job: str, namespace: str | None, output: str, no_headers: bool, route: Route) -> int:
-    """Tell the whole story of one workload.
+    """Show everything about one workload.
 
-    Its state and place, what it waits behind, which limit stops it and by how much, its seats by node, and
-    what was decided about it. KIND is vcjob, job, podgroup or pod; without it, all of that name are told.
+    Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
+    what was decided about it. KIND is vcjob, job, podgroup or pod; without it, all workloads of that name.
     """
     kind, _, name = job.rpartition("/")
     if kind and kind not in _KINDS:
@@ -50,22 +50,22 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     body = with_outlooks(route, body)
-    told = document(body, output)
-    if told is None:
+    text = document(body, output)
+    if text is None:
         wide = output == "wide"
-        told = "\n".join(story(one, wide=wide, headers=not no_headers) for one in body)
-    click.echo(told, nl=False)
+        text = "\n".join(workload_text(one, wide=wide, headers=not no_headers) for one in body)
+    click.echo(text, nl=False)
     return 0
 
 
-def with_outlooks(route: Route, stories: Sequence[dict[str, Any]]) -> list[Story]:
-    """The stories with what would let those in that wait: only the leader can tell."""
+def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[WorkloadBody]:
+    """The workloads; those that wait with what would let them in, which only the leader knows."""
     import json
 
     from admission.cli.access.leader import from_leader
 
-    told: list[Story] = []
-    for one in stories:
+    found: list[WorkloadBody] = []
+    for one in workloads:
         outlook = None
         if one["state"] == "pending" and one["reason"] is not None:
             path = f"/api/v1/workloads/{_segment(one['namespace'])}/{_segment(one['name'])}/outlook"
@@ -73,9 +73,9 @@ def with_outlooks(route: Route, stories: Sequence[dict[str, Any]]) -> list[Story
                 outlooks = json.loads(from_leader(route, path, {"kind": one["kind"]}))
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
             except (MusterError, ValueError) as error:
-                click.echo(f"What would let it in is not told: {error}", err=True)
-        told.append({**one, "outlook": outlook})
-    return told
+                click.echo(f"What would let it in is not known: {error}", err=True)
+        found.append({**one, "outlook": outlook})
+    return found
 
 
 def _segment(text: str) -> str:

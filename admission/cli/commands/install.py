@@ -1,4 +1,4 @@
-"""``muster install`` and ``muster uninstall``: what Muster needs in a cluster, and taking it back."""
+"""``muster install`` and ``muster uninstall``: apply what Muster needs in a cluster, and remove it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=InstallCommand, short_help="Apply what Muster needs in the cluster.")
-@click.option("--adopt-crds", is_flag=True, help="Take over definitions that Volcano, or whoever, has made.")
+@click.option(
+    "--adopt-crds", is_flag=True, help="Take over definitions that Volcano or another program has created."
+)
 def install(adopt_crds: bool, **flags: Any) -> None:
     """Apply definitions, RBAC, policies, webhook configuration and the queues root and default.
 
@@ -30,13 +32,13 @@ async def _install(settings: "Settings", adopt_crds: bool) -> None:
         await install_into(client, installation_of(settings, adopt_crds=adopt_crds), click.echo)
 
 
-@click.command(cls=UninstallCommand, short_help="Take it all back.")
+@click.command(cls=UninstallCommand, short_help="Remove what install applied.")
 @click.option(
     "--waiting",
     type=click.Choice(["free", "leave"]),
     default="free",
     show_default=True,
-    help="What becomes of pods and Jobs that wait: free lets them go, leave keeps them waiting.",
+    help="What becomes of pods and Jobs that wait: free releases them, leave keeps them waiting.",
 )
 @click.option(
     "--delete-crds",
@@ -44,9 +46,10 @@ async def _install(settings: "Settings", adopt_crds: bool) -> None:
     help="Delete the definitions with all their objects: Jobs, PodGroups, Queues.",
 )
 def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
-    """Take back everything that `muster install` applied; first free what waits, or leave it.
+    """Remove everything that `muster install` applied; first free the pods and Jobs that wait, or leave them.
 
-    Definitions that still have objects stay, unless told otherwise. Doing it again finishes what was interrupted.
+    Definitions that still have objects stay, unless --delete-crds is given. Doing it again finishes an
+    interrupted run.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""``muster migrate``: bring the database's schema to what this version needs."""
+"""``muster migrate``: bring the database's schema to this version."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from admission.cli.failures import CommandFailed
     "--to", default="head", show_default=True, metavar="REVISION", help="Revision to go to, up or down."
 )
 def migrate(to: str, **flags: Any) -> None:
-    """Bring the database's schema to what this version needs. Doing it twice, or two at once, is fine."""
+    """Bring the database's schema to this version. It may run twice, or twice at the same time."""
     import asyncio
 
     settings = settings_from(flags)

@@ -1,4 +1,4 @@
-"""``kubectl muster pending``: who waits, in which place, and why."""
+"""``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,11 +10,11 @@ from admission.cli.options import document, namespace, output, route
 from admission.cli.rendering.table import Cell, age, amounts, table
 from admission.kube.client.kubeconfig import current_namespace
 
-#: As many as a terminal can bear; --limit shows more.
+#: Lines that a terminal can hold; --limit shows more.
 USUAL_LIMIT: Final = 500
 
 
-@click.command(short_help="Who waits, in which place, and why.")
+@click.command(short_help="Waiting workloads: their positions, and why they wait.")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
 @namespace
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
@@ -36,31 +36,31 @@ def pending(
     no_headers: bool,
     route: Route,
 ) -> int:
-    """Show who waits: place in the queue, what is asked, for how long, and the reason.
+    """Show waiting workloads: position in the queue, requests, age, and the reason.
 
-    Places count everybody in the queue, whatever their namespace.
+    Positions count all workloads of the queue, in every namespace.
     """
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
     here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
     body = ask(route, "/api/v1/pending", {"queue": queue, "namespace": here, "limit": str(limit)})
-    told = document(body, output)
-    if told is None:
+    text = document(body, output)
+    if text is None:
         if body["items"]:
-            told = pending_table(
+            text = pending_table(
                 body, everywhere=all_namespaces, wide=output == "wide", headers=not no_headers
             )
             if len(body["items"]) < body["total"]:
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
-            click.echo(nobody(body, here, queue), err=True)
+            click.echo(nothing_waits(body, here, queue), err=True)
             return 0
-    click.echo(told, nl=False)
+    click.echo(text, nl=False)
     return 0
 
 
 def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:
-    """One line a workload, by queue and place."""
+    """One line per workload, by queue and position."""
     columns = ["POSITION", "NAMESPACE", "WORKLOAD", "QUEUE", "PODS", "ASKS", "AGE", "REASON", "MESSAGE"]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
@@ -95,18 +95,18 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def nobody(body: Mapping[str, Any], here: str | None, queue: str | None) -> str:
-    """Nothing to show, and where to look instead."""
+def nothing_waits(body: Mapping[str, Any], here: str | None, queue: str | None) -> str:
+    """The sentence for an empty list, with where else workloads wait."""
     place = f" in namespace {here}" if here else ""
     place += f" in queue {queue}" if queue else ""
     elsewhere = body["totalEverywhere"] - body["total"]
-    return f"Nobody waits{place}." + (
-        f" In other namespaces {elsewhere} do: -A shows them." if elsewhere else ""
+    return f"No workload waits{place}." + (
+        f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
     )
 
 
-def places(waiting: Sequence[Mapping[str, Any]], now: str) -> str:
-    """The short form that ``explain`` uses for those before a workload."""
+def short_table(waiting: Sequence[Mapping[str, Any]], now: str) -> str:
+    """The short table of the workloads before one, for ``explain``."""
     return table(
         ["POSITION", "WORKLOAD", "NAMESPACE", "PRIORITY", "PODS", "ASKS", "AGE", "REASON"],
         [

@@ -18,7 +18,7 @@ _NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE P
 Queue = Mapping[str, Any]
 
 
-@click.command(short_help="The tree of queues: use, limits, who waits.")
+@click.command(short_help="The tree of queues: use, limits, waiting workloads.")
 @click.argument("names", metavar="[QUEUE]...", nargs=-1)
 @click.option(
     "--resource", metavar="NAME", help="Resource to show [nvidia.com/gpu, or what there is]; wide: all."
@@ -26,7 +26,7 @@ Queue = Mapping[str, Any]
 @output
 @route
 def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers: bool, route: Route) -> int:
-    """Show the tree of queues: what each uses, deserves and may use, and how many wait.
+    """Show the tree of queues: what each uses, deserves and may use, and how many workloads wait.
 
     Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
     of PAST-USE. With names: only these queues and what is below them.
@@ -38,20 +38,20 @@ def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers
         known = ", ".join(queue["name"] for queue in body["items"]) or "none"
         raise click.ClickException(f"There is no queue {', '.join(sorted(missing))}. There are: {known}.")
     body["items"] = chosen
-    told = document(body, output)
-    if told is None:
+    text = document(body, output)
+    if text is None:
         if not chosen:
             click.echo("There are no queues yet. `muster install` creates root and default.", err=True)
             return 0
-        told = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
+        text = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
         if any(_is_unread(queue) for queue in chosen):
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
-    click.echo(told, nl=False)
+    click.echo(text, nl=False)
     return 0
 
 
 def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
-    """The named queues and their subtrees; all of them without names."""
+    """The named queues with their subtrees; without names all queues."""
     kept = set(names)
     if not kept:
         return list(queues)
@@ -64,9 +64,9 @@ def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
 
 
 def queue_table(queues: Sequence[Queue], *, resource: str | None, wide: bool, headers: bool) -> str:
-    """One line a queue (wide: one for each of its accounts), children drawn below their parents.
+    """One line per queue (wide: one per account), children drawn below their parents.
 
-    Past use is shown if it counts in any of them.
+    Past use is shown if it counts in any of the queues.
     """
     stems = branches({queue["name"]: queue["parent"] for queue in queues})
     chosen = resource or _usual_resource(queues)
@@ -127,7 +127,7 @@ def _half_life(queue: Queue) -> str | None:
 
 
 def _past(queue: Queue, account: Mapping[str, Any]) -> str | None:
-    """The decayed average; None: the past does not count here, or is not known yet."""
+    """The decayed average; None: past use does not count in this queue, or is not known yet."""
     if not queue.get("usageHalfLifeSeconds"):
         return None
     return rounded(account["resource"], account.get("pastUse")) if account else "0"
@@ -140,7 +140,7 @@ def _is_unread(queue: Queue) -> bool:
 
 
 def _numbers(account: Mapping[str, Any]) -> list[Cell]:
-    """``shareWithPast`` is what counts where there is one."""
+    """Cells USED to SHARE; the share is ``shareWithPast`` where past use counts."""
     share = account.get("shareWithPast")
     if share is None:
         share = account.get("share")
@@ -157,7 +157,7 @@ def _workloads(queue: Queue) -> tuple[int, int]:
 
 
 def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
-    """The account over all flavors; if only flavors have one and there is a single one, that."""
+    """The account over all flavors, or else the only account of a single flavor; empty: neither exists."""
     lines = [line for line in queue["accounts"] if line["resource"] == resource]
     for line in lines:
         if not line["flavor"]:
@@ -166,7 +166,7 @@ def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
 
 
 def _usual_resource(queues: Sequence[Queue]) -> str:
-    """GPUs if anybody has them, else the first device there is, else CPU."""
+    """GPUs if a queue has an account of them, else the first device by name, else CPU."""
     named = sorted({line["resource"] for queue in queues for line in queue["accounts"]})
     if _GPU in named or not named:
         return _GPU

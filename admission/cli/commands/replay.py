@@ -1,4 +1,4 @@
-"""``muster replay``: a saved turn decided again, and what comes out otherwise."""
+"""``muster replay``: decides a saved turn again and shows the differences."""
 
 import os
 from pathlib import Path
@@ -8,8 +8,8 @@ import click
 
 from admission.cli.failures import TRACEBACK, complain
 
-#: Differences that are told without ``--all``.
-_TOLD: Final = 40
+#: Differences that are shown without ``--all``.
+_SHOWN: Final = 40
 
 _DIFFERS: Final = 1
 
@@ -18,12 +18,12 @@ _INVALID: Final = 2
 
 @click.command(short_help="Decide a saved turn again.")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
-@click.option("--all", "everything", is_flag=True, help=f"Tell all differences, not only {_TOLD}.")
+@click.option("--all", "everything", is_flag=True, help=f"Show all differences, not only {_SHOWN}.")
 def replay(file: Path, everything: bool) -> int:
     """Decide the turn that `muster snapshot` saved again, and compare the plans.
 
-    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or it says
-    what cannot be decided.
+    Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or
+    cannot be decided.
     """
     from admission.replay.fingerprint import fingerprint
     from admission.replay.snapshot_file import differences, load, replayed_plan
@@ -42,17 +42,17 @@ def replay(file: Path, everything: bool) -> int:
         click.echo(f"decided by configuration {saved.configuration}, and now by {ours}", err=True)
     try:
         found = list(differences(saved.plan, replayed_plan(saved)))
-    except Exception as error:  # exit code 1 would say that it was decided otherwise
+    except Exception as error:  # exit code 1 means another plan
         if os.environ.get(TRACEBACK):
             raise
         complain(
-            f"{file}: what it says cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
+            f"{file}: it cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
         )
         return _INVALID
-    for line in found if everything else found[:_TOLD]:
+    for line in found if everything else found[:_SHOWN]:
         click.echo(line)
-    if not everything and len(found) > _TOLD:
-        click.echo(f"and {len(found) - _TOLD} more; --all tells them")
+    if not everything and len(found) > _SHOWN:
+        click.echo(f"and {len(found) - _SHOWN} more; --all shows them")
     snapshot = saved.snapshot
     about = (
         f"{len(snapshot.pending)} pending, {len(snapshot.admissions)} admissions, {len(snapshot.nodes)} nodes"

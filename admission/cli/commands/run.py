@@ -18,18 +18,18 @@ class SettingsCommand(click.Command):
     only: ClassVar[tuple[str, ...] | None] = None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The flags of the settings, then the command's own."""
+        """Flags of the settings, then the command's own."""
         return [*_flags(self.only), *super().get_params(ctx)]
 
 
 class ConnectionCommand(SettingsCommand):
-    """The same with the settings that say which cluster is meant."""
+    """A command with the settings that name a cluster."""
 
     only = ("kubeconfig", "context")
 
 
 class InstallCommand(SettingsCommand):
-    """The same with the settings that what is installed depends on."""
+    """A command with the settings that an installation depends on."""
 
     only = (
         *ConnectionCommand.only,
@@ -42,13 +42,13 @@ class InstallCommand(SettingsCommand):
 
 
 class UninstallCommand(SettingsCommand):
-    """The same with the settings that say which installation is meant."""
+    """A command with the settings that name an installation."""
 
     only = (*ConnectionCommand.only, "namespace")
 
 
 class DatabaseCommand(SettingsCommand):
-    """The same with the settings that say where Postgres is."""
+    """A command with the settings that name the database."""
 
     only = ("dsn", "data_dir")
 
@@ -75,7 +75,7 @@ def _flags(only: tuple[str, ...] | None) -> list[click.Parameter]:
 
 
 def _default(value: object) -> str:
-    """A default as people would write it; "" when there is none worth telling."""
+    """A default as users write it; "": none is shown."""
     match value:
         case str():
             return value
@@ -109,7 +109,7 @@ def settings_from(flags: dict[str, Any]) -> "Settings":
 
 @click.command(cls=SettingsCommand, short_help="Run the controller.")
 def run(**flags: Any) -> int:
-    """Run the controller until it is told to stop.
+    """Run the controller until a signal stops it.
 
     Every flag can be set in the environment (MUSTER_LEASE_SECONDS) or a YAML file (leaseSeconds) as well;
     flags count more than the environment, and that more than the file.
@@ -128,6 +128,6 @@ def run(**flags: Any) -> int:
         return asyncio.run(run_controller(settings))
     except MusterError as error:
         logging.getLogger(__name__).critical("%s", error)
-    except Exception:  # a fault of ours: whoever reads the log needs the place
+    except Exception:  # a fault of Muster: the log needs its place
         logging.getLogger(__name__).critical("Muster failed", exc_info=True)
     return 1

@@ -10,7 +10,7 @@ _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def _writable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """A file in a folder that is not there is told before the work and not after it."""
+    """Refuse a file in a folder that does not exist before the work begins, not after it."""
     if path is not None and not path.parent.is_dir():
         raise click.BadParameter(f"folder {str(path.parent)!r} does not exist.", param=option)
     return path
@@ -33,12 +33,12 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     metavar="FILE",
     help="Where the schedule goes (id,start_s,end_s,nodes).",
 )
-@click.option("--no-preemption", is_flag=True, help="Evict nobody for anybody.")
+@click.option("--no-preemption", is_flag=True, help="Evict no workload for another one.")
 @click.option(
     "--seed",
     type=int,
     metavar="N",
-    help="Shuffle the input: no schedule may change, and with --pods it decides who comes when.",
+    help="Shuffle the input: no schedule may change. With --pods: the order in which pods arrive.",
 )
 @click.option(
     "--summary",
@@ -58,21 +58,21 @@ def simulate(
     seed: int | None,
     summary_file: Path | None,
 ) -> int:
-    """Play a recorded trace in virtual time, decided by the very engine that the controller runs.
+    """Simulate a recorded trace in virtual time, decided by the engine that the controller runs.
 
     --case: gangs that arrive and end, each in its tenant's queue. Run times reach the engine only when a job
     ends. An evicted job loses what it did since its last checkpoint, and needs 60 seconds to come back.
 
-    --drf: one turn shares a part (drf_equal_PART.csv) of what is asked out to queues of equal weight; exit
-    code 1 if somebody gets more than one task more or less than the recorded answer says.
+    --drf: one turn shares out a part (drf_equal_PART.csv) of all requests to queues of equal weight; exit
+    code 1 if a tenant gets more than one task more or less than in the recorded answer.
 
-    --pods with --nodes: single pods come until 130 % of the GPUs are asked for, and stay; told is the part of
-    the GPUs that is left.
+    --pods with --nodes: single pods arrive until 130 % of the GPUs are requested, and stay; the result is the
+    part of the GPUs that is left.
     """
     if (case, drf, pods).count(None) != 2 or (pods is None) != (nodes is None):
         raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
     if no_preemption and case is None:
-        raise click.UsageError("--no-preemption is for --case: nobody is evicted in the others.")
+        raise click.UsageError("--no-preemption is for --case: the others evict nothing.")
     if case is not None:
         return _case(case, out, no_preemption, seed, summary_file)
     if drf is not None:
@@ -138,7 +138,7 @@ def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
 
     from admission.simulate import pods as simulation
 
-    outcome = simulation.play(simulation.load(pods, nodes), seed)
+    outcome = simulation.run(simulation.load(pods, nodes), seed)
     left = f"{outcome.left_percent():.2f}"
     figures = {
         "pods": pods.name,

@@ -1,4 +1,4 @@
-"""``muster snapshot``: what the leader's engine sees, in a file, to replay or to hand in with a question."""
+"""``muster snapshot``: the input and plan of the leader's last turn in a file, to replay or to attach to an issue."""
 
 from pathlib import Path
 
@@ -11,11 +11,15 @@ from admission.cli.options import route
 
 @click.command(short_help="Save the last turn of the leader's engine.")
 @click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where to."
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write.",
 )
 @route
 def snapshot(out: Path, route: Route) -> None:
-    """Save the last turn of the leader's engine: what it saw, and the plan it made of it.
+    """Save the last turn of the leader's engine: its input and its plan.
 
     `muster replay` decides the same turn again, anywhere.
     """

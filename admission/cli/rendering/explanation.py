@@ -1,20 +1,21 @@
-"""The story of one workload as paragraphs: why it waits, what would let it in, where it sits, what was decided."""
+"""One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.cli.commands.pending import one_line, places
+from admission.cli.commands.pending import one_line, short_table
 from admission.cli.rendering.table import NONE, age, amounts, table
 from queues.wording import counted
 
-#: Newest decisions that are told without ``-o wide``.
+#: Newest decisions that are shown without ``-o wide``.
 _HISTORY: Final = 12
 
-Story = Mapping[str, Any]
+#: ``ExplanationBody`` of the read API, with ``outlook``.
+WorkloadBody = Mapping[str, Any]
 
 
-def story(one: Story, *, wide: bool, headers: bool = True) -> str:
-    """The story as paragraphs; tables are indented below their titles."""
+def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True) -> str:
+    """The paragraphs; tables are indented below their titles."""
     parts = [
         f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n",
         _facts(one),
@@ -31,7 +32,7 @@ def story(one: Story, *, wide: bool, headers: bool = True) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _facts(one: Story) -> str:
+def _facts(one: WorkloadBody) -> str:
     together = one["minimum"]
     asks = counted(one["pods"], "pod")
     if one["pods"] > 1:
@@ -44,7 +45,7 @@ def _facts(one: Story) -> str:
     lines = [
         ("State", _state(one)),
         ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
-        # What has finished asks for nothing any more.
+        # A finished workload requests nothing.
         *([("Asks", asks)] if one["state"] != "finished" else []),
         ("Priority", str(one["priority"])),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
@@ -53,7 +54,7 @@ def _facts(one: Story) -> str:
     return "".join(f"  {title:<10}{text}\n" for title, text in lines)
 
 
-def _state(one: Story) -> str:
+def _state(one: WorkloadBody) -> str:
     if one["state"] == "pending":
         if one["position"] is None:
             return "pending, not in line"
@@ -69,7 +70,7 @@ def _state(one: Story) -> str:
     return str(one["state"])
 
 
-def _because(one: Story, wide: bool) -> str:
+def _because(one: WorkloadBody, wide: bool) -> str:
     reason = one["reason"]
     if reason is None:
         return "It was not considered yet.\n" if one["state"] == "pending" else ""
@@ -84,8 +85,8 @@ def _because(one: Story, wide: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _changes(one: Story, wide: bool) -> str:
-    """The smallest first; each alone would do."""
+def _changes(one: WorkloadBody, wide: bool) -> str:
+    """Changes that would let it in, the smallest first; each is enough alone."""
     outlook = one.get("outlook")
     if outlook is None:
         return ""
@@ -93,13 +94,13 @@ def _changes(one: Story, wide: bool) -> str:
     for change in outlook["changes"]:
         numbers = numbers_of(change["facts"]) if wide else ""
         lines.append(f"- {one_line(change['message'])}" + (f" ({numbers})" if numbers else ""))
-    return "\n".join(lines or ["nothing that is known"]) + "\n"
+    return "\n".join(lines or ["no known change"]) + "\n"
 
 
-def _behind(one: Story) -> str:
+def _behind(one: WorkloadBody) -> str:
     outlook = one.get("outlook")
-    told = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
-    return told + (places(one["ahead"], one["now"]) if one["ahead"] else "")
+    behind = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
+    return behind + (short_table(one["ahead"], one["now"]) if one["ahead"] else "")
 
 
 def numbers_of(facts: Mapping[str, Any]) -> str:
@@ -117,8 +118,8 @@ def _plain(value: Any) -> str:
     return one_line(str(value))
 
 
-def _limits(one: Story, wide: bool, headers: bool) -> str:
-    """Books of the queues from its own to root, for what it asks."""
+def _limits(one: WorkloadBody, wide: bool, headers: bool) -> str:
+    """Limits of the queues from its own to root, for the resources that it requests."""
     if one["state"] != "pending":
         return ""
     rows: list[tuple[str | None, ...]] = []
@@ -206,8 +207,8 @@ def _admission_title(held: Mapping[str, Any], now: str) -> str:
 def _admission(held: Mapping[str, Any], headers: bool) -> str:
     text = ""
     if held["eviction"]:
-        told = "Taken back" if held["state"] == "closed" else "Being taken back"
-        text += f"{told}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
+        done = "Taken back" if held["state"] == "closed" else "Being taken back"
+        text += f"{done}, {held['eviction']['code']}: {one_line(held['eviction']['message'])}\n"
     rows = [
         (
             seats["node"],
@@ -225,10 +226,10 @@ def _admission(held: Mapping[str, Any], headers: bool) -> str:
         )
     if held["ended"]:
         text += f"{held['ended']} more given back\n" if rows else f"all {held['ended']} given back\n"
-    return text or "holds nothing any more\n"
+    return text or "holds no seats\n"
 
 
-def _history(one: Story, wide: bool, headers: bool) -> str:
+def _history(one: WorkloadBody, wide: bool, headers: bool) -> str:
     events: Sequence[Mapping[str, Any]] = one["history"]
     kept = events if wide else events[-_HISTORY:]
     if not kept:
@@ -236,18 +237,18 @@ def _history(one: Story, wide: bool, headers: bool) -> str:
     rows = [(event["at"], age(event["at"], one["now"]), event["what"], _event(event, wide)) for event in kept]
     text = table(["TIME", "AGE", "WHAT", "MESSAGE"], rows, headers=headers, right="AGE")
     earlier = len(events) - len(kept)
-    return text + (f"{earlier} earlier ones: -o wide\n" if earlier else "")
+    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "")
 
 
 def _event(event: Mapping[str, Any], wide: bool) -> str:
     seats = event["numbers"].get("seats")
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
-    # Its name is in the message; the key is for those who look it up.
+    # The message names the beneficiary; its key is for look-ups.
     numbers = {**event["numbers"], "for": event["beneficiary"]}
     words: Iterable[str] = (
         f"{event['code']}:" if event["code"] and message else event["code"],
         message,
-        f"({told})" if wide and (told := numbers_of(numbers)) else "",
+        f"({text})" if wide and (text := numbers_of(numbers)) else "",
     )
     return " ".join(word for word in words if word) or NONE
 

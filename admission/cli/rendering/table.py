@@ -1,4 +1,4 @@
-"""Tables, trees, ages and amounts as kubectl's users read them."""
+"""Tables, trees, ages and amounts as kubectl prints them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], rights: set[int]) -> str:
 
 
 def branches(parents: Mapping[str, str | None]) -> dict[str, str]:
-    """What to draw before each name. Parents come before children; without a known parent it is a root."""
+    """The lines to draw before each name. Parents come before children; a name without a known parent is a root."""
     last: dict[str | None, str] = {}
     for name, parent in parents.items():
         last[parent if parent in parents else None] = name
@@ -57,14 +57,14 @@ def moment(text: str) -> "datetime":
 
 
 def age(since: str | None, now: str) -> str:
-    """How long ago, as kubectl shortens it: ``45s``, ``5m30s``, ``3h12m``, ``4d``."""
+    """The age, as kubectl shortens it: ``45s``, ``5m30s``, ``3h12m``, ``4d``."""
     if since is None:
         return NONE
     return short_duration(int((moment(now) - moment(since)).total_seconds()))
 
 
 def short_duration(seconds: int) -> str:
-    """At most two units, and the second only while it matters."""
+    """A duration of at most two units, the second only for small durations."""
     seconds = max(0, seconds)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     for limit, text in (
@@ -85,7 +85,7 @@ def _two(first: int, unit: str, second: int, smaller: str) -> str:
 
 
 def short_resource(name: str) -> str:
-    """``nvidia.com/gpu`` → ``gpu``, where the full name is a flag away."""
+    """``nvidia.com/gpu`` → ``gpu``. ``-o wide`` shows full names."""
     return name.rpartition("/")[2]
 
 
@@ -102,7 +102,7 @@ def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
 
 
 def rounded(resource: str, text: str | None) -> str | None:
-    """An average as people read it, three digits of it: ``3219m`` GPUs → ``3.22``, 12345678901 bytes → ``11.5Gi``."""
+    """An average with three digits: ``3219m`` GPUs → ``3.22``, 12345678901 bytes → ``11.5Gi``."""
     from queues.resources import amount, in_bytes, scale
 
     if text is None:

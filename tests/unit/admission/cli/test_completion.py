@@ -48,4 +48,4 @@ async def test_the_script_speaks_kubectls_protocol(
     monkeypatch.setattr("sys.argv", ["kubectl_complete-muster", "q"])
     main()
 
-    assert capsys.readouterr().out == "queues\tThe tree of queues: use, limits, who waits.\n:4\n"
+    assert capsys.readouterr().out == "queues\tThe tree of queues: use, limits, waiting workloads.\n:4\n"

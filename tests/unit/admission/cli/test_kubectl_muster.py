@@ -13,7 +13,7 @@ from msgspec import structs, to_builtins
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.rendering.explanation import story
+from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.table import rounded
 from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
@@ -115,7 +115,7 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
     own = account("8", None, "64", guarantee="16")
     above = account("8", None, "20", counted="16")
 
-    told = story(
+    told = workload_text(
         to_builtins(structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above)))),
         wide=False,
     )
@@ -132,7 +132,7 @@ async def test_nobody_waiting_here_points_elsewhere(ask: Asking) -> None:
     said = await ask("pending")
 
     assert (said.code, said.out) == (0, "")
-    assert said.err == "Nobody waits in namespace default. In other namespaces 3 do: -A shows them.\n"
+    assert said.err == "No workload waits in namespace default. In other namespaces 3 wait: -A shows them.\n"
 
 
 async def test_a_cut_list_says_so(ask: Asking) -> None:

@@ -1,4 +1,4 @@
-"""Single pods on shared devices, as ``muster simulate --pods`` plays them."""
+"""Single pods on shared devices, as ``muster simulate --pods`` runs them."""
 
 from pathlib import Path
 from random import Random
@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from admission.cli.muster import muster
-from admission.simulate.pods import PodsOutcome, arrivals, load, play
+from admission.simulate.pods import PodsOutcome, arrivals, load, run
 from queues.errors import InvalidDocument
 from queues.resources import GPU
 
@@ -36,7 +36,7 @@ def _written(folder: Path, name: str, lines: list[str]) -> Path:
 
 
 def _played(folder: Path, pods: list[str], nodes: list[str], seed: int = 42) -> PodsOutcome:
-    return play(load(_written(folder, "pods.csv", pods), _written(folder, "nodes.csv", nodes)), seed)
+    return run(load(_written(folder, "pods.csv", pods), _written(folder, "nodes.csv", nodes)), seed)
 
 
 def _shuffled(lines: list[str]) -> list[str]:
