@@ -78,9 +78,9 @@ class Cycle:
         world = self.world
         changes = self._drain()
         world.observe(changes)
-        if world.holdings.unasked:
+        if world.admission_index.unknown:
             await recall(self._database, world)
-        if world.retrospect.stale:
+        if world.usage_history.stale:
             await look_back(self._database, world, now)
         self._refresh(now)
         if await intake.save(self._database, self._term, world):
@@ -88,12 +88,12 @@ class Cycle:
             self._refresh(now)
         jobs = self._transitions(world, self._dirty_workloads, now)
         self._tell_defects()
-        if not (world.news or jobs or now >= self.next_look):
+        if not (world.snapshot_is_stale or jobs or now >= self.next_look):
             return TurnReport(now=now, changes=len(changes), dirty_workloads=self._take_dirty_workloads())
         started = perf_counter()
         snapshot = world.freeze(now)
         # Until the plan is stored, what was seen is news still.
-        world.news = True
+        world.snapshot_is_stale = True
         frozen = perf_counter()
         plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
         decided = perf_counter()
@@ -104,7 +104,7 @@ class Cycle:
         turn = TurnPlan(plan=plan, jobs=jobs, reasons=reasons, users=self._users(plan))
         if turn.changes_ledger():
             applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
-        world.news = False
+        world.snapshot_is_stale = False
         self._told = self._telling.told
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
@@ -163,7 +163,7 @@ class Cycle:
         """The world after the commit."""
         world = self.world
         world.ledger_seq = applied.ledger_seq
-        world.retrospect.post(applied.admissions, world.admissions, plan.now)
+        world.usage_history.post(applied.admissions, world.admissions, plan.now)
         world.put_admissions(applied.admissions)
         for key in applied.unclaimed:
             world.claims.pop(key, None)
@@ -241,11 +241,11 @@ class Cycle:
 
 async def look_back(database: Database, world: World, now: int) -> None:
     """Ask the ledger what was used in the past, if half-lives are other ones than before. Raises DatabaseError."""
-    wanted = world.retrospect.unread({name: fact.queue for name, fact in world.queues.items()})
+    wanted = world.usage_history.unread({name: fact.queue for name, fact in world.queues.items()})
     if wanted is None:
         return
     async with database.transaction() as tx:
-        world.retrospect.begin(wanted, await past_use.past_use(tx, wanted, now), now)
+        world.usage_history.begin(wanted, await past_use.past_use(tx, wanted, now), now)
 
 
 def _note_displacements(world: World, applied: Applied, now: int) -> None:
@@ -260,6 +260,6 @@ def _note_displacements(world: World, applied: Applied, now: int) -> None:
 
 async def recall(database: Database, world: World) -> None:
     """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
-    asked = frozenset(world.holdings.unasked)
+    asked = frozenset(world.admission_index.unknown)
     async with database.transaction() as tx:
         world.learn_closed(asked, await closed_among(tx, asked))

@@ -29,11 +29,11 @@ async def save(database: Database, term: Term, world: World) -> bool:
     if not (unsaved or limits or removed_nodes or recreations):
         return False
     arrivals = sorted(unsaved.arrivals, key=lambda key: _order(world, key))
-    described = [key for key in (*arrivals, *unsaved.described) if key in world.portraits]
+    described = [key for key in (*arrivals, *unsaved.described) if key in world.states]
     departed = list(unsaved.departed)
     queues = dict(unsaved.queues)
     outcomes = dict(unsaved.outcomes)
-    nodes = set(world.stock.unsaved)
+    nodes = set(world.node_inventory.unsaved)
     async with database.transaction() as tx:
         await workloads.check_term(tx, term)
         if limits or removed_nodes:
@@ -60,27 +60,27 @@ async def save(database: Database, term: Term, world: World) -> bool:
     world.number(numbers)
     world.forget(left)
     world.unsaved.saved(arrivals, described, departed, queues, outcomes)
-    world.stock.unsaved.difference_update(nodes)
+    world.node_inventory.unsaved.difference_update(nodes)
     for key in world.recreations.saved(recreations):
-        world.look_again(key)
+        world.mark_dirty(key)
     return True
 
 
 def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
-    workload = world.portraits[key].workload
+    workload = world.states[key].workload
     return (workload.created, workload.name)
 
 
 def _node_limits(world: World) -> tuple[dict[NodeName, workloads.NodeLimit], list[NodeName]]:
     limits: dict[NodeName, workloads.NodeLimit] = {}
     removed: list[NodeName] = []
-    table = world.stock.table() if world.stock.unsaved else None
-    for name in sorted(world.stock.unsaved):
-        limit = world.stock.limit(name)
+    table = world.node_inventory.table() if world.node_inventory.unsaved else None
+    for name in sorted(world.node_inventory.unsaved):
+        limit = world.node_inventory.limit(name)
         if limit is None or table is None:
             removed.append(name)
         else:
-            usable = world.stock.can_take_pods(name)
+            usable = world.node_inventory.can_take_pods(name)
             limits[name] = workloads.NodeLimit(limits=limit, flavor=table.flavor(name), usable=usable)
     return limits, removed
 
@@ -102,7 +102,7 @@ def _version(fact: QueueFact) -> workloads.QueueVersion:
 
 
 def _arrival(world: World, key: WorkloadKey) -> workloads.Arrival:
-    workload = world.portraits[key].workload
+    workload = world.states[key].workload
     return workloads.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
 
 
@@ -111,8 +111,8 @@ def _succession(world: World, key: WorkloadKey) -> workloads.Succession:
 
 
 def _description(world: World, key: WorkloadKey) -> workloads.Description:
-    portrait = world.portraits[key]
-    workload = portrait.workload
+    state = world.states[key]
+    workload = state.workload
     return workloads.Description(
         key=key,
         namespace=workload.namespace,
@@ -125,7 +125,7 @@ def _description(world: World, key: WorkloadKey) -> workloads.Description:
         asks=workload.asks(),
         devices=devices(workload),
         run_time=workload.run_time,
-        finished=portrait.over,
+        finished=state.is_over,
     )
 
 

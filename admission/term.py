@@ -142,7 +142,7 @@ class LeaderTerm:
         try:
             while True:
                 for key in careers.due(int(time())):
-                    world.look_again(key)
+                    world.mark_dirty(key)
                 try:
                     report = await cycle.turn()
                 except DatabaseUnavailable as error:
@@ -157,9 +157,9 @@ class LeaderTerm:
                 means.observe(report)
                 recreate.reconcile(report.dirty_workloads)
                 self._carry_out(careers, release, jobs, statuses, report)
-                dismissal.reconcile(world.partings.dismissible())
+                dismissal.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
-                if not (world.news or self.informers.changed.is_set()):
+                if not (world.snapshot_is_stale or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
                 await self._rest(rested)
         finally:
@@ -190,7 +190,7 @@ class LeaderTerm:
 
     def _look_again(self, key: WorkloadKey) -> None:
         if self.world is not None:
-            self.world.look_again(key)
+            self.world.mark_dirty(key)
             self.informers.changed.set()
 
     def _carry_out(
@@ -203,7 +203,7 @@ class LeaderTerm:
     ) -> None:
         world, dirty = release.world, report.dirty_workloads
         for key in dirty:
-            if key not in world.portraits:
+            if key not in world.states:
                 jobs.forget(key)
         release.reconcile(dirty)
         jobs.reconcile(careers.work(world, dirty, report.now))

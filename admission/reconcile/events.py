@@ -47,7 +47,7 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
 
 
 def _ref(world: World, key: WorkloadKey) -> ObjectRef | None:
-    state = world.portraits.get(key)
+    state = world.states.get(key)
     return object_ref(key, state.namespace, state.name) if state is not None else None
 
 

@@ -1,6 +1,6 @@
 """What release must write for one workload: pods to let go or to remove, Jobs to resume or to suspend.
 
-Pure and level-triggered: orders follow from the portrait alone, so whatever was not done is ordered again.
+Pure and level-triggered: orders follow from the state alone, so whatever was not done is ordered again.
 Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.volcano_jobs``.
 """
 
@@ -58,9 +58,9 @@ class Order:
 
 
 def orders_for(
-    portrait: WorkloadState,
+    state: WorkloadState,
     fact: WorkloadFact | None,
-    stock: NodeInventory,
+    inventory: NodeInventory,
     promised: Mapping[str, Promised] = MappingProxyType({}),
 ) -> list[Order]:
     """All that is to be written for one workload now.
@@ -69,20 +69,20 @@ def orders_for(
     pod gets one of these.
     """
     # Those are removed once it is stored how to make them again: see ``admission.kube.writers.recreate``.
-    displaced = {pod.uid for pod in portrait.displaced}
-    removals = [_remove(pod, "stray") for pod in portrait.strays if not pod.deleting]
-    removals += [_remove(pod, "misplaced") for pod in portrait.misplaced if not pod.deleting]
-    removals += _buried(portrait, stock)
-    holding = support_of(portrait.key).holding
+    displaced = {pod.uid for pod in state.to_recreate}
+    removals = [_remove(pod, "stray") for pod in state.leftovers if not pod.deleting]
+    removals += [_remove(pod, "misplaced") for pod in state.unschedulable if not pod.deleting]
+    removals += _buried(state, inventory)
+    holding = support_of(state.key).holding
     if holding is Holding.GATED:
-        removals += _evictions(portrait)
+        removals += _evictions(state)
     orders = [order for order in removals if order.uid not in displaced]
     if holding is Holding.NO_PODS:
         return orders
-    if holding is Holding.SUSPENDED and fact is not None and not portrait.over:
-        orders += _job_orders(portrait, fact, stock)
-    if not portrait.over:
-        orders += _releases(portrait, fact, promised)
+    if holding is Holding.SUSPENDED and fact is not None and not state.is_over:
+        orders += _job_orders(state, fact, inventory)
+    if not state.is_over:
+        orders += _releases(state, fact, promised)
     return orders
 
 
@@ -92,49 +92,47 @@ def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
     )
 
 
-def _buried(portrait: WorkloadState, stock: NodeInventory) -> list[Order]:
+def _buried(state: WorkloadState, inventory: NodeInventory) -> list[Order]:
     """Pods on nodes that no longer exist: nobody else ends them soon."""
     return [
         _remove(pod, "buried", grace=0)
-        for place in portrait.occupancies
-        for pod in (*place.sitting.values(), *place.standing)
-        if pod.node is not None and pod.node not in stock.nodes
+        for place in state.seat_maps
+        for pod in (*place.seated.values(), *place.unseated)
+        if pod.node is not None and pod.node not in inventory.nodes
     ]
 
 
-def _evictions(portrait: WorkloadState) -> list[Order]:
+def _evictions(state: WorkloadState) -> list[Order]:
     return [
         _remove(pod, "evict")
-        for place in portrait.occupancies
+        for place in state.seat_maps
         if place.admission.state is AdmissionState.EVICTING
-        for pod in (*place.sitting.values(), *place.standing)
+        for pod in (*place.seated.values(), *place.unseated)
         if not pod.deleting
     ]
 
 
-def _job_orders(portrait: WorkloadState, fact: WorkloadFact, stock: NodeInventory) -> list[Order]:
-    open_ = [
-        place.admission for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN
-    ]
-    evicting = len(open_) < len(portrait.occupancies)
+def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory) -> list[Order]:
+    open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
+    evicting = len(open_) < len(state.seat_maps)
     if fact.suspended and open_ and not evicting:
-        return [_resume(portrait, fact, open_, stock)]
+        return [_resume(state, fact, open_, inventory)]
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
-    goes_back = evicting or (not open_ and portrait.lacking)
-    if not fact.suspended and goes_back and portrait.unbooked is None:
+    goes_back = evicting or (not open_ and state.needs_seats)
+    if not fact.suspended and goes_back and state.unbooked is None:
         return [_patch_job(fact, "suspend", {"suspend": True})]
     return []
 
 
 def _resume(
-    portrait: WorkloadState, fact: WorkloadFact, open_: list[Admission], stock: NodeInventory
+    state: WorkloadState, fact: WorkloadFact, open_: list[Admission], inventory: NodeInventory
 ) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
 
     By its queue's label a template's pods are gated, unless it says that they are released.
     """
     template: dict[str, Any]
-    directed = len(open_) == 1 and not portrait.lacking and leaves_no_choice(open_[0], stock)
+    directed = len(open_) == 1 and not state.needs_seats and leaves_no_choice(open_[0], inventory)
     if directed and not _ranks_matter(fact, open_[0]):
         admission = open_[0]
         nodes = sorted({seat.node for seat in admission.holding()})
@@ -150,7 +148,7 @@ def _resume(
         return _patch_job(fact, f"resume {admission.id}", spec)
     template = {
         "metadata": {
-            "labels": {names.QUEUE_LABEL: portrait.workload.queue, names.RELEASED: "false"},
+            "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
             "annotations": {names.ADMISSION_ID: None},
         },
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
@@ -165,7 +163,7 @@ def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
     return fact.indexed and bool(close) and len({seat.node for seat in admission.holding()}) > 1
 
 
-def leaves_no_choice(admission: Admission, stock: NodeInventory) -> bool:
+def leaves_no_choice(admission: Admission, inventory: NodeInventory) -> bool:
     """Whether pods that may use any of the seats' nodes can only end up as the seats say.
 
     So it is when all seats are on one node, or when no node could take one pod more than it has seats.
@@ -178,7 +176,7 @@ def leaves_no_choice(admission: Admission, stock: NodeInventory) -> bool:
         return True
     takes = seats[0].takes if seats else NOTHING
     for node, count in per_node.items():
-        fact = stock.nodes.get(node)
+        fact = inventory.nodes.get(node)
         if fact is None or (takes * (count + 1)).fits(fact.allocatable):
             return False
     return all(seat.takes == takes for seat in seats)
@@ -196,18 +194,18 @@ def _patch_job(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Orde
 
 
 def _releases(
-    portrait: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised]
+    state: WorkloadState, fact: WorkloadFact | None, promised: Mapping[str, Promised]
 ) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
-    seated = {pod.uid for place in portrait.occupancies for pod in place.sitting.values()}
+    seated = {pod.uid for place in state.seat_maps for pod in place.seated.values()}
     waiting = [
-        pod for pod in portrait.pods if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated
+        pod for pod in state.pods if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated
     ]
     if not waiting:
         return
     waiting.sort(key=_rank)
-    by_index = support_of(portrait.key).is_by_ordinal(fact)
-    places = [place for place in portrait.occupancies if place.admission.state is AdmissionState.OPEN]
+    by_index = support_of(state.key).is_by_ordinal(fact)
+    places = [place for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     vacant = _vacant_seats(places, by_index, frozenset(promised.values()))
     told = {
         Promised(place.admission.id, index): place.admission for place in places for index in place.vacant()
@@ -216,7 +214,7 @@ def _releases(
         seat = promised.get(pod.uid)
         if seat is not None and seat in told:
             yield _let_go(pod, told[seat], seat.position)
-        elif seats := vacant.get(_seat_wanted(portrait, fact, pod, by_index)):
+        elif seats := vacant.get(_seat_wanted(state, fact, pod, by_index)):
             yield _let_go(pod, *seats.pop(0))
 
 
@@ -243,8 +241,8 @@ def _vacant_seats(
     return vacant
 
 
-def _seat_wanted(portrait: WorkloadState, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
-    name = support_of(portrait.key).pod_set_name(pod, fact)
+def _seat_wanted(state: WorkloadState, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
+    name = support_of(state.key).pod_set_name(pod, fact)
     return (name, pod.index if by_index else None)
 
 

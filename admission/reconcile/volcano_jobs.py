@@ -53,8 +53,8 @@ class VolcanoJobController:
             return None
         return JobView(
             spec=spec,
-            pods=tuple(world.members.of(key)),
-            admissions=tuple(world.holdings.of(key)),
+            pods=tuple(world.pod_index.of(key)),
+            admissions=tuple(world.admission_index.of(key)),
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
         )
@@ -85,7 +85,7 @@ class VolcanoJobController:
                 if view is None:
                     continue
                 state = world.jobs.get(key.uid) or JobState(uid=key.uid)
-                has_group = (view.spec.namespace, view.spec.group_name) in world.members.job_groups
+                has_group = (view.spec.namespace, view.spec.group_name) in world.pod_index.job_groups
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group)
             except InvalidDocument as error:
                 self.problems[key] = str(error)

@@ -42,7 +42,7 @@ class WorldStatuses:
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
-        state, fact = self.world.portraits.get(key), self.world.facts.get(key)
+        state, fact = self.world.states.get(key), self.world.facts.get(key)
         if state is None:
             return
         ref = object_ref(key, state.namespace, state.name)
@@ -51,19 +51,19 @@ class WorldStatuses:
                 yield from self._of_volcano_job(state, ref)
             case StatusForm.POD_GROUP if fact is not None:
                 yield pod_group_status(self._workload_status(state, ref, fact.phase))
-            case StatusForm.CONDITION if not state.over:
+            case StatusForm.CONDITION if not state.is_over:
                 yield admitted_condition(self._workload_status(state, ref))
             case _:
                 return
 
     def why_waiting(self, key: WorkloadKey) -> Reason | None:
         """Why a workload waits or cannot go on; None: it is gone, does neither, or no decision was made yet."""
-        state = self.world.portraits.get(key)
+        state = self.world.states.get(key)
         if state is None:
             return None
         if (problem := self.problems.get(key)) is not None:
             return problem
-        reason = self.world.reasons.get(key) if state.lacking else None
+        reason = self.world.reasons.get(key) if state.needs_seats else None
         displaced = self.world.displacements.get(key)
         if reason is None or displaced is None:
             return reason
@@ -81,7 +81,7 @@ class WorldStatuses:
             return
         job = world.jobs.get(key.uid) or JobState(uid=key.uid)
         try:
-            companions = companions_of(view.spec) if world.holdings.of(key) else ()
+            companions = companions_of(view.spec) if world.admission_index.of(key) else ()
         except InvalidDocument:
             companions = ()
         yield job_status(
@@ -96,7 +96,7 @@ class WorldStatuses:
             )
         )
         name = view.spec.group_name
-        group = world.members.job_groups.get((state.namespace, name))
+        group = world.pod_index.job_groups.get((state.namespace, name))
         if group is not None:
             group_ref = ObjectRef(resource=POD_GROUPS, namespace=state.namespace, name=name, uid=group)
             yield pod_group_status(self._workload_status(state, group_ref))
@@ -105,7 +105,7 @@ class WorldStatuses:
         self, state: WorkloadState, ref: ObjectRef, seen: str | None = None
     ) -> WorkloadStatus:
         phases = Counter(pod.phase for pod in state.pods)
-        admitted = any(place.admission.state is AdmissionState.OPEN for place in state.occupancies)
+        admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
         fact = self.world.facts.get(state.key)
         # A Volcano Job says itself which of its fields are not acted on.
         own_fields = fact is not None and support_of(state.key).status is not StatusForm.VOLCANO_JOB
@@ -131,7 +131,7 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
     for admission in world.admissions.values():
         allocated[admission.queue] = allocated.get(admission.queue, NOTHING) + admission.holds()
     counts: Counter[tuple[QueueName, str]] = Counter()
-    for state in world.portraits.values():
+    for state in world.states.values():
         counts[state.workload.queue, _standing(state)] += 1
     problems = world.queue_problems()
     for name, fact in sorted(world.queues.items()):
@@ -150,9 +150,9 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
 
 
 def _standing(state: WorkloadState) -> str:
-    if state.over:
+    if state.is_over:
         return "completed"
-    open_ = [place.admission for place in state.occupancies if place.admission.state is AdmissionState.OPEN]
+    open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     if not open_:
-        return "pending" if state.lacking else "completed"
+        return "pending" if state.needs_seats else "completed"
     return "running" if any(admission.started for admission in open_) else "inqueue"

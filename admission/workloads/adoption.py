@@ -9,34 +9,34 @@ from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
 
 
-def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbooked | None:
+def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooked | None:
     """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for."""
-    ids = {admission.id for admission in sight.admissions}
-    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    ids = {admission.id for admission in inputs.admissions}
+    seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     surplus = {
         pod.uid
-        for place in occupancies
+        for place in seat_maps
         if place.admission.state is AdmissionState.OPEN
-        for pod in place.standing
+        for pod in place.unseated
         if pod.seat is None
     }
     found = [
         pod
-        for pod in sight.pods
+        for pod in inputs.pods
         if is_live(pod)
         and pod.node is not None
-        and pod.admission not in sight.closed
+        and pod.admission not in inputs.closed
         and pod.uid not in seated
         and (pod.admission not in ids or pod.uid in surplus)
     ]
     if not found:
         return None
-    fact, first = sight.fact, found[0]
-    support = support_of(sight.key)
+    fact, first = inputs.fact, found[0]
+    support = support_of(inputs.key)
     if support.is_by_ordinal(fact):
-        taken = taken_places(occupancies)
+        taken = taken_places(seat_maps)
     else:
-        taken = {(seat.pod_set, seat.ordinal) for each in sight.admissions for seat in each.holding()}
+        taken = {(seat.pod_set, seat.ordinal) for each in inputs.admissions for seat in each.holding()}
     pods: list[UnbookedPod] = []
     for pod in found:
         name = support.pod_set_name(pod, fact)
@@ -47,7 +47,7 @@ def unbooked_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> Unbook
         if pod.node is not None:
             pods.append(UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes))
     return Unbooked(
-        workload=sight.key,
+        workload=inputs.key,
         namespace=first.namespace,
         name=fact.name if fact is not None else first.name,
         queue=(fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE,

@@ -19,7 +19,7 @@ def seats_over(place: SeatMap, *, successors: "Successors", dead: frozenset[Node
     vacant = place.vacant()
     seats = place.admission.seats
     if successors.none or place.admission.state is AdmissionState.EVICTING:
-        return frozenset(vacant[len(place.standing) :])
+        return frozenset(vacant[len(place.unseated) :])
     over = {index for index in vacant if seats[index].node in dead and place.admission.started}
     if successors.ordinals is not None:
         wanted = successors.ordinals
@@ -52,7 +52,7 @@ def successors_of(
     support: KindSupport,
     pods: Sequence[PodFact],
     pod_sets: Sequence[PodSet],
-    occupancies: Sequence[SeatMap],
+    seat_maps: Sequence[SeatMap],
     *,
     over: bool,
 ) -> Successors:
@@ -65,12 +65,12 @@ def successors_of(
         return Successors(none=True)
     if support.is_by_ordinal(fact):
         wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
-        return Successors(ordinals=frozenset(wanted - taken_places(occupancies)))
+        return Successors(ordinals=frozenset(wanted - taken_places(seat_maps)))
     if support.holding is Holding.SUSPENDED:
-        sitting = sum(len(place.sitting) for place in occupancies)
+        sitting = sum(len(place.seated) for place in seat_maps)
         asked = fact.pod_sets if fact is not None else ()
         return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
-    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     waiting = Counter(
         support.pod_set_name(pod, fact) for pod in pods if awaits_seat(pod) and pod.uid not in seated
     )

@@ -47,7 +47,7 @@ class WorkloadInputs:
     job_over: bool = False
     setbacks: Setbacks = NO_SETBACKS
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
-    left_at: int = 0
+    pod_left_at: int = 0
     #: Nodes of its seats on which a pod that is not there yet can no longer start …
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.

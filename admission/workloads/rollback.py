@@ -12,47 +12,47 @@ from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName
 
 
-def strays_of(sight: WorkloadInputs, occupancies: Sequence[SeatMap]) -> tuple[PodFact, ...]:
+def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple[PodFact, ...]:
     """Live pods of admissions that are closed, and those that came for a seat that another pod has.
 
     What an adopted pod carries may be of another ledger, so it is none while it has a seat.
     """
-    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
-    late = {pod.uid for place in occupancies for pod in place.standing if pod.seat is not None}
+    seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
+    late = {pod.uid for place in seat_maps for pod in place.unseated if pod.seat is not None}
     return tuple(
         pod
-        for pod in sight.pods
-        if is_live(pod) and pod.uid not in seated and (pod.admission in sight.closed or pod.uid in late)
+        for pod in inputs.pods
+        if is_live(pod) and pod.uid not in seated and (pod.admission in inputs.closed or pod.uid in late)
     )
 
 
-def displaced_of(
-    sight: WorkloadInputs, occupancies: Sequence[SeatMap], others: Sequence[PodFact]
+def pods_to_recreate(
+    inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], others: Sequence[PodFact]
 ) -> tuple[PodFact, ...]:
     """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
-    if support_of(sight.key).holding is not Holding.GATED:
+    if support_of(inputs.key).holding is not Holding.GATED:
         return ()
     leaving = [
         pod
-        for place in occupancies
+        for place in seat_maps
         if place.admission.state is AdmissionState.EVICTING
-        for pod in (*place.sitting.values(), *place.standing)
+        for pod in (*place.seated.values(), *place.unseated)
     ]
     found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controlled or pod.deleting)}
     return tuple(found.values())
 
 
-def unplaced(place: SeatMap) -> tuple[PodFact, ...]:
+def pods_that_count_as_refused(place: SeatMap) -> tuple[PodFact, ...]:
     """Pods whose refusal counts. One without a seat of its own waits while an earlier occupant is on its way out."""
-    leaving = any(pod.deleting for pod in place.sitting.values())
-    return (*place.sitting.values(), *(() if leaving else place.standing))
+    leaving = any(pod.deleting for pod in place.seated.values())
+    return (*place.seated.values(), *(() if leaving else place.unseated))
 
 
-def is_refused(pod: PodFact, sight: WorkloadInputs, now: int, patience: Timeouts) -> bool:
+def is_refused(pod: PodFact, inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> bool:
     """Whether the scheduler has had its time, from when there was room for the pod."""
     if pod.refused is None or pod.node is not None:
         return False
-    return now - max(pod.refused[0], sight.left_at) >= patience.refusal_grace
+    return now - max(pod.refused[0], inputs.pod_left_at) >= timeouts.refusal_grace
 
 
 def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
@@ -62,8 +62,8 @@ def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
 
 def _refusing(place: SeatMap) -> set[NodeName]:
     seats = place.admission.seats
-    nodes = {seats[index].node for index, pod in place.sitting.items() if _has_no_node(pod)}
-    if any(_has_no_node(pod) for pod in place.standing):
+    nodes = {seats[index].node for index, pod in place.seated.items() if _has_no_node(pod)}
+    if any(_has_no_node(pod) for pod in place.unseated):
         # Pods of a directed Job may use any vacant seat.
         nodes |= {seats[index].node for index in place.vacant()}
     return nodes
@@ -73,34 +73,36 @@ def _has_no_node(pod: PodFact) -> bool:
     return pod.refused is not None and pod.node is None
 
 
-def evictable_of(
-    sight: WorkloadInputs,
+def rollbacks_of(
+    inputs: WorkloadInputs,
     places: Sequence[SeatMap],
     now: int,
-    patience: Timeouts,
+    timeouts: Timeouts,
 ) -> dict[AdmissionId, Rollback]:
     """Gangs that cannot fully start go back whole."""
-    rollbacks = sight.setbacks.rollbacks
-    not_before = now + min(patience.backoff_limit, patience.backoff * 2 ** min(rollbacks, 10))
+    rollbacks = inputs.setbacks.rollbacks
+    not_before = now + min(timeouts.backoff_limit, timeouts.backoff * 2 ** min(rollbacks, 10))
     found: dict[AdmissionId, Rollback] = {}
     for place in places:
         admission = place.admission
-        directed = sight.fact is not None and sight.fact.directed == admission.id
+        directed = inputs.fact is not None and inputs.fact.directed == admission.id
         if admission.started and not directed:
             continue
         lost = sorted(
             {
                 admission.seats[index].node
                 for index in place.vacant()
-                if admission.seats[index].node in sight.dead_nodes
+                if admission.seats[index].node in inputs.dead_nodes
             }
         )
-        refusals = [pod for pod in unplaced(place) if is_refused(pod, sight, now, patience)]
+        refusals = [
+            pod for pod in pods_that_count_as_refused(place) if is_refused(pod, inputs, now, timeouts)
+        ]
         if refusals and refusals[0].refused:
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
             found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
         elif lost:
-            found[admission.id] = _lost(lost[0], lost[0] in sight.taken_nodes, now)
+            found[admission.id] = _lost(lost[0], lost[0] in inputs.taken_nodes, now)
     return found
 
 

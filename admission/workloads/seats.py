@@ -22,58 +22,58 @@ class SeatMap:
 
     admission: Admission
     #: Seat index → its live pod.
-    sitting: Mapping[int, PodFact]
+    seated: Mapping[int, PodFact]
     #: Live pods of the admission that sit nowhere yet, or whose seat was given back already.
-    standing: tuple[PodFact, ...]
+    unseated: tuple[PodFact, ...]
 
     def vacant(self) -> list[int]:
         """Seats that are held without a live pod, in order."""
         seats = range(len(self.admission.seats))
-        return [index for index in seats if index not in self.sitting and index not in self.admission.ended]
+        return [index for index in seats if index not in self.seated and index not in self.admission.ended]
 
 
-def occupancies_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:
+def seat_maps_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:
     """Who sits where in all admissions of a workload. Whom one of them adopted belongs to no other."""
     adopted = {uid: admission.id for admission in admissions for uid in admission.adopted or ()}
     return tuple(
-        occupancy(admission, [pod for pod in pods if adopted.get(pod.uid, admission.id) == admission.id])
+        seat_map_of(admission, [pod for pod in pods if adopted.get(pod.uid, admission.id) == admission.id])
         for admission in admissions
     )
 
 
-def occupancy(admission: Admission, pods: Iterable[PodFact]) -> SeatMap:
+def seat_map_of(admission: Admission, pods: Iterable[PodFact]) -> SeatMap:
     """Match live pods to seats: by adoption, by the seat written on the pod, else (directed Jobs) by node."""
     adopted = admission.adopted or {}
     by_seat = {(seat.pod_set, seat.ordinal): index for index, seat in enumerate(admission.seats)}
-    sitting: dict[int, PodFact] = {}
-    standing: list[PodFact] = []
+    seated: dict[int, PodFact] = {}
     unseated: list[PodFact] = []
+    without_seat: list[PodFact] = []
     for pod in pods:
         ours = pod.admission == admission.id
         if not is_live(pod) or not (ours or pod.uid in adopted):
             continue
         if ours and pod.seat is None and pod.uid not in adopted:
-            unseated.append(pod)
+            without_seat.append(pod)
             continue
         index = adopted[pod.uid] if pod.uid in adopted else by_seat.get(pod.seat) if pod.seat else None
-        if index is None or index in admission.ended or index in sitting:
-            standing.append(pod)
+        if index is None or index in admission.ended or index in seated:
+            unseated.append(pod)
         else:
-            sitting[index] = pod
-    if unseated:
-        standing += _sit_by_node(admission, sitting, unseated)
-    return SeatMap(admission, sitting, tuple(standing))
+            seated[index] = pod
+    if without_seat:
+        unseated += _seat_by_node(admission, seated, without_seat)
+    return SeatMap(admission, seated, tuple(unseated))
 
 
-def _sit_by_node(admission: Admission, sitting: dict[int, PodFact], pods: list[PodFact]) -> list[PodFact]:
+def _seat_by_node(admission: Admission, seated: dict[int, PodFact], pods: list[PodFact]) -> list[PodFact]:
     vacant: dict[NodeName, list[int]] = {}
     for index in reversed(range(len(admission.seats))):
-        if index not in admission.ended and index not in sitting:
+        if index not in admission.ended and index not in seated:
             vacant.setdefault(admission.seats[index].node, []).append(index)
     left = []
     for pod in sorted(pods, key=lambda pod: pod.name):
         if pod.node is not None and vacant.get(pod.node):
-            sitting[vacant[pod.node].pop()] = pod
+            seated[vacant[pod.node].pop()] = pod
         else:
             left.append(pod)
     return left
@@ -84,10 +84,10 @@ def awaits_seat(pod: PodFact) -> bool:
     return pod.gated and is_live(pod) and not pod.deleting
 
 
-def taken_places(occupancies: Iterable[SeatMap]) -> set[tuple[str, int]]:
+def taken_places(seat_maps: Iterable[SeatMap]) -> set[tuple[str, int]]:
     """Places (pod set, ordinal) on which a live pod sits, in whatever admission."""
     return {
         (place.admission.seats[index].pod_set, place.admission.seats[index].ordinal)
-        for place in occupancies
-        for index in place.sitting
+        for place in seat_maps
+        for index in place.seated
     }

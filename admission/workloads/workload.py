@@ -20,35 +20,35 @@ def wanted(pod_sets: Sequence[PodSet]) -> int:
 
 
 def workload_of(
-    sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], occupancies: Sequence[SeatMap]
+    inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], seat_maps: Sequence[SeatMap]
 ) -> Workload:
     """The workload with all it wants, and what is known about interrupting it."""
-    fact = sight.fact
-    arrival = sight.arrival or 0
+    fact = inputs.fact
+    arrival = inputs.arrival or 0
     if fact is None:
-        return _workload_of_pod(sight, pod_sets, arrival)
-    draining = any(place.admission.state is AdmissionState.EVICTING for place in occupancies)
+        return _workload_of_pod(inputs, pod_sets, arrival)
+    draining = any(place.admission.state is AdmissionState.EVICTING for place in seat_maps)
     obstacle = fact.obstacle or (
         Obstacle(ReasonCode.EVICTING, "its pods of an earlier admission are still ending")
         if draining
         else None
     )
-    if support_of(sight.key).is_group and not sight.admissions and obstacle is None:
-        obstacle = _too_few_pods(sight, fact, pod_sets)
+    if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
+        obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
-        key=sight.key,
+        key=inputs.key,
         namespace=fact.namespace,
         name=fact.name,
         queue=fact.queue or DEFAULT_QUEUE,
-        priority=max([fact.priority, *(pod.priority for pod in _members(sight))]),
+        priority=max([fact.priority, *(pod.priority for pod in _members(inputs))]),
         arrival=arrival,
         created=fact.created,
-        minimum=_minimum(sight, fact),
+        minimum=_minimum(inputs, fact),
         pod_sets=pod_sets,
         generation=fact.generation,
         obstacle=obstacle,
-        not_before=sight.setbacks.not_before,
-        **_interruption(sight, fact.conduct),
+        not_before=inputs.setbacks.not_before,
+        **_interruption(inputs, fact.conduct),
     )
 
 
@@ -63,10 +63,10 @@ class _Interruption(TypedDict):
     waiting_since: int
 
 
-def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
+def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> _Interruption:
     """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
-    said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(sight))]
-    alone = support_of(sight.key).holding is Holding.GATED and any(not pod.controlled for pod in sight.pods)
+    said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(inputs))]
+    alone = support_of(inputs.key).holding is Holding.GATED and any(not pod.controlled for pod in inputs.pods)
     return {
         "user": conduct.user,
         "run_time": conduct.run_time,
@@ -74,30 +74,30 @@ def _interruption(sight: WorkloadInputs, conduct: Conduct) -> _Interruption:
         "min_run_time": conduct.min_run_time,
         "cooldown": conduct.cooldown,
         "preemptable": False not in said and (True in said or not alone),
-        "evictions": sight.setbacks.evictions,
-        "waiting_since": sight.setbacks.waiting_since,
+        "evictions": inputs.setbacks.evictions,
+        "waiting_since": inputs.setbacks.waiting_since,
     }
 
 
-def _members(sight: WorkloadInputs) -> Sequence[PodFact]:
+def _members(inputs: WorkloadInputs) -> Sequence[PodFact]:
     """Pods of a group: they alone tell what it takes."""
-    return sight.pods if support_of(sight.key).is_group else ()
+    return inputs.pods if support_of(inputs.key).is_group else ()
 
 
-def _minimum(sight: WorkloadInputs, fact: WorkloadFact) -> int:
+def _minimum(inputs: WorkloadInputs, fact: WorkloadFact) -> int:
     """The gang size. As in Volcano, members of a group that succeeded are part of the gang still."""
-    return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(sight)))
+    return max(0, fact.minimum - sum(pod.phase is PodPhase.SUCCEEDED for pod in _members(inputs)))
 
 
-def _too_few_pods(sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> Obstacle | None:
-    exist, needed = wanted(pod_sets), _minimum(sight, fact)
-    if not exist and any(not is_live(pod) for pod in sight.pods):
+def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[PodSet]) -> Obstacle | None:
+    exist, needed = wanted(pod_sets), _minimum(inputs, fact)
+    if not exist and any(not is_live(pod) for pod in inputs.pods):
         return None  # it is done
     if exist < needed or not exist:
-        held = sum(pod.held_by_others for pod in sight.pods if awaits_seat(pod))
+        held = sum(pod.held_by_others for pod in inputs.pods if awaits_seat(pod))
         beside = f"; {held} more wait for scheduling gates of others" if held else ""
-        if sight.recreations:
-            beside += f"; {len(sight.recreations)} were taken back and are being made again"
+        if inputs.recreations:
+            beside += f"; {len(inputs.recreations)} were taken back and are being made again"
         reason = not_enough_pods(exist=exist, minimum=max(needed, 1))
         return Obstacle(reason.code, reason.message + beside)
     for task, least in sorted(fact.task_minimums.items()):
@@ -108,11 +108,11 @@ def _too_few_pods(sight: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence[
     return None
 
 
-def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
+def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
     """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
-    pod = sight.pods[0] if sight.pods and support_of(sight.key).is_pod else None
-    last = sight.admissions[-1] if sight.admissions else None
-    again = next(iter(sight.recreations), None)
+    pod = inputs.pods[0] if inputs.pods and support_of(inputs.key).is_pod else None
+    last = inputs.admissions[-1] if inputs.admissions else None
+    again = next(iter(inputs.recreations), None)
     obstacle = None
     if again is not None:
         obstacle = Obstacle(ReasonCode.BEING_RECREATED, "the pod was taken back and is being made again")
@@ -133,7 +133,7 @@ def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriva
         )
     named = pod or last or again
     return Workload(
-        key=sight.key,
+        key=inputs.key,
         namespace=named.namespace if named else "",
         name=named.name if named else "",
         # The default of its namespace is known only as long as the pod is gated.
@@ -145,11 +145,11 @@ def _workload_of_pod(sight: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriva
         pod_sets=pod_sets,
         generation=pod.uid if pod else "",
         obstacle=obstacle,
-        not_before=sight.setbacks.not_before,
-        **_interruption(sight, pod.conduct if pod else Conduct()),
+        not_before=inputs.setbacks.not_before,
+        **_interruption(inputs, pod.conduct if pod else Conduct()),
     )
 
 
-def is_hollow(workload: Workload, held: int) -> bool:
+def only_has_an_obstacle(workload: Workload, held: int) -> bool:
     """A group that waits for its pods, or an object that cannot be used: it has a reason but asks for nothing."""
     return held == 0 and workload.obstacle is not None

@@ -57,9 +57,9 @@ class AdmissionIndex:
         #: Admissions that the ledger has closed, with their workload, as long as that is there.
         self.closed: dict[AdmissionId, WorkloadKey] = {}
         #: Admissions named on live pods of which the ledger has to say whether it closed them.
-        self.unasked: set[AdmissionId] = set()
+        self.unknown: set[AdmissionId] = set()
         #: Those that it does not know: its pods come from another ledger.
-        self._unheard_of: set[AdmissionId] = set()
+        self._foreign: set[AdmissionId] = set()
         self._of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._closed_of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._on_node: KeyIndex[NodeName, AdmissionId] = KeyIndex()
@@ -88,15 +88,15 @@ class AdmissionIndex:
         self.closed[id_] = key
         self._closed_of.add(key, id_)
 
-    def wonder_about(self, admission: AdmissionId) -> None:
+    def note_unknown(self, admission: AdmissionId) -> None:
         """A pod may come late: a deposed leader let it go, for an admission that was closed long ago."""
-        if not (admission in self.admissions or admission in self.closed or admission in self._unheard_of):
-            self.unasked.add(admission)
+        if not (admission in self.admissions or admission in self.closed or admission in self._foreign):
+            self.unknown.add(admission)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
-        """What the ledger says about ``unasked`` ones: closed, of these workloads; of others it never heard."""
-        self.unasked.difference_update(asked)
-        self._unheard_of.update(set(asked) - closed.keys())
+        """What the ledger says about ``unknown`` ones: closed, of these workloads; of others it never heard."""
+        self.unknown.difference_update(asked)
+        self._foreign.update(set(asked) - closed.keys())
         for id_, key in closed.items():
             self._put_closed(id_, key)
 

@@ -17,22 +17,22 @@ class PodOutcomes:
 
     def __init__(
         self,
-        members: PodIndex,
+        pod_index: PodIndex,
         jobs: Mapping[str, JobState],
         outcomes: Mapping[WorkloadKey, Outcomes],
         unsaved: dict[str, tuple[WorkloadKey, PodFact]],
     ) -> None:
-        self._members = members
+        self._pod_index = pod_index
         self._jobs = jobs
         self.outcomes: dict[WorkloadKey, Outcomes] = {key: dict(value) for key, value in outcomes.items()}
         self._unsaved = unsaved
-        self._parting: dict[str, None] = {}
+        self._ending: dict[str, None] = {}
 
     def see(self, uid: str, pod: PodFact | None) -> None:
         """A pod is there (None: gone)."""
-        self._parting.pop(uid, None)
-        if pod is not None and is_parting(pod):
-            self._parting[uid] = None
+        self._ending.pop(uid, None)
+        if pod is not None and is_ending(pod):
+            self._ending[uid] = None
 
     def note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
         """A pod has ended. Of each seat of a version the first one counts."""
@@ -50,20 +50,20 @@ class PodOutcomes:
     def forget(self, owner: WorkloadKey) -> None:
         """Nobody asks any more how pods of this workload ended: it is gone, and so is what was stored about it."""
         if self.outcomes.pop(owner, None) is not None:
-            for pod in self._members.of(owner):
+            for pod in self._pod_index.of(owner):
                 self._unsaved.pop(pod.uid, None)
 
-    def dismissible(self) -> list[PodFact]:
+    def may_disappear(self) -> list[PodFact]:
         """Pods that may disappear: how they ended is stored, or nobody asks. Those being deleted come first."""
-        found = [pod for uid in self._parting if self._is_dismissible(pod := self._members.pods[uid])]
+        found = [pod for uid in self._ending if self._is_dismissible(pod := self._pod_index.pods[uid])]
         return sorted(found, key=lambda pod: not pod.deleting)
 
     def _is_dismissible(self, pod: PodFact) -> bool:
-        owner = self._members.owner_of(pod.uid)
+        owner = self._pod_index.owner_of(pod.uid)
         if owner is None or not _is_run_by_muster(owner):
             return True
         stored = pod.uid not in self._unsaved
-        return may_go(pod, self._members.facts.get(owner), self._jobs.get(owner.uid), stored=stored)
+        return may_go(pod, self._pod_index.facts.get(owner), self._jobs.get(owner.uid), stored=stored)
 
 
 def _is_run_by_muster(key: WorkloadKey) -> bool:
@@ -79,7 +79,7 @@ def following(before: PodFact | None, pod: PodFact) -> PodFact:
     return replace(pod, ended_first=unseen and pod.phase is PodPhase.SUCCEEDED)
 
 
-def is_parting(pod: PodFact) -> bool:
+def is_ending(pod: PodFact) -> bool:
     """Whether it carries our finalizer, and has ended or is being deleted."""
     return pod.kept and (pod.deleting or not is_live(pod))
 

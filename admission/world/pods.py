@@ -12,8 +12,8 @@ Place = tuple[str, str]
 class PodIndex:
     """Part of the world: pods, their groups and their controllers."""
 
-    def __init__(self, holdings: AdmissionIndex) -> None:
-        self._holdings = holdings
+    def __init__(self, admission_index: AdmissionIndex) -> None:
+        self._admission_index = admission_index
         self.facts: dict[WorkloadKey, WorkloadFact] = {}
         self.pods: dict[str, PodFact] = {}
         #: PodGroups that stand for Volcano Jobs → uid.
@@ -89,7 +89,7 @@ class PodIndex:
         if job is not None and not (support := support_of(job)).is_pod:
             fact = self.facts.get(job)
             managed = fact is not None and fact.queue is not None
-            if managed or not support.needs_queue or self._holdings.holds(job):
+            if managed or not support.needs_queue or self._admission_index.holds(job):
                 return job
         if pod.group is not None:
             group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
@@ -101,7 +101,7 @@ class PodIndex:
 
     def _group_gone(self, pod: PodFact) -> WorkloadKey | None:
         """The PodGroup that was deleted while this pod of it holds a seat."""
-        admission = self._holdings.admission_of(pod)
+        admission = self._admission_index.admission_of(pod)
         if admission is None or not support_of(admission.workload).is_group:
             return None
         named = (admission.namespace, admission.name) == (pod.namespace, pod.group)

@@ -12,10 +12,10 @@ from queues.workload import AdmissionId, Workload, WorkloadKey
 
 
 class SnapshotRows:
-    """Part of the world: the rows of the next snapshot that follow from portraits and admissions."""
+    """Part of the world: the rows of the next snapshot that follow from states and admissions."""
 
-    def __init__(self, stock: NodeInventory, budgets: Budgets) -> None:
-        self._stock = stock
+    def __init__(self, node_inventory: NodeInventory, budgets: Budgets) -> None:
+        self._node_inventory = node_inventory
         self._budgets = budgets
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
@@ -28,7 +28,7 @@ class SnapshotRows:
     def replace(
         self, before: WorkloadState | None, after: WorkloadState | None, numbered: Collection[WorkloadKey]
     ) -> bool:
-        """One portrait takes another's place. Whether a decision may come out differently.
+        """One state takes another's place. Whether a decision may come out differently.
 
         ``numbered``: workloads that have arrived; others wait for their number before they are shown.
         """
@@ -39,24 +39,24 @@ class SnapshotRows:
         return before is None or after is None or before.decisive() != after.decisive()
 
     def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
-        self._stock.ports.look(before.key, ())
-        if after is None or not after.occupancies:
+        self._node_inventory.ports.look(before.key, ())
+        if after is None or not after.seat_maps:
             self._budgets.look(before.key, ())
         self.unbooked.pop(before.key, None)
-        for place in before.occupancies:
+        for place in before.seat_maps:
             self.ended.pop(place.admission.id, None)
             self.evictable.pop(place.admission.id, None)
             self.started.pop(place.admission.id, None)
         if after is None:
             self.pending.pop(before.key)
             self.holders.pop(before.key)
-            self._stock.demand.update(before.key, ())
+            self._node_inventory.demand.update(before.key, ())
 
     def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
-        asks = after.workload.pod_sets if after.lacking or after.occupancies else ()
-        self._stock.demand.update(after.key, asks)
-        self._stock.ports.look(after.key, after.workload.pod_sets)
-        if after.lacking and after.key in numbered:
+        asks = after.workload.pod_sets if after.needs_seats or after.seat_maps else ()
+        self._node_inventory.demand.update(after.key, asks)
+        self._node_inventory.ports.look(after.key, after.workload.pod_sets)
+        if after.needs_seats and after.key in numbered:
             self.pending.put(after.key, after.workload)
         else:
             self.pending.pop(after.key)
@@ -64,7 +64,7 @@ class SnapshotRows:
             self.unbooked[after.key] = after.unbooked
         self.ended.update(after.ended)
         self.evictable.update(after.evictable)
-        if after.occupancies:
+        if after.seat_maps:
             self.holders.put(after.key, after.workload)
             self._budgets.look(after.key, after.pods)
         else:

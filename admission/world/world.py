@@ -47,26 +47,26 @@ from queues.world_rows import WorldRows
 class World:
     """Facts, open admissions, and what follows from them for every workload."""
 
-    def __init__(self, rows: WorldRows, patience: Timeouts) -> None:
-        self.patience = patience
-        self.stock = NodeInventory()
+    def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
+        self.timeouts = timeouts
+        self.node_inventory = NodeInventory()
         self.budgets = Budgets()
-        self.holdings = AdmissionIndex()
-        self.members = PodIndex(self.holdings)
+        self.admission_index = AdmissionIndex()
+        self.pod_index = PodIndex(self.admission_index)
         #: Nodes that refused pods of a gang a moment ago.
-        self.refusals = AvoidedNodes()
+        self.avoided_nodes = AvoidedNodes()
         self.recreations = Recreations(rows.recreations)
-        self.retrospect = UsageHistory()
+        self.usage_history = UsageHistory()
         self.unsaved = Unsaved()
         self.jobs = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
         outcomes = current_outcomes(rows.outcomes, self.jobs)
-        self.partings = PodOutcomes(self.members, self.jobs, outcomes, self.unsaved.outcomes)
-        self.showing = SnapshotRows(self.stock, self.budgets)
+        self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
+        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
         self.queues: dict[QueueName, QueueFact] = {}
-        self.pods: Mapping[str, PodFact] = self.members.pods
-        self.facts: Mapping[WorkloadKey, WorkloadFact] = self.members.facts
-        self.admissions: Mapping[AdmissionId, Admission] = self.holdings.admissions
-        self.outcomes = self.partings.outcomes
+        self.pods: Mapping[str, PodFact] = self.pod_index.pods
+        self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
+        self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
+        self.outcomes = self.pod_outcomes.outcomes
         self.ledger_seq = rows.ledger_seq
         self.arrivals = dict(rows.arrivals)
         self.setbacks = dict(rows.setbacks)
@@ -76,13 +76,13 @@ class World:
         self.claims = {claim.workload: claim for claim in rows.claims}
         self.reasons = dict(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
-        self.news = True
-        self.portraits: dict[WorkloadKey, WorkloadState] = {}
+        self.snapshot_is_stale = True
+        self.states: dict[WorkloadKey, WorkloadState] = {}
         #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
         self.defects: dict[WorkloadKey, Exception] = {}
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
-        self.left_at: dict[WorkloadKey, int] = {}
-        self._left: set[WorkloadKey] = set()
+        self.pod_left_at: dict[WorkloadKey, int] = {}
+        self._lost_a_pod: set[WorkloadKey] = set()
         self._stale: set[WorkloadKey] = set()
         self._timed: set[WorkloadKey] = set()
         self.put_admissions(rows.admissions)
@@ -99,7 +99,7 @@ class World:
         for name in queues:
             if name not in self.queues:
                 self.unsaved.queues[name] = None
-        self.stock.unsaved.update(name for name in nodes if name not in self.stock.nodes)
+        self.node_inventory.unsaved.update(name for name in nodes if name not in self.node_inventory.nodes)
 
     # ── what the cluster shows ──────────────────────────────────────────────────────────────────────────────
 
@@ -116,83 +116,83 @@ class World:
                 case FactKind.QUEUE, QueueFact() | None:
                     self._put_queue(QueueName(change.key), change.fact)
                 case FactKind.FLAVOR, FlavorFact() | None:
-                    self.stock.put_flavor(change.key, change.fact)
-                    self.news = True
+                    self.node_inventory.put_flavor(change.key, change.fact)
+                    self.snapshot_is_stale = True
                 case FactKind.HYPERNODE, HyperNodeFact() | None:
-                    self.stock.put_hypernode(change.key, change.fact)
-                    self.news = True
+                    self.node_inventory.put_hypernode(change.key, change.fact)
+                    self.snapshot_is_stale = True
                 case FactKind.TOPOLOGY, TopologyFact() | None:
-                    self.stock.put_topology(change.key, change.fact)
-                    self.news = True
+                    self.node_inventory.put_topology(change.key, change.fact)
+                    self.snapshot_is_stale = True
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
                 case FactKind.BUDGET, BudgetFact() | None:
                     self.budgets.put(change.key, change.fact)
-                    self.news = True
+                    self.snapshot_is_stale = True
                 case _:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
     def _put_pod(self, uid: str, fact: PodFact | None) -> None:
-        before, owner = self.pods.get(uid), self.members.owner_of(uid)
+        before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
-                self._left.add(owner)
+                self._lost_a_pod.add(owner)
             if uid in self.recreations.stored:
                 self._stale.add(self.recreations.stored[uid].workload)
         else:
             self.recreations.see(fact)
             fact = following(before, fact)
             if fact.admission is not None and is_live(fact):
-                self.holdings.wonder_about(fact.admission)
-        self.members.put_pod(uid, fact)
-        self.partings.see(uid, fact)
+                self.admission_index.note_unknown(fact.admission)
+        self.pod_index.put_pod(uid, fact)
+        self.pod_outcomes.see(uid, fact)
         self._settle(uid)
 
     def _settle(self, uid: str) -> None:
         """Find out whose pod it is, and put its use on its node if it is in nobody's books."""
         fact = self.pods.get(uid)
-        before, owner = self.members.settle(uid)
+        before, owner = self.pod_index.settle(uid)
         self._stale.update(filter(None, (before, owner)))
         if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
-            self.partings.note_outcome(owner, fact)
+            self.pod_outcomes.note_outcome(owner, fact)
         place = ports = None
         if fact is not None and fact.node is not None and is_live(fact):
-            place = None if self.holdings.covers(fact, owner) else (fact.node, fact.shape.takes)
+            place = None if self.admission_index.covers(fact, owner) else (fact.node, fact.shape.takes)
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
-        if self.stock.ports.occupy(uid, ports):
-            self.news = True
-        for node in self.stock.charge(uid, place):
-            self.news = True
-            self._stale |= self.holdings.seated_on(node)
+        if self.node_inventory.ports.occupy(uid, ports):
+            self.snapshot_is_stale = True
+        for node in self.node_inventory.charge(uid, place):
+            self.snapshot_is_stale = True
+            self._stale |= self.admission_index.seated_on(node)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
         key = WorkloadKey(change.workload_kind, change.key)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         if fact is not None and fact.stands_for is not None:
-            self.members.put_job_group(change.key, (fact.namespace, fact.name))
+            self.pod_index.put_job_group(change.key, (fact.namespace, fact.name))
             # The status of its Job is written on it.
             self._stale.add(fact.stands_for)
             return
-        if self.members.drop_job_group(change.key):
+        if self.pod_index.drop_job_group(change.key):
             return
-        for uid in self.members.put_workload(key, fact):
+        for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
         self._stale.add(key)
 
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
-        before = self.stock.nodes.get(name)
-        self.stock.put_node(name, fact)
-        self.news = True
+        before = self.node_inventory.nodes.get(name)
+        self.node_inventory.put_node(name, fact)
+        self.snapshot_is_stale = True
         if before is None or fact is None or _offer(before) != _offer(fact):
-            self._stale |= self.holdings.seated_on(name)
+            self._stale |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
         self.queues.pop(name, None)
         if fact is not None:
             self.queues[name] = fact
         self.unsaved.queues[name] = fact
-        self.news = self.retrospect.stale = True
+        self.snapshot_is_stale = self.usage_history.stale = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -202,24 +202,24 @@ class World:
             self._put_admission(admission)
 
     def _put_admission(self, admission: Admission) -> None:
-        self.news = True
+        self.snapshot_is_stale = True
         closed = admission.state is AdmissionState.CLOSED
-        before = self.holdings.put(admission)
+        before = self.admission_index.put(admission)
         if before is not None:
-            self.stock.give_back(before.holding())
+            self.node_inventory.give_back(before.holding())
         if closed:
-            self.showing.admissions.pop(admission.id)
+            self.snapshot_rows.admissions.pop(admission.id)
         else:
-            self.showing.admissions.put(admission.id, admission)
-            self.stock.hold(admission.holding())
+            self.snapshot_rows.admissions.put(admission.id, admission)
+            self.node_inventory.hold(admission.holding())
         if before is None or closed:
-            for uid in self.members.uids_of(admission.workload):
+            for uid in self.pod_index.uids_of(admission.workload):
                 self._settle(uid)
         self._stale.add(admission.workload)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
         """What the ledger says about admissions that the holdings did not know."""
-        self.holdings.learn_closed(asked, closed)
+        self.admission_index.learn_closed(asked, closed)
         self._stale.update(closed.values())
 
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
@@ -243,15 +243,15 @@ class World:
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
-        if key in self.portraits:
-            self.refusals.note(key, self.portraits[key].refusing_nodes, not_before + self.patience.detour)
+        if key in self.states:
+            self.avoided_nodes.note(key, self.states[key].refusing_nodes, not_before + self.timeouts.detour)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
         self.arrivals.update(arrivals)
         for key in arrivals.keys() & self.recreations.heirs.keys():
             before = self.recreations.heirs.pop(key)
-            self.refusals.pass_on(before, key)
+            self.avoided_nodes.pass_on(before, key)
             if (setbacks := self.setbacks.get(before)) is not None:
                 self.setbacks[key] = setbacks
                 if setbacks.not_before:
@@ -263,16 +263,16 @@ class World:
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
         for key in keys:
-            for rows in (self.arrivals, self.partings.outcomes, self.setbacks, self.claims):
+            for rows in (self.arrivals, self.pod_outcomes.outcomes, self.setbacks, self.claims):
                 rows.pop(key, None)
             self.reasons.pop(key, None)
             self.displacements.pop(key, None)
-            self.portraits.pop(key, None)
+            self.states.pop(key, None)
             self.jobs.pop(key.uid, None)
-            self.refusals.forget(key)
-            self.holdings.forget(key)
+            self.avoided_nodes.forget(key)
+            self.admission_index.forget(key)
 
-    def look_again(self, key: WorkloadKey) -> None:
+    def mark_dirty(self, key: WorkloadKey) -> None:
         """What is to be done for a workload must be worked out anew, though nothing was seen to change."""
         self._stale.add(key)
 
@@ -284,51 +284,51 @@ class World:
         ``creating``: workloads of which pods are being created right now: a missing pod means nothing yet.
         """
         stale, self._stale, self._timed = self._stale | self._timed, set(), set()
-        self.left_at.update(dict.fromkeys(self._left, now))
-        self._left.clear()
-        stale |= self.refusals.expire(now)
+        self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
+        self._lost_a_pod.clear()
+        stale |= self.avoided_nodes.expire(now)
         for key in sorted(stale):
-            before, portrait = self.portraits.get(key), self._portray(key, now, key in creating)
-            if portrait is not None and portrait.misplaced:
-                self.refusals.note(key, portrait.refusing_nodes, now + self.patience.detour)
-            if before is not None and portrait is not None and before.workload == portrait.workload:
+            before, state = self.states.get(key), self._derive(key, now, key in creating)
+            if state is not None and state.unschedulable:
+                self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
+            if before is not None and state is not None and before.workload == state.workload:
                 # The engine's memo goes by identity.
-                portrait = replace(portrait, workload=before.workload)
-            if self.showing.replace(before, portrait, self.arrivals):
-                self.news = True
-            if portrait is None:
-                self.portraits.pop(key, None)
-                self.left_at.pop(key, None)
+                state = replace(state, workload=before.workload)
+            if self.snapshot_rows.replace(before, state, self.arrivals):
+                self.snapshot_is_stale = True
+            if state is None:
+                self.states.pop(key, None)
+                self.pod_left_at.pop(key, None)
                 self.unsaved.arrivals.pop(key, None)
                 if key in self.arrivals:
                     self.unsaved.departed[key] = None
                 else:
-                    self.partings.forget(key)
+                    self.pod_outcomes.forget(key)
                 continue
-            self.portraits[key] = portrait
+            self.states[key] = state
             self.unsaved.departed.pop(key, None)
-            if portrait.timed:
+            if state.awaits_timeout:
                 self._timed.add(key)
             if key not in self.arrivals:
                 self.unsaved.arrivals[key] = None
-            elif before is None or before.described() != portrait.described():
+            elif before is None or before.described() != state.described():
                 self.unsaved.described[key] = None
         return stale
 
-    def _portray(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
-        sight = self._sight(key, creating)
+    def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
+        inputs = self._inputs(key, creating)
         try:
-            return derive_state(sight, now, self.patience)
+            return derive_state(inputs, now, self.timeouts)
         except Exception as error:
             # A defect that one workload brings to light must not keep the others waiting.
             self.defects[key] = error
-            return underivable_state(sight, error)
+            return underivable_state(inputs, error)
 
-    def _sight(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:
+    def _inputs(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:
         job = self.jobs.get(key.uid)
-        admissions = self.holdings.of(key)
-        pods = self.members.of(key)
-        dead_nodes, taken_nodes = self.stock.lost(seat for each in admissions for seat in each.seats)
+        admissions = self.admission_index.of(key)
+        pods = self.pod_index.of(key)
+        dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
             fact=self.facts.get(key),
@@ -338,53 +338,55 @@ class World:
             outcomes=self.outcomes.get(key, {}),
             job_over=job is not None and job.is_over(),
             setbacks=self.setbacks.get(key, NO_SETBACKS),
-            left_at=self.left_at.get(key, 0),
+            pod_left_at=self.pod_left_at.get(key, 0),
             dead_nodes=dead_nodes,
-            refusing_nodes=self.refusals.nodes(key),
+            refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             busy=creating,
             recreations=self.recreations.of(key),
             closed=frozenset(
                 pod.admission
                 for pod in pods
-                if pod.admission is not None and self.holdings.closed.get(pod.admission) == key
+                if pod.admission is not None and self.admission_index.closed.get(pod.admission) == key
             ),
         )
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
-        return bool(self._stale or self.unsaved or self.stock.unsaved or self.recreations.unsaved)
+        return bool(self._stale or self.unsaved or self.node_inventory.unsaved or self.recreations.unsaved)
 
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
-        self.news = False
+        self.snapshot_is_stale = False
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
             queues={name: fact.queue for name, fact in self.queues.items()},
-            nodes=self.stock.table().with_ports(self.stock.ports.by_node(self.holdings.of)),
-            pending=self.showing.pending.freeze(),
-            admissions=self.showing.admissions.freeze(),
-            ended=dict(self.showing.ended),
-            started=tuple(sorted(self.showing.started)),
-            evictable=dict(self.showing.evictable),
-            unbooked=tuple(self.showing.unbooked.values()),
-            holders=self.showing.holders.freeze(),
+            nodes=self.node_inventory.table().with_ports(
+                self.node_inventory.ports.by_node(self.admission_index.of)
+            ),
+            pending=self.snapshot_rows.pending.freeze(),
+            admissions=self.snapshot_rows.admissions.freeze(),
+            ended=dict(self.snapshot_rows.ended),
+            started=tuple(sorted(self.snapshot_rows.started)),
+            evictable=dict(self.snapshot_rows.evictable),
+            unbooked=tuple(self.snapshot_rows.unbooked.values()),
+            holders=self.snapshot_rows.holders.freeze(),
             claims=dict(self.claims),
             budgets=self.budgets.all(),
-            typical=self.stock.demand.typical(),
-            past_use=self.retrospect.freeze(now),
+            typical=self.node_inventory.demand.typical(),
+            past_use=self.usage_history.freeze(now),
         )
 
     def user_of(self, key: WorkloadKey) -> str:
         """Who asked for a workload; "": unknown."""
-        portrait = self.portraits.get(key)
-        return portrait.workload.user if portrait is not None else ""
+        state = self.states.get(key)
+        return state.workload.user if state is not None else ""
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
         queues = {name: fact.queue for name, fact in self.queues.items()}
-        tree = QueueTree.build(queues, self.stock.table().capacity())
+        tree = QueueTree.build(queues, self.node_inventory.table().capacity())
         return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
 
 

@@ -135,18 +135,18 @@ def evicting(taken: Admission) -> Admission:
     return replace(taken, state=AdmissionState.EVICTING)
 
 
-def portrait(
+def state_of(
     fact: WorkloadFact | None,
     pods: Sequence[PodFact] = (),
     admissions: Sequence[Admission] = (),
     *,
     key: WorkloadKey | None = None,
     now: int = NOW,
-    **sight: Any,
+    **inputs: Any,
 ) -> WorkloadState:
-    """The portrait of a workload that is there."""
+    """The state of a workload that is there."""
     known = key or (fact.key if fact is not None else admissions[0].workload)
-    given = {"key": known, "fact": fact, "pods": pods, "admissions": admissions, "arrival": 1, **sight}
+    given = {"key": known, "fact": fact, "pods": pods, "admissions": admissions, "arrival": 1, **inputs}
     found = derive_state(WorkloadInputs(**given), now, Timeouts(refusal_grace=GRACE))
     assert found is not None
     return found

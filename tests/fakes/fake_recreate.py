@@ -62,10 +62,10 @@ class SteppedRecreate(RecreationWriter):
             world,
             lambda: None,
             hand_in=self.changes.append,
-            requeue=world.look_again,
+            requeue=world.mark_dirty,
             failpoint=lambda point: None,
         )
-        self.queue: SteppedQueue = SteppedQueue(cluster, lambda pod: world.look_again(pod.workload))
+        self.queue: SteppedQueue = SteppedQueue(cluster, lambda pod: world.mark_dirty(pod.workload))
 
     def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
         super().reconcile(sorted(keys))

@@ -280,7 +280,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.does(equals_reloaded(self.ring))
         world = self.ring.world
         assert world.recreations.stored == {}
-        assert world.arrivals == world.portraits == world.jobs == world.outcomes == world.setbacks == {}
+        assert world.arrivals == world.states == world.jobs == world.outcomes == world.setbacks == {}
 
     async def no_plan_was_rejected(self) -> None:
         """A plan that is applied to its own snapshot is never refused by the ledger, not even one gang of it."""
@@ -292,11 +292,11 @@ class RingUnderFaults(RuleBasedStateMachine):
         """Every live pod that was let go has a seat of an open admission, and no seat has two."""
         world = self.ring.world
         taken = set()
-        for portrait in world.portraits.values():
-            for place in portrait.occupancies:
+        for state in world.states.values():
+            for place in state.seat_maps:
                 assert place.admission.state is AdmissionState.OPEN
-                assert not place.standing, place
-                taken |= {pod.uid for pod in place.sitting.values()}
+                assert not place.unseated, place
+                taken |= {pod.uid for pod in place.seated.values()}
         for uid, pod in self.cluster.objects["pods"].items():
             mine = pod["metadata"]["labels"]
             waits = "schedulingGates" in pod["spec"]

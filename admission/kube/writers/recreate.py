@@ -110,8 +110,8 @@ class RecreationWriter:
 
     def _due(self, key: WorkloadKey) -> Iterator[tuple[GoingPod, Step]]:
         """The steps to be taken for a workload now."""
-        state = self.world.portraits.get(key)
-        to_recreate = state.displaced if state is not None else ()
+        state = self.world.states.get(key)
+        to_recreate = state.to_recreate if state is not None else ()
         if not to_recreate and not self.world.recreations.of(key):
             self._solved(key, self._refused.get(key, ""))
         for uid, step in self._next_steps(key, to_recreate):
@@ -126,7 +126,7 @@ class RecreationWriter:
             going.add(pod.uid)
             known = self._is_stored(key, pod.uid)
             if known and not self.queue.is_expected(GoingPod(key, pod.uid), pod.uid, _DELETION):
-                yield pod.uid, partial(self._take_back, world.portraits[key], pod)
+                yield pod.uid, partial(self._take_back, world.states[key], pod)
         for intent in world.recreations.of(key):
             uid = intent.pod_uid
             if uid in going or not self._is_stored(key, uid) or self.queue.is_under_way(uid):
@@ -185,7 +185,7 @@ class RecreationWriter:
             return True
         annotations = json.loads(intent.manifest)["metadata"]["annotations"]
         named = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
-        return self.world.members.has_group(intent.namespace, named or "")
+        return self.world.pod_index.has_group(intent.namespace, named or "")
 
     def _forget(self, intent: Recreation, why: str) -> None:
         where = {"workload": str(intent.workload), "pod": f"{intent.namespace}/{intent.name}", "why": why}
@@ -221,7 +221,7 @@ class RecreationWriter:
             self._keep(pod.uid, intent)
             return
         self._failpoint("recreation-stored")
-        node_is_gone = pod.node is not None and pod.node not in self.world.stock.nodes
+        node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
         try:
             await self._client.delete(
                 path,

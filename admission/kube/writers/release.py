@@ -50,7 +50,7 @@ class ReleaseWriter:
     def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
         """Start what these workloads need; returns at once."""
         for key in keys:
-            state = self.world.portraits.get(key)
+            state = self.world.states.get(key)
             if state is None:
                 self._forget(key)
             elif not self._queue.is_backing_off(key):
@@ -60,7 +60,7 @@ class ReleaseWriter:
         gated = {pod.uid for pod in state.pods if pod.gated}
         promised = {uid: seat for uid, seat in self._promised.pop(key, {}).items() if uid in gated}
         try:
-            orders = orders_for(state, self.world.facts.get(key), self.world.stock, promised)
+            orders = orders_for(state, self.world.facts.get(key), self.world.node_inventory, promised)
         except Exception:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})

@@ -85,7 +85,7 @@ class StatusLoop:
             note = waiting_event(self._world, key, self._statuses.why_waiting(key))
             if note is not None:
                 self._events.tell(note)
-        gone = [key for key in dirty if key not in self._world.portraits]
+        gone = [key for key in dirty if key not in self._world.states]
         self._status.forget(key.uid for key in gone)
         self._events.forget(key.uid for key in gone)
         now = asyncio.get_running_loop().time()
@@ -104,7 +104,7 @@ class StatusLoop:
             return []
 
     def _tell_of_hypernodes(self) -> None:
-        for note in self._hypernode_events.new(self._world.stock.hypernodes.values()):
+        for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):
             _log.warning(
                 "a HyperNode cannot be used as it is", extra={"object": note.ref.name, "why": note.message}
             )

@@ -97,22 +97,22 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
 
 
 def group_pod_sets(
-    fact: WorkloadFact, pods: Sequence[PodFact], occupancies: Sequence[SeatMap]
+    fact: WorkloadFact, pods: Sequence[PodFact], seat_maps: Sequence[SeatMap]
 ) -> tuple[PodSet, ...]:
     """Pod sets of a PodGroup: its seats and its gated pods, by shape.
 
     A pod that gates of others hold does not count until it is let go by them: admitted, it could not start.
     """
-    seated = {pod.uid for place in occupancies for pod in place.sitting.values()}
+    seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     held: dict[str, set[int]] = {}
     vacant: Counter[str] = Counter()
     seats: dict[str, Seat] = {}
-    for place in occupancies:
+    for place in seat_maps:
         for index, seat in enumerate(place.admission.seats):
             if index not in place.admission.ended:
                 seats[seat.pod_set] = seat
                 held.setdefault(seat.pod_set, set()).add(seat.ordinal)
-                vacant[seat.pod_set] += index not in place.sitting
+                vacant[seat.pod_set] += index not in place.seated
     members: dict[str, list[PodFact]] = {}
     for pod in pods:
         if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated:

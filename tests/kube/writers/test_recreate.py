@@ -69,7 +69,7 @@ class Recreations:
             self.world,
             check_lease,
             hand_in=self.handed_in.append,
-            requeue=self.world.look_again,
+            requeue=self.world.mark_dirty,
             failpoint=lambda point: None,
         )
 
@@ -86,7 +86,7 @@ class Recreations:
             if entry is not None:
                 self.stored[uid] = entry
         for key in world.recreations.saved(entries):
-            world.look_again(key)
+            world.mark_dirty(key)
         self.recreate.reconcile(dirty | world.refresh(self.cluster.now))
 
     async def turns(self, holds: Callable[[], bool], what: str) -> None:
@@ -290,10 +290,10 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     assert world.recreations.heirs == {new: old}
     world.number({new: 7})
     world.recreations.saved({"old": None})
-    world.look_again(old)
+    world.mark_dirty(old)
     world.refresh(0)
     assert world.setbacks[new] == Setbacks(not_before=90, rollbacks=2)
-    assert world.portraits[new].workload.not_before == 90
+    assert world.states[new].workload.not_before == 90
     assert old in world.unsaved.departed
-    assert world.portraits[new].workload.arrival == 7
+    assert world.states[new].workload.arrival == 7
     assert AdmissionId(1) not in world.admissions

@@ -220,7 +220,7 @@ async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, clien
     await eventually(lambda: GROUP in release.problems, "the problem")
     known.observe([gone(gated("a")), gone(group(1))])
     known.put_admissions([])
-    known.portraits.clear()
+    known.states.clear()
     release.reconcile([GROUP])
     assert release.problems == {}
     await release.stop()
@@ -230,14 +230,14 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
     server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(
-        portrait: WorkloadState,
+        state: WorkloadState,
         fact: WorkloadFact | None,
-        stock: NodeInventory,
+        nodes: NodeInventory,
         promised: Mapping[str, Promised],
     ) -> list[Order]:
-        if portrait.key == JOB:
+        if state.key == JOB:
             raise ZeroDivisionError
-        return orders_for(portrait, fact, stock, promised)
+        return orders_for(state, fact, nodes, promised)
 
     monkeypatch.setattr(release_module, "orders_for", breaks)
     known = world(

@@ -23,10 +23,10 @@ async def equals_reloaded(ring: Ring) -> None:
     kept = ring.world
     kept.refresh(now)
     # Only hints, and not stored.
-    fresh.left_at = dict(kept.left_at)
-    fresh.refusals = deepcopy(kept.refusals)
+    fresh.pod_left_at = dict(kept.pod_left_at)
+    fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
     fresh.refresh(now)
-    news = kept.news
+    news = kept.snapshot_is_stale
     mine, theirs = seen(kept, now), seen(fresh, now)
     for part, value in theirs.items():
         assert mine[part] == value, (
@@ -37,7 +37,7 @@ async def equals_reloaded(ring: Ring) -> None:
     assert news or now >= ring.cycle.next_look or not plan.changes_ledger(), (
         "there is news, and no turn for it"
     )
-    kept.news = news
+    kept.snapshot_is_stale = news
 
 
 def _plan(ring: Ring, world: World, memo: Memo) -> Plan:
@@ -81,8 +81,11 @@ async def balances_equal_seats(ring: Ring) -> None:
 
 def seen(world: World, now: int) -> dict[str, Any]:
     """Everything of a world that a decision, an order or a status may depend on."""
-    nodes = {*world.stock.nodes, *(seat.node for a in world.admissions.values() for seat in a.holding())}
-    table = world.stock.table()
+    nodes = {
+        *world.node_inventory.nodes,
+        *(seat.node for a in world.admissions.values() for seat in a.holding()),
+    }
+    table = world.node_inventory.table()
     return {
         "ledger_seq": world.ledger_seq,
         "pods": world.pods,
@@ -94,7 +97,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "setbacks": world.setbacks,
         "displacements": world.displacements,
         "claims": world.claims,
-        "holders": dict(world.showing.holders.freeze()),
+        "holders": dict(world.snapshot_rows.holders.freeze()),
         "budgets": world.budgets.all(),
         "jobs": world.jobs,
         "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
@@ -103,19 +106,19 @@ def seen(world: World, now: int) -> dict[str, Any]:
             for uid, pod in world.pods.items()
             if is_live(pod)
             and pod.admission
-            and world.holdings.closed.get(pod.admission) == world.members.owner_of(uid)
+            and world.admission_index.closed.get(pod.admission) == world.pod_index.owner_of(uid)
         },
         "recreations": world.recreations.stored,
-        "portraits": world.portraits,
-        "pending": dict(world.showing.pending.freeze()),
-        "ended": world.showing.ended,
-        "evictable": world.showing.evictable,
-        "started": set(world.showing.started),
-        "unbooked": world.showing.unbooked,
-        "room": {node: world.stock.room(node) for node in nodes},
-        "limit": {node: world.stock.limit(node) for node in nodes},
-        "table": {node: table[node] for node in world.stock.nodes},
-        "past_use": dict(world.retrospect.freeze(now).rows),
+        "states": world.states,
+        "pending": dict(world.snapshot_rows.pending.freeze()),
+        "ended": world.snapshot_rows.ended,
+        "evictable": world.snapshot_rows.evictable,
+        "started": set(world.snapshot_rows.started),
+        "unbooked": world.snapshot_rows.unbooked,
+        "room": {node: world.node_inventory.room(node) for node in nodes},
+        "limit": {node: world.node_inventory.limit(node) for node in nodes},
+        "table": {node: table[node] for node in world.node_inventory.nodes},
+        "past_use": dict(world.usage_history.freeze(now).rows),
     }
 
 

@@ -147,17 +147,17 @@ class Ring:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
         for pod in self.world.pods.values():
             late = pod.uid in self.came_late or (pod.owner is not None and pod.owner.uid in self.came_late)
-            late = late or self.world.holdings.covers(pod, self.world.members.owner_of(pod.uid))
+            late = late or self.world.admission_index.covers(pod, self.world.pod_index.owner_of(pod.uid))
             assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
     def look_at(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
         self.recreate.reconcile(keys)
         for key in sorted(keys):
-            portrait = self.world.portraits.get(key)
-            if portrait is None:
+            state = self.world.states.get(key)
+            if state is None:
                 continue
-            for order in orders_for(portrait, self.world.facts.get(key), self.world.stock):
+            for order in orders_for(state, self.world.facts.get(key), self.world.node_inventory):
                 mark = (order.uid, order.intent)
                 if self._echo.get(mark, 0) <= self.cluster.now:
                     self.under_way.setdefault(mark, (key, order))
@@ -184,7 +184,7 @@ class Ring:
             done += self._do(work, steps)
             if steps >= len(work.creates) + len(work.deletes):
                 del self.works[key]
-                self.world.look_again(key)
+                self.world.mark_dirty(key)
             else:
                 self.works[key] = work
         return done
@@ -220,7 +220,7 @@ class Ring:
         ended = [
             (key, pod)
             for key, outcomes in self.world.outcomes.items()
-            for pod in self.world.members.of(key)
+            for pod in self.world.pod_index.of(key)
             if outcomes.get(pod.seat or ("", -1)) is PodPhase.SUCCEEDED
             and pod.uid in self.cluster.objects["pods"]
             and pod.uid not in self.world.unsaved.outcomes
@@ -249,7 +249,7 @@ class Ring:
     def give_up_group(self, uid: str) -> None:
         """Members of a group that goes may be lost, if they are just being taken back."""
         self.cluster.wanted -= {
-            pod.name for pod in self.world.members.of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
+            pod.name for pod in self.world.pod_index.of(WorkloadKey(WorkloadKind.POD_GROUP, uid))
         }
         self.cluster.wanted -= {intent.name for intent in self.world.recreations.stored.values()}
 
@@ -273,8 +273,8 @@ class Ring:
         """An old leader goes on where it stood; it must not write."""
         before = await self.fingerprint()
         for cycle in self.deposed[-2:]:
-            cycle.world.news = True
-            cycle.world.unsaved.arrivals.update(dict.fromkeys(cycle.world.portraits))
+            cycle.world.snapshot_is_stale = True
+            cycle.world.unsaved.arrivals.update(dict.fromkeys(cycle.world.states))
             with suppress(Fenced):
                 await cycle.turn()
         assert before == await self.fingerprint()

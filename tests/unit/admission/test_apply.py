@@ -241,4 +241,4 @@ async def test_a_bare_pod_that_ended_leaves_nothing_behind(ring: Ring) -> None:
     await ring.turn(released("bare", "pod/0", "n1", by=held.id, queue=TEAM, owner=key))
     await ring.turn(gone(gated("bare")))
     await ring.turn()
-    assert (ring.admissions, ring.cycle.world.portraits, ring.cycle.world.holdings.closed) == ([], {}, {})
+    assert (ring.admissions, ring.cycle.world.states, ring.cycle.world.admission_index.closed) == ([], {}, {})

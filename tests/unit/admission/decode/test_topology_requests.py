@@ -208,5 +208,5 @@ def test_the_world_knows_the_ports_of_foreign_pods() -> None:
 
     assert there.freeze(1).nodes.ports == {"n0": (HostPort(80),)}
     there.observe([Change(FactKind.POD, "foreign", replace(taken, phase=PodPhase.SUCCEEDED))])
-    assert there.news
+    assert there.snapshot_is_stale
     assert there.freeze(2).nodes.ports == {}

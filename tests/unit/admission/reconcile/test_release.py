@@ -1,4 +1,4 @@
-"""What is written for one workload, given its portrait."""
+"""What is written for one workload, given its state."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,8 +24,8 @@ from tests.builders.facts import (
     job,
     node,
     pod,
-    portrait,
     released,
+    state_of,
     volcano_job,
 )
 
@@ -65,7 +65,7 @@ def pins(affinity: Any) -> list[str]:
 
 
 def test_a_gated_member_is_let_go_to_its_node_in_one_write() -> None:
-    (order,) = orders(portrait(group(1), [gated("a")], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
+    (order,) = orders(state_of(group(1), [gated("a")], [admission(GROUP, "n2", pod_set=MEMBER)]), group(1))
     written = body(order)
     assert (order.verb, order.uid, written["metadata"]["uid"]) == (Verb.PATCH_POD, "a", "a")
     assert written["spec"]["schedulingGates"] is None
@@ -78,19 +78,19 @@ def test_terms_of_its_own_keep_their_places() -> None:
     own = NodeFilter(affinity=((Requirement("zone", "In", ("a",)),), (Requirement("zone", "In", ("b",)),)))
     member = gated("a", nodes=own)
     taken = admission(GROUP, "n2", pod_set=shape_name(member))
-    (order,) = orders(portrait(group(1), [member], [taken]), group(1))
+    (order,) = orders(state_of(group(1), [member], [taken]), group(1))
     terms = body(order)["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [term["matchExpressions"][0]["values"] for term in terms["nodeSelectorTerms"]] == [["a"], ["b"]]
 
 
 def test_nobody_is_let_go_before_the_gang_is_admitted() -> None:
-    assert orders(portrait(group(2), [gated("a"), gated("b")]), group(2)) == []
+    assert orders(state_of(group(2), [gated("a"), gated("b")]), group(2)) == []
 
 
 def test_members_take_the_seats_in_the_order_of_their_numbers() -> None:
     pods = [gated(f"w-{number}") for number in (10, 2, 1)]
     taken = admission(GROUP, "n1 n2 n3", pod_set=MEMBER)
-    given = orders(portrait(group(3), sorted(pods, key=lambda pod: pod.name), [taken]), group(3))
+    given = orders(state_of(group(3), sorted(pods, key=lambda pod: pod.name), [taken]), group(3))
     assert [(order.name, order.seat) for order in given] == [
         ("w-1", Promised(ONE, 0)),
         ("w-2", Promised(ONE, 1)),
@@ -101,13 +101,13 @@ def test_members_take_the_seats_in_the_order_of_their_numbers() -> None:
 def test_a_pod_of_an_indexed_job_is_let_go_to_its_own_seat_only() -> None:
     fact = job(2, indexed=True)
     pods = [gated("b", index=1, owner=JOB), gated("z", index=7, owner=JOB)]
-    (order,) = orders(portrait(fact, pods, [admission(JOB, "n1 n2")]), fact)
+    (order,) = orders(state_of(fact, pods, [admission(JOB, "n1 n2")]), fact)
     assert (order.name, order.seat) == ("b", Promised(ONE, 1))
 
 
 def test_a_pod_that_others_hold_or_that_is_going_is_not_let_go() -> None:
     pods = [gated("a", held_by_others=True), gated("b", deleting=True)]
-    assert orders(portrait(job(2), pods, [admission(JOB, "n1 n2")]), job(2)) == []
+    assert orders(state_of(job(2), pods, [admission(JOB, "n1 n2")]), job(2)) == []
 
 
 def test_a_seat_that_was_promised_is_given_to_nobody_else() -> None:
@@ -115,14 +115,14 @@ def test_a_seat_that_was_promised_is_given_to_nobody_else() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
     promised = {"b": Promised(ONE, 0), "c": Promised(ONE, 1)}
     found = orders(
-        portrait(group(2), [gated("a"), gated("b"), gated("c")], [taken]), group(2), promised=promised
+        state_of(group(2), [gated("a"), gated("b"), gated("c")], [taken]), group(2), promised=promised
     )
     assert {order.name: order.seat for order in found} == promised
 
 
 def test_a_seat_that_went_away_is_replaced_by_another() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, ended=frozenset({0}))
-    found = orders(portrait(group(1), [gated("a")], [taken]), group(1), promised={"a": Promised(ONE, 0)})
+    found = orders(state_of(group(1), [gated("a")], [taken]), group(1), promised={"a": Promised(ONE, 0)})
     assert [order.seat for order in found] == [Promised(ONE, 1)]
 
 
@@ -131,7 +131,7 @@ def test_a_seat_that_went_away_is_replaced_by_another() -> None:
 
 def test_a_job_on_one_node_is_resumed_with_its_nodes_in_the_template() -> None:
     fact = job(2, suspended=True, parallelism=2)
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1")]), fact)
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1")]), fact)
     spec = body(order)["spec"]
     assert (order.verb, spec["suspend"], spec["parallelism"]) == (Verb.PATCH_JOB, False, 2)
     assert pins(spec["template"]["spec"]["affinity"]) == ["n1"]
@@ -140,60 +140,60 @@ def test_a_job_on_one_node_is_resumed_with_its_nodes_in_the_template() -> None:
 
 def test_a_job_whose_seats_fill_their_nodes_is_directed_to_all_of_them() -> None:
     fact = job(3, suspended=True)
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n2")]), fact, stock("n1", "n2", count=2))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2")]), fact, stock("n1", "n2", count=2))
     assert "admission-id" not in str(body(order)["spec"]["template"]["metadata"]["annotations"].values())
     assert order.intent == "resume gated", "the second node could take two of them"
     fact = job(4, suspended=True)
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
     assert pins(body(order)["spec"]["template"]["spec"]["affinity"]) == ["n1", "n2"]
 
 
 def test_an_indexed_job_that_asked_to_be_close_is_seated_pod_by_pod() -> None:
     close = replace(job(4).pod_sets[0], preferred_topology="rack")
     fact = job(4, suspended=True, indexed=True, pod_sets=(close,))
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n2 n2")]), fact, stock("n1", "n2", count=2))
     assert order.intent == "resume gated", "which index is where counts"
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n1 n1 n1")]), fact, stock("n1"))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n1 n1 n1")]), fact, stock("n1"))
     assert order.intent == "resume 1"
 
 
 def test_a_job_that_does_not_fill_its_nodes_is_resumed_gated() -> None:
     fact = job(2, suspended=True)
-    (order,) = orders(portrait(fact, [], [admission(JOB, "n1 n2")]), fact)
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n2")]), fact)
     template = body(order)["spec"]["template"]
     assert template["metadata"]["labels"][names.QUEUE_LABEL] == TEAM
     assert template["metadata"]["annotations"] == {names.ADMISSION_ID: None}
 
 
 def test_a_job_that_somebody_started_without_an_admission_is_suspended() -> None:
-    (order,) = orders(portrait(job(1)), job(1))
+    (order,) = orders(state_of(job(1)), job(1))
     assert body(order)["spec"] == {"suspend": True}
 
 
 def test_a_job_whose_pods_run_already_is_not_suspended_but_adopted() -> None:
-    assert orders(portrait(job(1), [pod("a", "n1")]), job(1)) == []
+    assert orders(state_of(job(1), [pod("a", "n1")]), job(1)) == []
 
 
 def test_a_job_that_wants_no_pod_any_more_is_left_alone() -> None:
     """Its last pod ended, and its controller has not said Complete yet."""
     fact = job(0)
-    assert orders(portrait(fact), fact) == []
+    assert orders(state_of(fact), fact) == []
 
 
 def test_a_job_that_goes_back_is_suspended() -> None:
-    (order,) = orders(portrait(job(1), [], [evicting(admission(JOB, "n1"))]), job(1))
+    (order,) = orders(state_of(job(1), [], [evicting(admission(JOB, "n1"))]), job(1))
     assert order.intent == "suspend"
 
 
 def test_a_job_is_not_resumed_while_an_earlier_admission_is_going() -> None:
     fact = job(1, suspended=True)
     admissions = [evicting(admission(JOB, "n1")), admission(JOB, "n2", number=2, first=1)]
-    assert orders(portrait(fact, [], admissions), fact) == []
+    assert orders(state_of(fact, [], admissions), fact) == []
 
 
 def test_a_finished_job_is_left_alone() -> None:
     fact = job(1, finished=True)
-    assert orders(portrait(fact, [], [admission(JOB, "n1")]), fact) == []
+    assert orders(state_of(fact, [], [admission(JOB, "n1")]), fact) == []
 
 
 # ── removing ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +202,7 @@ def test_a_finished_job_is_left_alone() -> None:
 def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:
     leaving = evicting(admission(GROUP, "n1 n2", pod_set=MEMBER))
     pods = [released("a", f"{MEMBER}/0", "n1"), released("b", f"{MEMBER}/1", "n2", deleting=True)]
-    assert told(orders(portrait(group(2), pods, [leaving]), group(2))) == {"a": "evict"}
+    assert told(orders(state_of(group(2), pods, [leaving]), group(2))) == {"a": "evict"}
 
 
 def test_nobody_is_deleted_whom_nobody_would_make_again() -> None:
@@ -212,35 +212,35 @@ def test_nobody_is_deleted_whom_nobody_would_make_again() -> None:
         released("b", f"{MEMBER}/1", "n9", controlled=False),
         released("c", f"{MEMBER}/2", "n2"),
     ]
-    assert told(orders(portrait(group(3), pods, [leaving]), group(3))) == {"c": "evict"}
+    assert told(orders(state_of(group(3), pods, [leaving]), group(3))) == {"c": "evict"}
 
 
 def test_pods_of_closed_admissions_are_deleted() -> None:
-    found = portrait(volcano_job(1), [released("a", "worker/0", by=7)], closed=frozenset({AdmissionId(7)}))
+    found = state_of(volcano_job(1), [released("a", "worker/0", by=7)], closed=frozenset({AdmissionId(7)}))
     assert told(orders(found, volcano_job(1))) == {"a": "stray"}
 
 
 def test_of_two_pods_that_came_for_one_seat_the_second_is_deleted() -> None:
     pods = [released("a", f"{MEMBER}/0", "n1"), released("b", f"{MEMBER}/0", "n1")]
-    found = portrait(group(1), pods, [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    found = state_of(group(1), pods, [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
     assert told(orders(found, group(1))) == {"b": "stray"}
 
 
 def test_pods_on_nodes_that_are_gone_are_removed_at_once() -> None:
-    found = portrait(volcano_job(1), [released("a", "worker/0", "n9")], [admission(VOLCANO, "n9")])
+    found = state_of(volcano_job(1), [released("a", "worker/0", "n9")], [admission(VOLCANO, "n9")])
     (order,) = orders(found, volcano_job(1))
     assert (order.intent, order.grace) == ("buried", 0)
 
 
 def test_a_pod_whose_seat_is_lost_makes_room_for_its_successor() -> None:
     lost = released("a", "worker/0", refused=(NOW - 60, "no"))
-    found = portrait(volcano_job(1), [lost], [admission(VOLCANO, "n1", started=True)])
+    found = state_of(volcano_job(1), [lost], [admission(VOLCANO, "n1", started=True)])
     assert told(orders(found, volcano_job(1))) == {"a": "misplaced"}
 
 
 def test_a_bare_pod_is_let_go() -> None:
     bare: PodFact = gated("bare", queue=TEAM)
     key = WorkloadKey(WorkloadKind.POD, "bare")
-    found = portrait(None, [bare], [admission(key, "n1", name="bare", pod_set="pod")], key=key)
+    found = state_of(None, [bare], [admission(key, "n1", name="bare", pod_set="pod")], key=key)
     assert told(orders(found, None)) == {"bare": "release 1/0"}
     assert gpus() == bare.shape.takes

@@ -47,14 +47,14 @@ def test_a_document_that_cannot_be_read_is_told_and_stops_nobody() -> None:
         VolcanoJobController(PodRules()),
         world([volcano_job(0, document=b'{"metadata": {}, "spec": 7}')]),
     )
-    assert careers.transitions(known, known.portraits, NOW) == ()
+    assert careers.transitions(known, known.states, NOW) == ()
     assert careers.work(known, [VOLCANO], NOW) == []
     assert "spec" in careers.problems[VOLCANO]
 
 
 def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
     careers, known = VolcanoJobController(PodRules()), world([node("n1"), four()])
-    (entered,) = careers.transitions(known, known.portraits, NOW)
+    (entered,) = careers.transitions(known, known.states, NOW)
     assert (entered.old, entered.new.phase) == (None, Phase.PENDING)
     known.put_job(VOLCANO, entered.new)
     pods = [
@@ -63,16 +63,16 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
     ]
     running = world([node("n1"), four(), *pods], [admission(VOLCANO, "n1 n1 n1 n1")])
     running.put_job(VOLCANO, entered.new)
-    (started,) = careers.transitions(running, running.portraits, NOW)
+    (started,) = careers.transitions(running, running.states, NOW)
     assert started.new.phase is Phase.RUNNING
 
 
 def test_what_did_not_change_is_no_transition() -> None:
     careers, known = VolcanoJobController(PodRules()), world([four()])
-    (entered,) = careers.transitions(known, known.portraits, NOW)
+    (entered,) = careers.transitions(known, known.states, NOW)
     known.put_job(VOLCANO, entered.new)
     known.refresh(NOW)
-    assert careers.transitions(known, known.portraits, NOW) == ()
+    assert careers.transitions(known, known.states, NOW) == ()
 
 
 def test_pods_are_made_for_the_seats_that_lack_them() -> None:
@@ -101,5 +101,5 @@ def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
 def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
     careers, known = VolcanoJobController(PodRules()), world([four()])
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
-    assert careers.transitions(known, known.portraits, NOW) == ()
+    assert careers.transitions(known, known.states, NOW) == ()
     assert known.defects.keys() == {VOLCANO}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from admission.facts import PodPhase
 from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name
-from admission.workloads.seats import occupancies_of, occupancy
+from admission.workloads.seats import seat_map_of, seat_maps_of
 from queues.workload import AdmissionId, PodSet
 from tests.builders.facts import (
     GROUP,
@@ -18,8 +18,8 @@ from tests.builders.facts import (
     group,
     job,
     pod,
-    portrait,
     released,
+    state_of,
     volcano_job,
     wanted,
 )
@@ -28,35 +28,35 @@ MEMBER = shape_name(gated("any"))
 
 
 def test_a_pod_sits_where_its_annotation_says() -> None:
-    place = occupancy(admission(VOLCANO, "n1 n2"), [released("p", "worker/1", "n2")])
-    assert {index: pod.name for index, pod in place.sitting.items()} == {1: "p"}
+    place = seat_map_of(admission(VOLCANO, "n1 n2"), [released("p", "worker/1", "n2")])
+    assert {index: pod.name for index, pod in place.seated.items()} == {1: "p"}
     assert place.vacant() == [0]
 
 
 def test_two_pods_never_sit_in_one_seat() -> None:
-    place = occupancy(admission(VOLCANO, "n1"), [released("a", "worker/0"), released("b", "worker/0")])
-    assert [pod.name for pod in place.sitting.values()] == ["a"]
-    assert [pod.name for pod in place.standing] == ["b"]
+    place = seat_map_of(admission(VOLCANO, "n1"), [released("a", "worker/0"), released("b", "worker/0")])
+    assert [pod.name for pod in place.seated.values()] == ["a"]
+    assert [pod.name for pod in place.unseated] == ["b"]
 
 
 def test_pods_of_a_directed_job_sit_by_their_nodes() -> None:
     pods = [released(f"p{index}", None, node) for index, node in enumerate(("n2", "n1", "n1"))]
-    place = occupancy(admission(JOB, "n1 n1 n2"), pods)
-    assert {index: pod.name for index, pod in place.sitting.items()} == {0: "p1", 1: "p2", 2: "p0"}
+    place = seat_map_of(admission(JOB, "n1 n1 n2"), pods)
+    assert {index: pod.name for index, pod in place.seated.items()} == {0: "p1", 1: "p2", 2: "p0"}
 
 
 def test_a_pod_that_ended_sits_nowhere() -> None:
     ended = released("p", "worker/0", "n1", phase=PodPhase.SUCCEEDED)
-    assert occupancy(admission(VOLCANO, "n1"), [ended]).vacant() == [0]
+    assert seat_map_of(admission(VOLCANO, "n1"), [ended]).vacant() == [0]
 
 
 def test_whom_one_admission_adopted_no_other_counts() -> None:
     first = admission(JOB, "n1")
     adopted = admission(JOB, "n1", number=2, first=1, adopted={"b": 0})
     pods = [released("a", None, "n1"), released("b", None, "n1")]
-    places = occupancies_of([first, adopted], pods)
-    assert [[pod.name for pod in place.sitting.values()] for place in places] == [["a"], ["b"]]
-    assert [place.standing for place in places] == [(), ()]
+    places = seat_maps_of([first, adopted], pods)
+    assert [[pod.name for pod in place.seated.values()] for place in places] == [["a"], ["b"]]
+    assert [place.unseated for place in places] == [(), ()]
 
 
 def test_interchangeable_pods_take_the_lowest_numbers_that_are_free() -> None:
@@ -71,7 +71,7 @@ def test_interchangeable_pods_take_the_lowest_numbers_that_are_free() -> None:
 
 def test_pods_of_a_group_are_interchangeable_by_shape() -> None:
     small, large = gated("a"), gated("b", takes=gpus(2))
-    found = portrait(group(3), [small, large, replace(small, uid="c", name="c")])
+    found = state_of(group(3), [small, large, replace(small, uid="c", name="c")])
     assert {shape_name(small): 2, shape_name(large): 1} == {
         pods.name: len(pods.wanted()) for pods in found.workload.pod_sets
     }
@@ -80,19 +80,19 @@ def test_pods_of_a_group_are_interchangeable_by_shape() -> None:
 def test_shapes_of_one_task_share_its_minimum() -> None:
     pods = [gated(f"a{i}", task="w") for i in range(2)]
     pods += [gated(f"b{i}", task="w", takes=gpus(2)) for i in range(2)]
-    found = portrait(group(3, task_minimums={"w": 3}), pods)
+    found = state_of(group(3, task_minimums={"w": 3}), pods)
     assert sum(each.minimum for each in found.workload.pod_sets) == 3
     assert found.workload.obstacle is None
 
 
 def test_a_task_without_its_pods_keeps_the_group_waiting() -> None:
     pods = [gated(f"p{i}", task="worker") for i in range(4)]
-    found = portrait(group(3, task_minimums={"worker": 2, "ps": 1}), pods)
+    found = state_of(group(3, task_minimums={"worker": 2, "ps": 1}), pods)
     assert found.workload.obstacle == ("NotEnoughPods", "0 of 1 pods of task ps exist")
 
 
 def test_a_member_that_gates_of_others_hold_does_not_count_yet() -> None:
-    found = portrait(group(2), [gated("a"), gated("b", held_by_others=True)])
+    found = state_of(group(2), [gated("a"), gated("b", held_by_others=True)])
     assert found.workload.obstacle == (
         "NotEnoughPods",
         "1 of 2 pods exist; 1 more wait for scheduling gates of others",
@@ -100,28 +100,28 @@ def test_a_member_that_gates_of_others_hold_does_not_count_yet() -> None:
 
 
 def test_a_member_that_was_never_gated_asks_for_no_seat() -> None:
-    found = portrait(group(2), [gated("a"), pod("b")])
+    found = state_of(group(2), [gated("a"), pod("b")])
     assert wanted(found) == 1
 
 
 def test_a_member_that_takes_the_place_of_another_asks_for_a_seat_of_its_own() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, ended=frozenset({0}), started=True)
-    found = portrait(group(2), [released("b", f"{MEMBER}/1", "n2"), gated("c")], [taken])
-    assert found.lacking
+    found = state_of(group(2), [released("b", f"{MEMBER}/1", "n2"), gated("c")], [taken])
+    assert found.needs_seats
     assert wanted(found) == 2
 
 
 def test_a_group_whose_pods_all_ended_waits_for_nothing() -> None:
     ended = [replace(gated(name), phase=PodPhase.SUCCEEDED, gated=False) for name in "ab"]
-    found = portrait(group(2), ended)
-    assert not found.lacking
+    found = state_of(group(2), ended)
+    assert not found.needs_seats
     assert found.workload.obstacle is None
 
 
 def test_members_that_succeeded_are_part_of_the_gang_still() -> None:
     done = pod("a", phase=PodPhase.SUCCEEDED)
-    found = portrait(group(2), [done, gated("b")])
-    assert found.lacking
+    found = state_of(group(2), [done, gated("b")])
+    assert found.needs_seats
     assert (found.workload.minimum, found.workload.obstacle) == (1, None)
 
 
@@ -131,29 +131,29 @@ def test_members_that_succeeded_are_part_of_the_gang_still() -> None:
 def test_a_job_scaled_down_gives_the_seats_back_that_its_pods_left() -> None:
     taken = admission(JOB, "n1 n1 n2 n2", started=True)
     pods = [released("a", "main/2", "n2"), released("b", "main/3", "n2")]
-    found = portrait(job(2), pods, [taken])
+    found = state_of(job(2), pods, [taken])
     assert {AdmissionId(1): frozenset({0, 1})} == found.ended
 
 
 def test_a_job_scaled_down_keeps_the_seats_of_pods_that_are_still_there() -> None:
     taken = admission(JOB, "n1 n1 n2", started=True)
-    found = portrait(job(1), [released("a", "main/2", "n2"), released("b", "main/1", "n1")], [taken])
+    found = state_of(job(1), [released("a", "main/2", "n2"), released("b", "main/1", "n1")], [taken])
     assert {AdmissionId(1): frozenset({0})} == found.ended
 
 
 def test_a_job_keeps_the_seat_of_a_pod_that_will_be_made_again() -> None:
     taken = admission(JOB, "n1 n1", started=True)
-    assert portrait(job(2), [released("a", "main/0", "n1")], [taken]).ended == {}
+    assert state_of(job(2), [released("a", "main/0", "n1")], [taken]).ended == {}
 
 
 def test_a_volcano_job_keeps_the_seat_of_a_pod_that_is_missing() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
-    assert portrait(volcano_job(2), [released("a", "worker/0", "n1")], [taken]).ended == {}
+    assert state_of(volcano_job(2), [released("a", "worker/0", "n1")], [taken]).ended == {}
 
 
 def test_a_volcano_job_scaled_down_gives_back_what_is_beyond() -> None:
     taken = admission(VOLCANO, "n1 n2 n3", started=True)
-    found = portrait(volcano_job(1), [released("a", "worker/0", "n1")], [taken])
+    found = state_of(volcano_job(1), [released("a", "worker/0", "n1")], [taken])
     assert {AdmissionId(1): frozenset({1, 2})} == found.ended
 
 
@@ -163,31 +163,31 @@ def test_a_seat_whose_pod_sits_in_another_admission_is_over() -> None:
     adopted = admission(JOB, "n3", number=2, first=1, adopted={"b": 0}, started=True)
     fact = job(2, indexed=True)
     pods = [released("a", "main/0", "n1", index=0), pod("b", "n3", index=1)]
-    found = portrait(fact, pods, [kept, adopted])
+    found = state_of(fact, pods, [kept, adopted])
     assert {AdmissionId(1): frozenset({1})} == found.ended
 
 
 def test_nobody_comes_for_the_seat_of_a_member_that_went_away() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
-    found = portrait(group(2), [released("a", f"{MEMBER}/0", "n1")], [taken])
+    found = state_of(group(2), [released("a", f"{MEMBER}/0", "n1")], [taken])
     assert {AdmissionId(1): frozenset({1})} == found.ended
 
 
 def test_a_seat_is_kept_for_as_many_members_as_wait() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
-    found = portrait(group(2), [released("a", f"{MEMBER}/0", "n1"), gated("b")], [taken])
+    found = state_of(group(2), [released("a", f"{MEMBER}/0", "n1"), gated("b")], [taken])
     assert found.ended == {}
 
 
 def test_pods_on_their_way_out_hold_their_seats_to_the_end() -> None:
     leaving = evicting(admission(VOLCANO, "n1 n2"))
-    found = portrait(volcano_job(2), [released("a", "worker/0", "n1", deleting=True)], [leaving])
+    found = state_of(volcano_job(2), [released("a", "worker/0", "n1", deleting=True)], [leaving])
     assert {AdmissionId(1): frozenset({1})} == found.ended
 
 
 def test_after_the_start_an_empty_seat_on_a_dead_node_is_over() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
-    found = portrait(
+    found = state_of(
         volcano_job(2),
         [released("a", "worker/0", "n1")],
         [taken],
@@ -199,5 +199,5 @@ def test_after_the_start_an_empty_seat_on_a_dead_node_is_over() -> None:
 
 def test_while_pods_are_being_made_a_missing_one_means_nothing() -> None:
     taken = admission(VOLCANO, "n1 n2")
-    assert portrait(None, [], [taken], busy=True).ended == {}
-    assert {AdmissionId(1): frozenset({0, 1})} == portrait(None, [], [taken]).ended
+    assert state_of(None, [], [taken], busy=True).ended == {}
+    assert {AdmissionId(1): frozenset({0, 1})} == state_of(None, [], [taken]).ended

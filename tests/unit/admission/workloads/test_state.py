@@ -23,8 +23,8 @@ from tests.builders.facts import (
     group,
     job,
     pod,
-    portrait,
     released,
+    state_of,
     volcano_job,
     wanted,
 )
@@ -45,90 +45,90 @@ REFUSED = (NOW - GRACE, "0/3 nodes are available")
 
 @pytest.mark.parametrize("fact", [job(4, suspended=True), volcano_job(4)], ids=["job", "volcano job"])
 def test_a_job_without_seats_waits_for_all_of_them(fact: WorkloadFact) -> None:
-    found = portrait(fact)
-    assert (found.lacking, wanted(found), found.workload.obstacle) == (True, 4, None)
+    found = state_of(fact)
+    assert (found.needs_seats, wanted(found), found.workload.obstacle) == (True, 4, None)
 
 
 def test_a_job_with_all_its_seats_waits_for_nothing() -> None:
-    assert not portrait(job(2), [], [admission(JOB, "n1 n2")]).lacking
+    assert not state_of(job(2), [], [admission(JOB, "n1 n2")]).needs_seats
 
 
 def test_a_job_that_grew_waits_for_the_rest() -> None:
-    found = portrait(job(3), [], [admission(JOB, "n1 n2", started=True)])
-    assert (found.lacking, wanted(found)) == (True, 3)
+    found = state_of(job(3), [], [admission(JOB, "n1 n2", started=True)])
+    assert (found.needs_seats, wanted(found)) == (True, 3)
 
 
 def test_a_group_asks_for_nothing_in_the_place_of_a_pod_that_has_ended() -> None:
     """Else the place would be given to nobody, and given back, again and again."""
     over = released("a", f"{MEMBER}/0", "n1", phase=PodPhase.SUCCEEDED)
     waits = gated("b", takes=gpus(4))
-    found = portrait(group(1), [over, waits], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    found = state_of(group(1), [over, waits], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
     assert found.ended == {ONE: frozenset({0})}
-    assert found.lacking
+    assert found.needs_seats
     assert [pods.name for pods in found.workload.pod_sets] == [shape_name(waits)]
-    alone = portrait(group(1), [over], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
-    assert (alone.lacking, alone.workload.pod_sets) == (False, ())
+    alone = state_of(group(1), [over], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    assert (alone.needs_seats, alone.workload.pod_sets) == (False, ())
 
 
 def test_a_group_that_lacks_pods_says_how_many_exist() -> None:
-    found = portrait(group(4), [gated("a")])
-    assert found.lacking
+    found = state_of(group(4), [gated("a")])
+    assert found.needs_seats
     assert found.workload.obstacle == ("NotEnoughPods", "1 of 4 pods exist")
 
 
 def test_who_is_done_is_part_of_the_gang_so_the_rest_still_starts_together() -> None:
     done = {("worker", index): PodPhase.SUCCEEDED for index in range(2)}
-    found = portrait(volcano_job(4, minimum=4), outcomes=done)
+    found = state_of(volcano_job(4, minimum=4), outcomes=done)
     assert (found.workload.minimum, found.workload.pod_sets[0].wanted()) == (4, (2, 3))
 
 
 def test_what_cannot_be_used_as_written_has_that_as_its_reason() -> None:
     broken = volcano_job(0, pod_sets=(), obstacle=Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks: found none"))
-    found = portrait(broken)
-    assert found.lacking
+    found = state_of(broken)
+    assert found.needs_seats
     assert found.workload.obstacle == ("InvalidSpec", "spec.tasks: found none")
 
 
 def test_nobody_is_admitted_anew_while_pods_of_its_last_admission_are_ending() -> None:
     leaving = evicting(admission(VOLCANO, "n1"))
-    found = portrait(volcano_job(1), [released("a", "worker/0", "n1", deleting=True)], [leaving])
+    found = state_of(volcano_job(1), [released("a", "worker/0", "n1", deleting=True)], [leaving])
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "Evicting"
 
 
 def test_a_bare_pod_waits_in_its_queue() -> None:
-    found = portrait(None, [gated("bare", queue=TEAM)], key=BARE)
-    assert (found.lacking, found.workload.queue, wanted(found)) == (True, TEAM, 1)
+    found = state_of(None, [gated("bare", queue=TEAM)], key=BARE)
+    assert (found.needs_seats, found.workload.queue, wanted(found)) == (True, TEAM, 1)
 
 
 def test_a_bare_pod_stays_in_the_queue_that_admitted_it() -> None:
     """The default queue of a namespace is read for gated pods only."""
     taken = admission(BARE, "n1", name="bare")
-    found = portrait(None, [released("bare", "pod/0", "n1")], [taken], key=BARE)
+    found = state_of(None, [released("bare", "pod/0", "n1")], [taken], key=BARE)
     assert found.workload.queue == TEAM
 
 
 def test_a_bare_pod_that_names_a_missing_group_waits_for_it() -> None:
-    found = portrait(None, [gated("bare", queue=TEAM, group="gang")], key=BARE)
+    found = state_of(None, [gated("bare", queue=TEAM, group="gang")], key=BARE)
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "PodGroupMissing"
 
 
 def test_a_bare_pod_that_others_hold_waits_for_them() -> None:
-    found = portrait(None, [gated("bare", queue=TEAM, held_by_others=True)], key=BARE)
+    found = state_of(None, [gated("bare", queue=TEAM, held_by_others=True)], key=BARE)
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "OtherGates"
 
 
 def test_a_bare_pod_that_was_never_gated_gets_no_seat_before_it_runs() -> None:
-    found = portrait(None, [pod("bare", queue=TEAM)], key=BARE)
+    found = state_of(None, [pod("bare", queue=TEAM)], key=BARE)
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "NotGated"
 
 
 def test_a_bare_pod_that_is_being_deleted_asks_for_nothing() -> None:
-    found = portrait(None, [gated("bare", queue=TEAM, deleting=True)], key=BARE)
-    assert (found.lacking, found.over) == (False, True)
+    found = state_of(None, [gated("bare", queue=TEAM, deleting=True)], key=BARE)
+    assert (found.needs_seats, found.is_over) == (False, True)
 
 
 # ── start, refusal, loss ────────────────────────────────────────────────────────────────────────────────────
@@ -137,22 +137,22 @@ def test_a_bare_pod_that_is_being_deleted_asks_for_nothing() -> None:
 def test_a_gang_has_started_once_every_seat_has_a_bound_pod() -> None:
     taken = admission(VOLCANO, "n1 n2")
     pods = [released("a", "worker/0", "n1"), released("b", "worker/1", "n2")]
-    assert portrait(volcano_job(2), pods, [taken]).started == (ONE,)
-    assert portrait(volcano_job(2), [pods[0], released("b", "worker/1")], [taken]).started == ()
+    assert state_of(volcano_job(2), pods, [taken]).started == (ONE,)
+    assert state_of(volcano_job(2), [pods[0], released("b", "worker/1")], [taken]).started == ()
 
 
 def test_a_refusal_counts_after_the_grace_time_only() -> None:
     taken = admission(VOLCANO, "n1")
-    early = portrait(volcano_job(1), [released("a", "worker/0", refused=(NOW - GRACE + 1, "no"))], [taken])
-    assert (early.evictable, early.timed) == ({}, True)
-    late = portrait(volcano_job(1), [released("a", "worker/0", refused=REFUSED)], [taken])
+    early = state_of(volcano_job(1), [released("a", "worker/0", refused=(NOW - GRACE + 1, "no"))], [taken])
+    assert (early.evictable, early.awaits_timeout) == ({}, True)
+    late = state_of(volcano_job(1), [released("a", "worker/0", refused=REFUSED)], [taken])
     assert late.evictable[ONE].code == "Refused"
 
 
 def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
     taken = admission(VOLCANO, "n1")
     waits = [
-        portrait(
+        state_of(
             volcano_job(1),
             [released("a", "worker/0", refused=REFUSED)],
             [taken],
@@ -167,7 +167,7 @@ def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
 
 
 def test_a_gang_that_lost_a_node_before_it_started_goes_back_whole() -> None:
-    found = portrait(
+    found = state_of(
         volcano_job(2), [released("b", "worker/1", "n2")], [admission(VOLCANO, "n1 n2")], dead_nodes=DEAD
     )
     assert found.evictable[ONE].code == "NodeLost"
@@ -176,15 +176,15 @@ def test_a_gang_that_lost_a_node_before_it_started_goes_back_whole() -> None:
 def test_a_started_gang_stays_when_one_pod_is_refused() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
     pods = [released("a", "worker/0", refused=REFUSED), released("b", "worker/1", "n2")]
-    found = portrait(volcano_job(2), pods, [taken])
-    assert (found.evictable, tuple(pod.name for pod in found.misplaced)) == ({}, ("a",))
+    found = state_of(volcano_job(2), pods, [taken])
+    assert (found.evictable, tuple(pod.name for pod in found.unschedulable)) == ({}, ("a",))
 
 
 def test_a_directed_job_goes_back_whole_even_after_its_start() -> None:
     """Its template names the nodes, so a single seat cannot move."""
     taken = admission(JOB, "n1 n2", started=True)
     fact = job(2, directed=ONE)
-    found = portrait(fact, [released("b", None, "n2")], [taken], dead_nodes=DEAD)
+    found = state_of(fact, [released("b", None, "n2")], [taken], dead_nodes=DEAD)
     assert found.evictable[ONE].code == "NodeLost"
     # Its seat is given back with the others, when no pod is made for that node any more.
     assert found.ended == {}
@@ -194,28 +194,28 @@ def test_a_gang_goes_back_though_its_pods_have_no_owner_and_they_are_provided_fo
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
     refused = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
     bound = released("b", f"{MEMBER}/1", "n2", controlled=False)
-    assert portrait(group(2), [refused, bound], [taken]).evictable[ONE].code == "Refused"
+    assert state_of(group(2), [refused, bound], [taken]).evictable[ONE].code == "Refused"
     owned = released("c", f"{MEMBER}/1", "n2")
     going = replace(bound, deleting=True)
     leaving = evicting(taken)
-    assert portrait(group(2), [refused, bound], [leaving]).displaced == (refused, bound)
-    assert portrait(group(2), [refused, owned], [leaving]).displaced == (refused,)
-    assert portrait(group(2), [refused, going], [leaving]).displaced == (refused,)
+    assert state_of(group(2), [refused, bound], [leaving]).to_recreate == (refused, bound)
+    assert state_of(group(2), [refused, owned], [leaving]).to_recreate == (refused,)
+    assert state_of(group(2), [refused, going], [leaving]).to_recreate == (refused,)
 
 
 def test_a_pod_without_an_owner_that_lost_its_seat_is_provided_for() -> None:
     lone = released("a", f"{MEMBER}/0", refused=REFUSED, controlled=False)
-    started = portrait(group(1), [lone], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
-    assert (started.evictable, started.misplaced, started.displaced) == ({}, (lone,), (lone,))
+    started = state_of(group(1), [lone], [admission(GROUP, "n1", pod_set=MEMBER, started=True)])
+    assert (started.evictable, started.unschedulable, started.to_recreate) == ({}, (lone,), (lone,))
     bare = released("bare", "pod/0", "n1", by=7, controlled=False, queue=TEAM)
-    stray = portrait(None, [bare], key=BARE, closed=frozenset({AdmissionId(7)}))
-    assert (stray.strays, stray.displaced) == ((bare,), (bare,))
+    stray = state_of(None, [bare], key=BARE, closed=frozenset({AdmissionId(7)}))
+    assert (stray.leftovers, stray.to_recreate) == ((bare,), (bare,))
 
 
 def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() -> None:
     again = Recreation(pod_uid="bare", workload=BARE, namespace="ns", name="p", queue=TEAM, manifest="{}")
-    found = portrait(None, key=BARE, recreations=(again,))
-    assert (found.lacking, found.over, wanted(found)) == (True, False, 0)
+    found = state_of(None, key=BARE, recreations=(again,))
+    assert (found.needs_seats, found.is_over, wanted(found)) == (True, False, 0)
     assert (found.workload.queue, found.namespace, found.name) == (TEAM, "ns", "p")
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "BeingRecreated"
@@ -223,7 +223,7 @@ def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() ->
 
 def test_a_group_says_how_many_of_its_pods_are_being_made_again() -> None:
     again = Recreation(pod_uid="a", workload=GROUP, namespace="ns", name="a", queue=TEAM, manifest="{}")
-    found = portrait(group(2), [gated("b")], recreations=(again,))
+    found = state_of(group(2), [gated("b")], recreations=(again,))
     told = "1 of 2 pods exist; 1 were taken back and are being made again"
     assert found.workload.obstacle == ("NotEnoughPods", told)
 
@@ -234,29 +234,29 @@ def test_a_group_says_how_many_of_its_pods_are_being_made_again() -> None:
 @pytest.mark.parametrize("how", ["finished", "deleting"])
 def test_a_job_that_is_over_gives_back_every_seat_without_a_live_pod(how: str) -> None:
     taken = admission(JOB, "n1 n2", started=True)
-    found = portrait(job(2, **{how: True}), [released("a", "main/0", "n1")], [taken])
-    assert (True, {ONE: frozenset({1})}) == (found.over, found.ended)
+    found = state_of(job(2, **{how: True}), [released("a", "main/0", "n1")], [taken])
+    assert (True, {ONE: frozenset({1})}) == (found.is_over, found.ended)
 
 
 def test_an_object_that_is_gone_leaves_its_seats_when_its_pods_are_gone() -> None:
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
-    found = portrait(None, [released("a", f"{MEMBER}/0", "n1")], [taken])
-    assert (True, {ONE: frozenset({1})}) == (found.over, found.ended)
-    assert {ONE: frozenset({0, 1})} == portrait(None, [], [taken]).ended
+    found = state_of(None, [released("a", f"{MEMBER}/0", "n1")], [taken])
+    assert (True, {ONE: frozenset({1})}) == (found.is_over, found.ended)
+    assert {ONE: frozenset({0, 1})} == state_of(None, [], [taken]).ended
 
 
 def test_a_suspended_job_gives_seats_back_only_when_its_controller_counts_no_pod() -> None:
     leaving = evicting(admission(JOB, "n1"))
-    assert portrait(job(1, suspended=True, active=1), [], [leaving]).ended == {}
-    assert portrait(job(1), [], [leaving]).ended == {}
-    assert {ONE: frozenset({0})} == portrait(job(1, suspended=True), [], [leaving]).ended
+    assert state_of(job(1, suspended=True, active=1), [], [leaving]).ended == {}
+    assert state_of(job(1), [], [leaving]).ended == {}
+    assert {ONE: frozenset({0})} == state_of(job(1, suspended=True), [], [leaving]).ended
 
 
 def test_live_pods_of_closed_admissions_are_strays() -> None:
-    found = portrait(
+    found = state_of(
         volcano_job(1), [released("a", "worker/0", "n1", by=7)], closed=frozenset({AdmissionId(7)})
     )
-    assert tuple(pod.name for pod in found.strays) == ("a",)
+    assert tuple(pod.name for pod in found.leftovers) == ("a",)
     assert found.unbooked is None
 
 
@@ -264,23 +264,23 @@ def test_live_pods_of_closed_admissions_are_strays() -> None:
 
 
 def test_pods_that_run_without_an_admission_are_to_be_adopted_under_their_own_numbers() -> None:
-    found = portrait(
+    found = state_of(
         volcano_job(3), [pod("c", "n3", task="worker", index=2), pod("a", "n1", task="worker", index=0)]
     )
     assert found.unbooked is not None
     assert [row[:3] for row in found.unbooked.pods] == [("c", "worker", 2), ("a", "worker", 0)]
-    assert not found.lacking
+    assert not found.needs_seats
 
 
 def test_pods_of_a_lost_ledger_are_adopted_and_not_removed() -> None:
-    found = portrait(volcano_job(1), [released("a", "worker/0", "n1", by=99, task="worker", index=0)])
+    found = state_of(volcano_job(1), [released("a", "worker/0", "n1", by=99, task="worker", index=0)])
     assert found.unbooked is not None
-    assert found.strays == ()
+    assert found.leftovers == ()
 
 
 def test_a_pod_that_ran_before_is_adopted_on_its_own_index_though_a_seat_is_kept_for_it() -> None:
     taken = admission(JOB, "n1 n2")
-    found = portrait(job(2, indexed=True), [pod("b", "n3", index=1)], [taken])
+    found = state_of(job(2, indexed=True), [pod("b", "n3", index=1)], [taken])
     assert found.unbooked is not None
     assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
 
@@ -288,17 +288,17 @@ def test_a_pod_that_ran_before_is_adopted_on_its_own_index_though_a_seat_is_kept
 def test_pods_beyond_what_a_job_was_directed_for_enter_the_books() -> None:
     taken = admission(JOB, "n1", started=True)
     pods = [released("a", None, "n1"), released("b", None, "n1")]
-    found = portrait(job(2, directed=ONE), pods, [taken])
+    found = state_of(job(2, directed=ONE), pods, [taken])
     assert found.unbooked is not None
     assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
 
 
 def test_a_workload_that_is_over_adopts_nobody() -> None:
-    assert portrait(job(1, finished=True), [pod("a", "n1")]).unbooked is None
+    assert state_of(job(1, finished=True), [pod("a", "n1")]).unbooked is None
 
 
 def test_the_queue_of_a_job_counts_for_what_is_adopted() -> None:
-    found = portrait(job(1, queue=QueueName("other")), [pod("a", "n1")])
+    found = state_of(job(1, queue=QueueName("other")), [pod("a", "n1")])
     assert found.unbooked is not None
     assert found.unbooked.queue == "other"
 
@@ -308,16 +308,16 @@ def test_a_job_of_several_sets_keeps_each_sets_minimum() -> None:
         PodSet(name="ps", count=1, minimum=1, takes=gpus()),
         PodSet(name="worker", count=4, minimum=2, takes=gpus()),
     )
-    found = portrait(volcano_job(0, minimum=3, pod_sets=sets), outcomes={("worker", 0): PodPhase.FAILED})
+    found = state_of(volcano_job(0, minimum=3, pod_sets=sets), outcomes={("worker", 0): PodPhase.FAILED})
     assert [pods.minimum for pods in found.workload.pod_sets] == [1, 2]
 
 
 def test_a_volcano_job_of_a_final_phase_is_over() -> None:
-    assert portrait(volcano_job(1), job_over=True).over
+    assert state_of(volcano_job(1), job_over=True).is_over
 
 
 def test_volcano_pods_keep_their_seats_while_the_job_is_there() -> None:
-    assert portrait(volcano_job(1), [], [admission(VOLCANO, "n1", started=True)]).ended == {}
+    assert state_of(volcano_job(1), [], [admission(VOLCANO, "n1", started=True)]).ended == {}
 
 
 def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None:
@@ -326,21 +326,21 @@ def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None
     stays = released("stays", None, "n2")
     refused = released("new", None, refused=(NOW - 60, "no room"))
     held = [admission(JOB, "n1 n2", started=True)]
-    assert portrait(fact, [leaving, stays, refused], held).evictable == {}
-    just_gone = portrait(fact, [stays, refused], held, left_at=NOW - GRACE + 1)
+    assert state_of(fact, [leaving, stays, refused], held).evictable == {}
+    just_gone = state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE + 1)
     assert just_gone.evictable == {}
-    assert just_gone.timed
+    assert just_gone.awaits_timeout
     assert (
-        portrait(fact, [stays, refused], held, left_at=NOW - GRACE).evictable[AdmissionId(1)].code
+        state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE).evictable[AdmissionId(1)].code
         == "Refused"
     )
 
 
 def test_a_refusal_of_a_pod_without_a_seat_is_looked_at_again_in_time() -> None:
-    waiting = portrait(
+    waiting = state_of(
         job(1, directed=AdmissionId(1)),
         [released("new", None, refused=(NOW, "no room"))],
         [admission(JOB, "n1", started=True)],
     )
     assert waiting.evictable == {}
-    assert waiting.timed
+    assert waiting.awaits_timeout

@@ -5,7 +5,7 @@ from dataclasses import replace
 from admission.facts import PodFact
 from admission.workloads.pod_sets import elsewhere
 from admission.workloads.rollback import refusing_nodes
-from admission.workloads.seats import occupancies_of
+from admission.workloads.seats import seat_maps_of
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -53,7 +53,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
         released("c", "worker/2", "n3"),
     ]
     refusals = AvoidedNodes()
-    refusals.note(VOLCANO, refusing_nodes(occupancies_of([taken], pods)), 100)
+    refusals.note(VOLCANO, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(VOLCANO) == {N1}
     assert refusals.nodes(JOB) == set()
     assert refusals.expire(99) == set()
@@ -64,7 +64,7 @@ def test_only_nodes_that_refuse_are_left_out_and_only_for_a_while() -> None:
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
     refusals = AvoidedNodes()
     stuck_pod = [released("a", "worker/0", refused=(0, "no"))]
-    refusals.note(VOLCANO, refusing_nodes(occupancies_of([admission(VOLCANO, "n1")], stuck_pod)), 100)
+    refusals.note(VOLCANO, refusing_nodes(seat_maps_of([admission(VOLCANO, "n1")], stuck_pod)), 100)
     refusals.pass_on(VOLCANO, JOB)
     assert refusals.nodes(JOB) == {N1}
     assert not refusals.nodes(VOLCANO)
@@ -74,12 +74,12 @@ def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant
     taken = admission(JOB, "n1 n2")
     pods = [released("a", None, "n2"), released("b", None, refused=(0, "no"))]
     refusals = AvoidedNodes()
-    refusals.note(JOB, refusing_nodes(occupancies_of([taken], pods)), 100)
+    refusals.note(JOB, refusing_nodes(seat_maps_of([taken], pods)), 100)
     assert refusals.nodes(JOB) == {N1}
 
 
 def wants(known: World) -> NodeFilter:
-    [pods] = known.portraits[VOLCANO].workload.pod_sets
+    [pods] = known.states[VOLCANO].workload.pod_sets
     return pods.nodes
 
 
@@ -95,7 +95,7 @@ def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
     known.refresh(NOW)
     assert wants(known).affinity == ((OFF_N1,),)
-    known.refresh(NOW + 10 + known.patience.detour)
+    known.refresh(NOW + 10 + known.timeouts.detour)
     assert wants(known) == EVERYWHERE
 
 
@@ -103,9 +103,9 @@ def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
     taken = admission(VOLCANO, "n1 n2", started=True)
     lost, other = stuck("a", "worker/0"), released("b", "worker/1", "n2", owner=VOLCANO)
     known = world([node("n1"), node("n2"), volcano_job(2), lost, other], [taken])
-    assert [pod.name for pod in known.portraits[VOLCANO].misplaced] == ["a"]
+    assert [pod.name for pod in known.states[VOLCANO].unschedulable] == ["a"]
     known.observe([replace(seen(lost), fact=None)])
     known.refresh(NOW + 1)
-    found = known.portraits[VOLCANO]
+    found = known.states[VOLCANO]
     assert found.ended == {taken.id: frozenset({0})}, "the seat is given back, not taken again"
     assert wants(known).affinity == ((OFF_N1,),)

@@ -84,30 +84,32 @@ def test_pods_of_a_deleted_group_hold_their_seats_as_long_as_they_live() -> None
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
     known.observe([gone(group(1))])
     known.refresh(NOW)
-    found = known.portraits[GROUP]
-    assert (found.over, found.ended) == (True, {})
-    assert known.stock.limit(NodeName("n1")) == node("n1").allocatable, "it is in the books, not foreign"
+    found = known.states[GROUP]
+    assert (found.is_over, found.ended) == (True, {})
+    assert known.node_inventory.limit(NodeName("n1")) == node("n1").allocatable, (
+        "it is in the books, not foreign"
+    )
     known.observe([gone(member)])
     known.refresh(NOW)
-    assert known.portraits[GROUP].ended == {AdmissionId(1): frozenset({0})}
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
 
 
 def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() -> None:
     known = world([group(1), gated("a", group="gang", queue=TEAM)])
     known.observe([gone(group(1))])
     known.refresh(NOW)
-    obstacle = known.portraits[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
+    obstacle = known.states[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
     assert obstacle is not None
     assert obstacle.code == "PodGroupMissing"
 
 
 def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
     known = world([gated("a", group="gang", queue=TEAM), gated("b", group="gang", queue=TEAM)])
-    assert known.portraits.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
+    assert known.states.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
     known.observe([seen(group(2))])
     known.refresh(NOW)
-    assert known.portraits.keys() == {GROUP}
-    assert known.portraits[GROUP].workload.obstacle is None
+    assert known.states.keys() == {GROUP}
+    assert known.states[GROUP].workload.obstacle is None
 
 
 def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
@@ -116,20 +118,20 @@ def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
     again = replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, "second"))
     known.observe([gone(group(1)), seen(again)])
     known.refresh(NOW)
-    assert known.portraits[GROUP].ended == {AdmissionId(1): frozenset({0})}
-    assert known.portraits[again.key].unbooked is not None
+    assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
+    assert known.states[again.key].unbooked is not None
 
 
 def test_the_pods_of_a_queued_job_are_its_own_though_they_name_a_group() -> None:
     member = gated("a", owner=JOB_KEY, group="gang")
     known = world([group(1), job(1), member])
-    assert known.members.of(JOB_KEY) == [member]
-    assert known.members.of(GROUP) == []
+    assert known.pod_index.of(JOB_KEY) == [member]
+    assert known.pod_index.of(GROUP) == []
 
 
 def test_pods_of_a_job_without_a_queue_are_members_of_the_group_they_name() -> None:
     member = gated("a", owner=JOB_KEY, group="gang")
-    assert world([group(1), job(1, queue=None), member]).members.of(GROUP) == [member]
+    assert world([group(1), job(1, queue=None), member]).pod_index.of(GROUP) == [member]
 
 
 def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> None:
@@ -137,27 +139,27 @@ def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> N
     known = world(facts, [admission(JOB_KEY, "n1", started=True)])
     known.observe([seen(job(1, queue=None))])
     known.refresh(NOW)
-    assert known.portraits[JOB_KEY].ended == {}
-    assert known.portraits[JOB_KEY].unbooked is None
+    assert known.states[JOB_KEY].ended == {}
+    assert known.states[JOB_KEY].unbooked is None
 
 
 def test_a_foreign_pod_takes_from_its_node_until_it_ends() -> None:
     foreign = pod("a", "n1")
     known = world([node("n1"), foreign])
-    assert known.portraits == {}
-    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    assert known.states == {}
+    assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000
     known.observe([seen(replace(foreign, phase=PodPhase.SUCCEEDED))])
-    assert known.stock.room(NodeName("n1"))[GPU] == 8000
+    assert known.node_inventory.room(NodeName("n1"))[GPU] == 8000
 
 
 def test_an_adopted_pod_is_charged_once() -> None:
     member = pod("a", "n1", owner=JOB_KEY)
     known = world([node("n1"), job(1), member])
-    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000
     known.put_admissions([admission(JOB_KEY, "n1", adopted={"a": 0}, started=True)])
-    assert known.stock.room(NodeName("n1"))[GPU] == 7000
+    assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000
     known.refresh(NOW)
-    assert known.portraits[JOB_KEY].unbooked is None
+    assert known.states[JOB_KEY].unbooked is None
 
 
 # ── what is remembered ──────────────────────────────────────────────────────────────────────────────────────
@@ -204,30 +206,30 @@ def test_how_pods_ended_whose_job_is_gone_is_nothing_to_remember() -> None:
     known.refresh(NOW)
     assert known.outcomes == {}
     assert not known.unsaved
-    assert dismissible(known) == ["a"]
+    assert may_disappear(known) == ["a"]
 
 
-def dismissible(known: World) -> list[str]:
-    return [each.name for each in known.partings.dismissible()]
+def may_disappear(known: World) -> list[str]:
+    return [each.name for each in known.pod_outcomes.may_disappear()]
 
 
 def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
     known = world([volcano_job(2), member(PodPhase.RUNNING)])
-    assert dismissible(known) == []
+    assert may_disappear(known) == []
     known.observe([seen(member(PodPhase.SUCCEEDED))])
-    assert dismissible(known) == []
+    assert may_disappear(known) == []
     known.unsaved.saved([], [], [], {}, ["a"])
-    assert dismissible(known) == ["a"]
+    assert may_disappear(known) == ["a"]
     known.observe([seen(member(PodPhase.SUCCEEDED, kept=False))])
-    assert dismissible(known) == []
+    assert may_disappear(known) == []
 
 
 def test_a_pod_whose_end_does_not_count_may_go_when_it_has_ended() -> None:
     told = member(PodPhase.RUNNING, deleting=True, ended_first=False)
     known = world([volcano_job(2), told])
-    assert dismissible(known) == [], "it may be about to succeed"
+    assert may_disappear(known) == [], "it may be about to succeed"
     known.observe([seen(replace(told, phase=PodPhase.FAILED))])
-    assert dismissible(known) == ["a"]
+    assert may_disappear(known) == ["a"]
 
 
 def test_a_pod_that_lives_on_may_go_if_nobody_asks_how_it_ends() -> None:
@@ -240,17 +242,17 @@ def test_a_pod_that_lives_on_may_go_if_nobody_asks_how_it_ends() -> None:
         [replace(told, owner=None)],
     ]
     for facts in cases:
-        assert dismissible(world(facts)) == ["a"], facts
+        assert may_disappear(world(facts)) == ["a"], facts
     over = world([volcano_job(2), told])
     over.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.COMPLETED))
-    assert dismissible(over) == ["a"]
+    assert may_disappear(over) == ["a"]
 
 
 def test_pods_that_are_deleted_are_let_go_first() -> None:
     ended = member(PodPhase.FAILED, owner=None)
     at_leisure = [replace(ended, uid=name, name=name) for name in "bc"]
     known = world([*at_leisure, member(PodPhase.FAILED, deleting=True, ended_first=False)])
-    assert dismissible(known) == ["a", "b", "c"]
+    assert may_disappear(known) == ["a", "b", "c"]
 
 
 def test_a_later_rollback_never_shortens_the_wait() -> None:
@@ -263,30 +265,30 @@ def test_a_later_rollback_never_shortens_the_wait() -> None:
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
     known = world([job(1)], [admission(JOB_KEY, "n1")])
     known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
-    assert known.holdings.closed == {AdmissionId(1): JOB_KEY}
+    assert known.admission_index.closed == {AdmissionId(1): JOB_KEY}
     known.forget([JOB_KEY])
-    assert known.holdings.closed == {}
+    assert known.admission_index.closed == {}
 
 
 def test_a_node_that_shrinks_is_looked_at_by_those_who_sit_on_it() -> None:
     known = world([node("n1"), volcano_job(1)], [admission(VOLCANO, "n1", seats=(seat(8),))])
-    assert known.portraits[VOLCANO].evictable == {}
+    assert known.states[VOLCANO].evictable == {}
     known.observe([seen(node("n1", count=4))])
     known.refresh(NOW)
-    assert known.portraits[VOLCANO].evictable.keys() == {AdmissionId(1)}
+    assert known.states[VOLCANO].evictable.keys() == {AdmissionId(1)}
 
 
 def test_what_others_took_beside_a_seat_does_not_matter_to_it() -> None:
     foreign = pod("f", "n1", takes=Resources({"memory": 1}))
     known = world([node("n1"), volcano_job(1), foreign], [admission(VOLCANO, "n1")])
-    assert known.portraits[VOLCANO].evictable == {}
+    assert known.states[VOLCANO].evictable == {}
 
 
 def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(sight: WorkloadInputs, now: int, patience: Timeouts) -> WorkloadState | None:
-        if sight.key == VOLCANO:
+    def breaks(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
+        if inputs.key == VOLCANO:
             raise ZeroDivisionError
-        return derive_state(sight, now, patience)
+        return derive_state(inputs, now, timeouts)
 
     monkeypatch.setattr("admission.world.world.derive_state", breaks)
     known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
@@ -295,4 +297,4 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
     assert obstacle is not None
     assert obstacle.code == "Defect"
     assert known.defects.keys() == {VOLCANO}
-    assert known.portraits[VOLCANO].ended == {}
+    assert known.states[VOLCANO].ended == {}
