@@ -21,7 +21,7 @@ async def equals_reloaded(ring: Ring) -> None:
     fresh = await ring.loaded(ring.cluster.watch.everything_known())
     now = ring.cluster.now
     kept = ring.world
-    kept.refresh(now)
+    ring.refresh_world()
     # Only hints, and not stored.
     fresh.pod_left_at = dict(kept.pod_left_at)
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)

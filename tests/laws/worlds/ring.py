@@ -113,6 +113,10 @@ class Ring:
         await look_back(self.database, world, self.cluster.now)
         return world
 
+    def refresh_world(self) -> None:
+        """Bring the world up to date between two turns; the next turn carries out what follows."""
+        self._held_back |= self.world.refresh(self.cluster.now)
+
     def _pass(self, point: str) -> None:
         where, error = self._fault
         if point == where and error is not None:
