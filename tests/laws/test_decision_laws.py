@@ -2,7 +2,9 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -10,10 +12,14 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.simulate import rules, trace
+from admission.simulate.gangs import Simulation
+from queues.plan import Plan
 from queues.workload import WorkloadKey
 from tests.laws.laws import decision
 from tests.laws.worlds.plan_effects import apply
 from tests.laws.worlds.snapshots import snapshots
+from tests.unit.admission.simulate.test_gangs import busy, folder
 
 worlds = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -107,6 +113,23 @@ def test_the_memo_only_saves_time_after_a_small_change(snapshot: Snapshot, gone:
             )
         with_memo, memo = decide(changed, memo)
         assert with_memo == decide(changed, Memo())[0]
+
+
+@pytest.mark.parametrize("fades", ["", "3600"])
+def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path, fades: str) -> None:
+    turns = 0
+
+    def compare(snapshot: Snapshot, plan: Plan) -> None:
+        nonlocal turns
+        turns += 1
+        assert decide(snapshot, Memo())[0] == plan
+
+    made = folder(tmp_path, *busy())
+    (made / "queues.csv").write_text(f"tenant,quota_gpus,usage_half_life_s\na,16,{fades}\nb,16,{fades}\n")
+    case = trace.load(made)
+    Simulation(case, rules.under(rules.DEFAULT, case.queues)).run(watch=compare)
+
+    assert turns > 50
 
 
 @worlds
