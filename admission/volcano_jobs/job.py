@@ -11,6 +11,8 @@ import msgspec
 
 from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
+from queues.api.validation.defaults import MAX_RETRY
+from queues.api.validation.unsupported import unsupported_fields
 from queues.errors import InvalidDocument
 
 
@@ -130,13 +132,13 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
             )
             for volume in spec.volumes
         ),
-        max_retry=spec.max_retry or 3,
+        max_retry=spec.max_retry or MAX_RETRY,
         min_success=spec.min_success,
         ttl=spec.ttl_seconds_after_finished,
         labels=metadata.labels or {},
         annotations=metadata.annotations or {},
         network_topology=spec.network_topology,
-        unsupported=_unsupported(spec),
+        unsupported=unsupported_fields(spec),
     )
 
 
@@ -222,18 +224,3 @@ def _task(position: int, task: _Task) -> TaskSpec:
         min_partitions=partition.min_partitions,
         partition_topology=partition.network_topology,
     )
-
-
-def _unsupported(spec: _Spec) -> tuple[str, ...]:
-    fields = ["spec.policies"] if spec.policies else []
-    for position, task in enumerate(spec.tasks):
-        where = f"spec.tasks[{position}]"
-        if task.policies:
-            fields.append(f"{where}.policies")
-        if task.depends_on is not None:
-            fields.append(f"{where}.dependsOn")
-        if task.topology_policy not in ("", "none"):
-            fields.append(f"{where}.topologyPolicy")
-    if spec.running_estimate is not None:
-        fields.append("spec.runningEstimate")
-    return tuple(fields)

@@ -1,10 +1,11 @@
 """Fields that are accepted and kept but have no effect yet. ``muster check`` warns of each."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from queues.api.names import HIERARCHY
 from queues.api.types.queue import QueueDocument
-from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
+from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
 
 #: Plugins that have an effect, with their flags that have one.
 ACTING_FLAGS = {
@@ -16,7 +17,26 @@ ACTING_FLAGS = {
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
     """Paths of fields of a Volcano Job that have no effect yet."""
-    return tuple(_of_job(job))
+    return (*unsupported_fields(job.spec), *_plugins(job.spec))
+
+
+def unsupported_fields(spec: Any) -> tuple[str, ...]:
+    """Paths of such fields in the spec of a Volcano Job, plugins left out.
+
+    Reads attributes by their snake_case names, so it takes ``VolcanoJobSpec`` and any other decoding with these names.
+    """
+    fields = ["spec.policies"] if spec.policies else []
+    for index, task in enumerate(spec.tasks):
+        path = f"spec.tasks[{index}]"
+        if task.policies:
+            fields.append(f"{path}.policies")
+        if task.depends_on is not None:
+            fields.append(f"{path}.dependsOn")
+        if task.topology_policy not in ("", "none"):
+            fields.append(f"{path}.topologyPolicy")
+    if spec.running_estimate is not None:
+        fields.append("spec.runningEstimate")
+    return tuple(fields)
 
 
 def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
@@ -37,14 +57,7 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
     return tuple(path for path, given in fields if given)
 
 
-def _of_job(job: VolcanoJob) -> Iterator[str]:
-    spec = job.spec
-    if spec.policies:
-        yield "spec.policies"
-    for index, task in enumerate(spec.tasks):
-        yield from _of_task(task, f"spec.tasks[{index}]")
-    if spec.running_estimate:
-        yield "spec.runningEstimate"
+def _plugins(spec: VolcanoJobSpec) -> Iterator[str]:
     for name, arguments in spec.plugins.items():
         if name not in ACTING_FLAGS:
             yield f"spec.plugins.{name}"
@@ -54,12 +67,3 @@ def _of_job(job: VolcanoJob) -> Iterator[str]:
         }
         for flag in sorted(flags - ACTING_FLAGS[name]):
             yield f"spec.plugins.{name} --{flag}"
-
-
-def _of_task(task: VolcanoTaskSpec, path: str) -> Iterator[str]:
-    if task.policies:
-        yield f"{path}.policies"
-    if task.depends_on is not None:
-        yield f"{path}.dependsOn"
-    if task.topology_policy not in ("", "none"):
-        yield f"{path}.topologyPolicy"
