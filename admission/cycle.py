@@ -136,8 +136,7 @@ class Cycle:
         return {admit.workload: self.world.user_of(admit.workload) for admit in opening}
 
     def _tell_defects(self) -> None:
-        while self.world.defects:
-            key, error = self.world.defects.popitem()
+        for key, error in self.world.take_defects().items():
             _log.error("workload cannot be handled", extra={"workload": str(key)}, exc_info=error)
 
     def _waits(
@@ -162,14 +161,21 @@ class Cycle:
     def _take(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """The world after the commit."""
         world = self.world
+        opened = [admit for _, admit in applied.admitted]
         world.ledger_seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
         world.put_admissions(applied.admissions)
-        for key in applied.unclaimed:
-            world.claims.pop(key, None)
-        for claim in applied.claims:
-            world.claims[claim.workload] = claim
-        _note_displacements(world, applied, plan.now)
+        world.put_claims(applied.claims, dropped=applied.unclaimed)
+        world.put_preemptions(
+            [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
+            {
+                world.admissions[evict.admission].workload: LastPreemption(
+                    at=plan.now, code=evict.code, by=by
+                )
+                for evict in applied.evicted
+                if (by := evict.facts.get("for")) is not None
+            },
+        )
         displaced = {}
         for evict in applied.evicted:
             key = world.admissions[evict.admission].workload
@@ -181,13 +187,10 @@ class Cycle:
             world.put_eviction(key, now)
         for job in applied.jobs:
             world.put_job(job.key, job.new)
-        for key in reasons.gone:
-            world.reasons.pop(key, None)
-        for key, reason in {**reasons.changed, **applied.dropped}.items():
-            world.reasons[key] = reason
-            self._dirty_workloads.add(key)
-        self._dirty_workloads.update(reasons.gone)
-        for _, admit in applied.admitted:
+        changed = {**reasons.changed, **applied.dropped}
+        world.put_reasons(changed, reasons.gone)
+        self._dirty_workloads.update(changed, reasons.gone)
+        for admit in opened:
             _log.info(
                 "admitted",
                 extra={
@@ -246,16 +249,6 @@ async def look_back(database: Database, world: World, now: int) -> None:
         return
     async with database.transaction() as tx:
         world.usage_history.begin(wanted, await past_use.past_use(tx, wanted, now), now)
-
-
-def _note_displacements(world: World, applied: Applied, now: int) -> None:
-    """Who took whose place; forgotten when that one has a place again."""
-    for admit in (*(admit for _, admit in applied.admitted), *(one.admit for _, one in applied.adopted)):
-        world.displacements.pop(admit.workload, None)
-    for evict in applied.evicted:
-        if (by := evict.facts.get("for")) is not None:
-            key = world.admissions[evict.admission].workload
-            world.displacements[key] = LastPreemption(at=now, code=evict.code, by=by)
 
 
 async def recall(database: Database, world: World) -> None:

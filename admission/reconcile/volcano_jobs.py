@@ -70,7 +70,7 @@ class VolcanoJobController:
                 old = world.jobs.get(key.uid)
                 new = advance(old or JobState(uid=key.uid), view, now)
             except Exception as error:
-                world.defects[key] = error
+                world.note_defect(key, error)
                 continue
             if new != old:
                 found.append(JobTransition(key=key, old=old, new=new))
@@ -92,7 +92,7 @@ class VolcanoJobController:
                 continue
             except Exception as error:
                 # A defect that one Job brings to light must not keep the others waiting.
-                world.defects[key] = error
+                world.note_defect(key, error)
                 continue
             found.append(work)
             if state.is_over() and view.spec.ttl is not None and not work.remove and key not in self._awaited:

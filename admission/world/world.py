@@ -38,7 +38,8 @@ from admission.world.persistence import Unsaved, current_outcomes
 from admission.world.pods import PodIndex
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
-from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Recreation
+from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
+from queues.plan import Reason
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -78,8 +79,7 @@ class World:
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self.states: dict[WorkloadKey, WorkloadState] = {}
-        #: Workloads that could not be worked out, for the log. Whoever tells it empties this.
-        self.defects: dict[WorkloadKey, Exception] = {}
+        self._defects: dict[WorkloadKey, Exception] = {}
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
         self.pod_left_at: dict[WorkloadKey, int] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
@@ -222,6 +222,26 @@ class World:
         self.admission_index.learn_closed(asked, closed)
         self._stale.update(closed.values())
 
+    def put_claims(self, claims: Iterable[Claim], dropped: Iterable[WorkloadKey]) -> None:
+        """Claims that an applied plan made or dropped."""
+        for key in dropped:
+            self.claims.pop(key, None)
+        self.claims.update((claim.workload, claim) for claim in claims)
+
+    def put_reasons(self, changed: Mapping[WorkloadKey, Reason], gone: Iterable[WorkloadKey]) -> None:
+        """Why workloads wait, as the ledger has it now; ``gone``: workloads that wait no more."""
+        for key in gone:
+            self.reasons.pop(key, None)
+        self.reasons.update(changed)
+
+    def put_preemptions(
+        self, admitted: Iterable[WorkloadKey], preempted: Mapping[WorkloadKey, LastPreemption]
+    ) -> None:
+        """Last evictions for beneficiaries; forgotten once a workload is admitted again."""
+        for key in admitted:
+            self.displacements.pop(key, None)
+        self.displacements.update(preempted)
+
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger. A new version begins without outcomes."""
         before = self.jobs.get(key.uid)
@@ -272,8 +292,17 @@ class World:
             self.avoided_nodes.forget(key)
             self.admission_index.forget(key)
 
+    def note_defect(self, key: WorkloadKey, error: Exception) -> None:
+        """Muster cannot handle a workload."""
+        self._defects[key] = error
+
+    def take_defects(self) -> dict[WorkloadKey, Exception]:
+        """Workloads that Muster could not handle since the last call, for the log."""
+        defects, self._defects = self._defects, {}
+        return defects
+
     def mark_dirty(self, key: WorkloadKey) -> None:
-        """What is to be done for a workload must be worked out anew, though nothing was seen to change."""
+        """The state of a workload must be derived again, though nothing was seen to change."""
         self._stale.add(key)
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
@@ -321,7 +350,7 @@ class World:
             return derive_state(inputs, now, self.timeouts)
         except Exception as error:
             # A defect that one workload brings to light must not keep the others waiting.
-            self.defects[key] = error
+            self._defects[key] = error
             return underivable_state(inputs, error)
 
     def _inputs(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:

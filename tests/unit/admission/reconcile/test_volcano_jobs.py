@@ -102,4 +102,4 @@ def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
     careers, known = VolcanoJobController(PodRules()), world([four()])
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
     assert careers.transitions(known, known.states, NOW) == ()
-    assert known.defects.keys() == {VOLCANO}
+    assert known.take_defects().keys() == {VOLCANO}

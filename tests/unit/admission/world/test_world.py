@@ -296,5 +296,5 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
     assert obstacle is not None
     assert obstacle.code == "Defect"
-    assert known.defects.keys() == {VOLCANO}
+    assert known.take_defects().keys() == {VOLCANO}
     assert known.states[VOLCANO].ended == {}
