@@ -1,6 +1,6 @@
 """From a pod that was released to the pod that waits in its place. Pure.
 
-What the API server and Muster added to the pod is taken off, so that it is added anew; what its user wrote stays.
+What the API server and Muster added to the pod is removed, to be added again; what its user wrote stays.
 """
 
 import json
@@ -21,10 +21,10 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def manifest_of(pod: Mapping[str, Any]) -> str:
-    """The successor of a pod (as the API server tells it) that has no controller, as canonical JSON.
+    """The successor of a pod (as the API server has it) that has no controller, as canonical JSON.
 
     It has the same name, labels and spec, waits behind Muster's gate, is tied to no node, and names the pod that
-    it replaces. Finalizers are not repeated: they are put on objects by those who act on them.
+    it replaces. Finalizers are not repeated: the controllers that act on them put them on objects.
     """
     meta = pod["metadata"]
     labels = dict(meta.get("labels") or {})

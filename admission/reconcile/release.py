@@ -33,7 +33,7 @@ class Verb(StrEnum):
 
 
 class Promised(NamedTuple):
-    """A seat that a pod was told to take."""
+    """A seat that a pod was assigned."""
 
     admission: AdmissionId
     #: Index into the admission's seats.
@@ -51,9 +51,9 @@ class Order:
     #: What it brings about; the same intent for the same object is one order.
     intent: str
     body: Mapping[str, Any] | None = None
-    #: Seconds to end, for deletions; None: as the pod says.
+    #: Grace period of a deletion, in seconds; None: the pod's own.
     grace: int | None = None
-    #: The seat that the pod is told to take.
+    #: The seat that the pod is assigned.
     seat: Promised | None = None
 
 
@@ -65,18 +65,18 @@ def orders_for(
 ) -> list[Order]:
     """All that is to be written for one workload now.
 
-    ``promised``: seats that pods (by uid) were told to take before; they are told the same again, and no other
+    ``promised``: seats that pods (by uid) were assigned before; they are assigned the same again, and no other
     pod gets one of these.
     """
-    # Those are removed once it is stored how to make them again: see ``admission.kube.writers.recreate``.
-    displaced = {pod.uid for pod in state.to_recreate}
+    # These pods are deleted once it is stored how to make them again: see ``admission.kube.writers.recreate``.
+    to_recreate = {pod.uid for pod in state.to_recreate}
     removals = [_remove(pod, "stray") for pod in state.leftovers if not pod.deleting]
     removals += [_remove(pod, "misplaced") for pod in state.unschedulable if not pod.deleting]
     removals += _buried(state, inventory)
     holding = support_of(state.key).holding
     if holding is Holding.GATED:
         removals += _evictions(state)
-    orders = [order for order in removals if order.uid not in displaced]
+    orders = [order for order in removals if order.uid not in to_recreate]
     if holding is Holding.NO_PODS:
         return orders
     if holding is Holding.SUSPENDED and fact is not None and not state.is_over:
@@ -93,7 +93,7 @@ def _remove(pod: PodFact, intent: str, grace: int | None = None) -> Order:
 
 
 def _buried(state: WorkloadState, inventory: NodeInventory) -> list[Order]:
-    """Pods on nodes that no longer exist: nobody else ends them soon."""
+    """Pods on nodes that no longer exist: no kubelet ends them."""
     return [
         _remove(pod, "buried", grace=0)
         for place in state.seat_maps
@@ -129,7 +129,7 @@ def _resume(
 ) -> Order:
     """Directed, if one admission's seats leave the scheduler no choice that matters; else gated pod by pod.
 
-    By its queue's label a template's pods are gated, unless it says that they are released.
+    The queue label on a template has its pods gated, unless its labels say that they are released.
     """
     template: dict[str, Any]
     directed = len(open_) == 1 and not state.needs_seats and leaves_no_choice(open_[0], inventory)
@@ -143,7 +143,7 @@ def _resume(
             },
             "spec": {"affinity": pinned_affinity(nodes, fact.pod_sets[0].nodes)},
         }
-        # Nobody gates its pods: should it have grown meanwhile, it goes back to what has seats.
+        # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
         return _patch_job(fact, f"resume {admission.id}", spec)
     template = {
@@ -170,7 +170,7 @@ def leaves_no_choice(admission: Admission, inventory: NodeInventory) -> bool:
     """
     seats = admission.holding()
     if any(devices_text(seat.takes) for seat in seats):
-        return False  # each pod is told its own devices
+        return False  # each pod is assigned devices of its own
     per_node: Counter[NodeName] = Counter(seat.node for seat in seats)
     if len(per_node) == 1:
         return True

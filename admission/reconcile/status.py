@@ -1,9 +1,7 @@
-"""What objects tell their owners: statuses, conditions and events as plain values. Pure.
+"""Statuses, conditions and events of objects as plain values. Pure.
 
-Builders make a ``StatusWanted`` from what is known; ``admission.reconcile.status`` compares it with what an object
-says.
-
-What has to be written so that an object says what it should, given what it says already. Pure.
+Builders make a ``StatusWanted`` from what is known of an object; ``settled`` and ``merge_patch`` compare it with the
+status that the object has, and give what must be written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,13 +61,13 @@ class StatusWanted:
     conditions: tuple[StatusCondition, ...] = ()
     #: Others write this status too: only our conditions are touched.
     shared: bool = False
-    #: Phase that the watch last showed; "" = no status yet, None = not told.
+    #: Phase that the informer last showed; "": no status yet, None: not known.
     seen: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNote:
-    """An event to tell about an object."""
+    """An event about an object."""
 
     ref: ObjectRef
     #: CamelCase: Admitted, Evicted, or the code of a reason.
@@ -99,13 +97,13 @@ class WorkloadStatus:
     minimum: int
     #: Holds an open admission.
     admitted: bool
-    #: Why it waits; None: it does not, or nobody has looked yet.
+    #: Why it waits; None: it does not, or no decision was made yet.
     reason: Reason | None = None
     #: What is wrong though it is admitted.
     problem: Reason | None = None
     #: Fields that are accepted and not acted on.
     unsupported: tuple[str, ...] = ()
-    #: Live pods by phase; ``bound``: those of them that have a node.
+    #: Live pods by phase; ``bound``: live pods that have a node.
     pending: int = 0
     running: int = 0
     bound: int = 0
@@ -182,7 +180,7 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
 
 
 def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
-    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status belongs to others."""
+    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status other controllers write."""
     told: tuple[StatusCondition, ...] = ()
     if workload.admitted and workload.problem is not None:
         problem = workload.problem
@@ -306,7 +304,7 @@ def without_blanks(fields: Mapping[str, Any]) -> Document:
 
 
 def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Document:
-    """The status to have, given what the object says: conditions and reasons whose code stays are kept whole."""
+    """The status to have, given the present one: conditions and reasons whose code stays are kept whole."""
     after: Document = dict(wanted.fields)
     if "state" in before and isinstance(after.get("state"), Mapping):
         same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))
@@ -360,5 +358,5 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
 
 
 def only_numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether two statuses tell the same but for counts."""
+    """Whether two statuses differ in counts only."""
     return all(before.get(key) == after.get(key) for key in ("phase", "state", "conditions"))

@@ -28,7 +28,7 @@ class VolcanoJobController:
         self._awaited: set[WorkloadKey] = set()
 
     def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
-        """What a Job's document says; None: the Job is gone or its document cannot be used."""
+        """A Job's document; None: the Job is gone or its document cannot be used."""
         fact = world.facts.get(key)
         if fact is None or not fact.document:
             self._specs.pop(key, None)

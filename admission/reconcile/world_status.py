@@ -107,7 +107,7 @@ class WorldStatuses:
         phases = Counter(pod.phase for pod in state.pods)
         admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
         fact = self.world.facts.get(state.key)
-        # A Volcano Job says itself which of its fields are not acted on.
+        # The status of a Volcano Job itself names its fields that are not acted on.
         own_fields = fact is not None and support_of(state.key).status is not StatusForm.VOLCANO_JOB
         return WorkloadStatus(
             ref=ref,

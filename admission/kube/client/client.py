@@ -1,6 +1,6 @@
 """The requests that the API server answers, one method each: every request of Muster passes here.
 
-How they are sent, and which are tried again, is the session's. Errors are those of queues.errors.
+The session decides how requests are sent and which are tried again. Errors are defined in queues.errors.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,7 +25,7 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
     "strategic": "application/strategic-merge-patch+json",
 }
 
-#: An answer to a write that says no more than who the object is now.
+#: The answer to a write that has only the metadata of the object.
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 

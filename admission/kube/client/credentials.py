@@ -188,7 +188,7 @@ def _configuration_half() -> tuple[Any, Any]:
             importlib.import_module(f"{_LIBRARY}.config.{lazy}")
         return client.Configuration, config
     finally:
-        # Whoever imports the library after this gets all of it.
+        # A later import of the library gets all of it.
         for name in [name for name in sys.modules if name.split(".")[0] == _LIBRARY]:
             del sys.modules[name]
 

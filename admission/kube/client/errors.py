@@ -29,7 +29,7 @@ def pause_before_retry(method: str, path: str, error: ApiError, bound: float) ->
     pause = random.uniform(0, bound)
     if isinstance(error, TooManyRequests):
         if path.endswith("/eviction"):
-            return None  # a disruption budget says no; that is an answer, not congestion
+            return None  # a disruption budget refuses the eviction; that is an answer, not congestion
         return pause + float(error.facts.get("retry_after") or 0)
     if isinstance(error, ApiUnavailable) and (method == "GET" or error.facts.get("unsent")):
         return pause
@@ -67,5 +67,5 @@ def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
 
 
 def told(error: BaseException) -> str:
-    """What a library's error says, if only its name."""
+    """The message of a library's error; its class name if it has none."""
     return str(error) or type(error).__name__

@@ -2,7 +2,7 @@
 
 The command line takes its access from here: standard library and PyYAML only, because a plugin call should take no
 longer than the answer. The controller asks here which files are meant and whether a plugin gives the credentials;
-those that expire are renewed by kubernetes_asyncio (``admission.kube.client.credentials``).
+credentials that expire are renewed by kubernetes_asyncio (``admission.kube.client.credentials``).
 """
 
 import os
@@ -134,7 +134,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def merge(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Several files as one: whoever names an entry first, or sets the current context first, is right."""
+    """Several files as one: the first file that names an entry, or sets the current context, decides."""
     merged: dict[str, Any] = {"clusters": [], "users": [], "contexts": []}
     for document in documents:
         if document.get("current-context") and "current-context" not in merged:
@@ -233,7 +233,7 @@ def _headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _from_plugin(
     spec: Mapping[str, Any], cluster: Mapping[str, Any], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Runs a credential plugin (client.authentication.k8s.io) and gives what it says as a user's fields."""
+    """Runs a credential plugin (client.authentication.k8s.io); its answer as fields of a kubeconfig's user."""
     import base64
     import json
     import subprocess

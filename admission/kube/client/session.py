@@ -1,7 +1,7 @@
 """One HTTP session to an API server: requests are sent, tried again where that is safe, and counted.
 
 Reads are tried again; a write is tried again only when it certainly did not happen (429, connection refused),
-so that who wrote knows. Errors are those of queues.errors, with the server's own message.
+so that the writer knows. Errors are defined in queues.errors, with the server's own message.
 """
 
 import asyncio

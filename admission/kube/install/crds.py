@@ -1,4 +1,4 @@
-"""Definitions of the kinds that Muster reads: made, taken over from others if told so, and taken away."""
+"""Definitions of the kinds that Muster reads: installed, adopted from other owners on request, and removed."""
 
 import asyncio
 from typing import Final
@@ -18,7 +18,7 @@ _PATIENCE: Final = 30.0
 
 
 class DefinitionsOfOthers(MusterError):
-    """{definitions} belong to somebody else ({evidence}). If Volcano runs here, both would act on the same Jobs:
+    """{definitions} belong to another owner ({evidence}). If Volcano runs here, both would act on the same Jobs:
     stop its controllers and scheduler first (objects stay as long as the definitions do), then take the
     definitions over with --adopt-crds.
     """
@@ -29,7 +29,7 @@ class NotEstablished(MusterError):
 
 
 async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
-    """All of them, and wait until they are served. ``adopt``: take over those of others.
+    """Apply all definitions, and wait until they are served. ``adopt``: take over definitions of other owners.
 
     Raises DefinitionsOfOthers, NotEstablished, ApiError.
     """
@@ -63,7 +63,7 @@ async def _adopted(client: Client, definition: Document) -> bool:
 
 
 def _owner(definition: Document) -> str:
-    """Who made a definition, by what Helm, operators and kubectl leave on it."""
+    """The owner of a definition, by what Helm, operators and kubectl leave on it."""
     metadata = definition["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     if release := annotations.get(HELM_RELEASE):
@@ -93,7 +93,7 @@ async def _established(client: Client, definition: Document) -> None:
 
 
 async def remove_definitions(client: Client, tell: Tell, *, with_objects: bool) -> None:
-    """Those without objects of users, or all if told so; those of others never."""
+    """Remove definitions without objects of users (``with_objects``: all); never adopted ones."""
     selector = ",".join(f"{key}={value}" for key, value in OWNER_LABEL.items())
     definitions = msgspec.json.decode(await client.get(CRDS.path(), labelSelector=selector))["items"]
     counts = {one["metadata"]["name"]: await _objects_of(client, one) for one in definitions}

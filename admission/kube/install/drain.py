@@ -3,7 +3,7 @@
 Only Muster knows how, and which of them it deleted itself: that is in its database. The cluster shows no more than
 that such a pod is being deleted, and then another one of its name.
 
-What waits when Muster is taken away: freed, or left, as told.
+What waits when Muster is removed: freed or left, as the administrator chose.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def let_return(client: Client, tell: Tell) -> None:
 
 
 async def _going(client: Client) -> dict[Place, str]:
-    """Pods that had a seat, are being deleted, and are nobody's: by place, with their uid."""
+    """Pods that had a seat, are being deleted, and have no controller: uid by (namespace, name)."""
     pods = msgspec.json.decode(await client.get(PODS.path(), labelSelector=f"{RELEASED}=true"))["items"]
     metadata = (pod["metadata"] for pod in pods)
     return {
@@ -74,7 +74,7 @@ def _annotation(meta: Mapping[str, Any], key: str) -> str | None:
 
 
 async def _is_back(client: Client, place: Place, uid: str) -> bool:
-    """Whether there is a pod of its name again, whoever made it."""
+    """Whether there is a pod of its name again."""
     pod = await found_at(client, PODS.path(*place))
     return pod is not None and pod["metadata"]["uid"] != uid
 
@@ -100,7 +100,7 @@ class StillWaiting(MusterError):
 
 
 async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
-    """Pods lose the gate and Jobs go on, if told so; finalizers go anyway, or their pods could not."""
+    """With ``DrainMode.FREE`` pods lose the gate and Jobs go on. Finalizers go in any case, or pods would stay."""
     freed: dict[str, set[str]] = {"pods": set(), "jobs": set()}
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PATIENCE
@@ -124,7 +124,7 @@ async def free_or_leave(client: Client, waiting: DrainMode, tell: Tell) -> None:
 
 
 async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed: dict[str, set[str]]) -> str:
-    """Patch all of them; why some could not be, "" if all could. The guard may be in force a moment longer."""
+    """Patch all of them; why some could not be, "" if all could. The policies may be in force a moment longer."""
     slots = asyncio.Semaphore(_PARALLEL)
     reasons: list[str] = []
 

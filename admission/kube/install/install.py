@@ -1,7 +1,7 @@
 """What Muster needs in a cluster: applied, and taken back (``uninstall``).
 
 Everything but the two first queues is applied server-side under one field manager, so doing it again changes
-nothing, and a newer version changes what differs. Progress is told line by line through ``tell``.
+nothing, and a newer version changes what differs. ``tell`` gets the progress line by line.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Installation:
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
     #: Where the API server reaches the webhook; None: its Service, if there is one.
     webhook_url: str | None = None
-    #: Take over definitions that Volcano, or whoever, has made.
+    #: Take over definitions that Volcano or another owner installed.
     adopt_crds: bool = False
 
     @property
@@ -89,7 +89,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
 
 
 def policies(installation: Installation) -> list[Document]:
-    """The admission policies. The guard comes first: nothing waits unguarded."""
+    """The admission policies, the validating ones first: nothing waits unguarded."""
     return [*guards(installation.policy_options), *mutating_policies(installation.policy_options)]
 
 

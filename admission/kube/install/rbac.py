@@ -1,8 +1,8 @@
-"""Who may do what at the API server: Muster itself, with nothing it does not use, and ready-made roles for people.
+"""Rights at the API server: of Muster itself, with nothing that it does not use, and ready-made roles for people.
 
 Pure: options in, documents out. Each rule serves one purpose and says which; a test takes them away one by one
-and expects what the purpose names to fail. Kubernetes lets nobody grant what they do not have, so whoever
-installs needs all of this as well (cluster-admin has).
+and expects what the purpose names to fail. Kubernetes lets nobody grant rights that they do not have, so an
+administrator who installs Muster needs all of these as well (cluster-admin has).
 """
 
 from dataclasses import dataclass
@@ -180,7 +180,7 @@ def rbac(namespace: str, identity: str) -> list[Document]:
 
 
 def people(namespace: str) -> list[Document]:
-    """Roles for tenants and administrators; nobody is bound to them here."""
+    """Roles for tenants and administrators, not bound to anybody."""
     seen = [_rule(group, resource, _READ) for group, resource in (*_QUEUED, *_SHOWN)]
     submitted = [_rule(group, resource, _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, resource, (*_READ, *_WRITE)) for group, resource in _SHOWN]

@@ -15,7 +15,7 @@ FIELD_MANAGER: Final = "muster"
 #: Seconds for deleted objects to go.
 _PATIENCE: Final = 60.0
 
-#: Tells people how it goes, a line at a time.
+#: Gets the progress, a line at a time.
 Tell = Callable[[str], None]
 
 
@@ -27,7 +27,7 @@ class StillThere(MusterError):
 
 
 async def apply(client: Client, document: Document, tell: Tell) -> None:
-    """Server-side apply, told as created, configured or unchanged. Raises ApiError."""
+    """Server-side apply; ``tell`` gets created, configured or unchanged. Raises ApiError."""
     path = path_of(document)
     before = await found_at(client, path)
     answer = await client.patch(path, document, kind="apply", field_manager=FIELD_MANAGER, force=True)

@@ -1,6 +1,6 @@
-"""Takes back what ``install`` applied, and first frees what waits, or leaves it, as told.
+"""Removes what ``install`` applied, and first frees what waits or leaves it, as the administrator chose.
 
-Users' objects are theirs: definitions that still have objects stay, unless told otherwise.
+Objects of users are theirs: definitions that still have objects stay, unless the administrator wants them deleted.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ _NAMESPACE_PATIENCE: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What uninstalling takes away besides its own."""
+    """What uninstalling removes besides what Muster installed."""
 
     namespace: str = "muster-system"
     waiting: DrainMode = DrainMode.FREE
@@ -54,7 +54,7 @@ class Removal:
 
 
 async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
-    """Take everything back. What was interrupted goes on when called again. Raises MusterError."""
+    """Remove everything. An interrupted removal goes on when called again. Raises MusterError."""
     home = removal.namespace
     await let_return(client, tell)
     # Muster itself first: it would make wait, or release, what is being freed.
@@ -103,7 +103,7 @@ async def _delete_all(client: Client, resource: ApiResource, namespace: str | No
 
 
 async def _remove_namespace(client: Client, name: str, tell: Tell) -> None:
-    """Only if Muster made it and nothing of others is in it."""
+    """Remove the namespace if Muster made it and only Muster's objects are in it."""
     path = NAMESPACES.path(name=name)
     namespace = await found_at(client, path)
     if namespace is None:

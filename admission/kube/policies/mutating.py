@@ -1,4 +1,4 @@
-"""Admission policies that run inside the API server: what waits, and who asked for it.
+"""Admission policies that run inside the API server: they make pods and Jobs wait, and note the user who asked.
 
 Pure: options in, documents out. The mutating half is here: pods get the gate, Jobs are suspended, schedulers
 with another name are replaced, and the requester is written down. The API server itself evaluates the
@@ -60,7 +60,7 @@ CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 class PolicyOptions:
     """What differs between clusters."""
 
-    #: User name of Muster at the API server; nobody else may release.
+    #: User name of Muster at the API server; no other user may release pods.
     identity: str
     #: The scheduler that binds what Muster releases.
     scheduler: str = DEFAULT_SCHEDULER
@@ -184,7 +184,7 @@ def not_by(identity: str) -> Document:
 
 
 def by_job_controller(options: PolicyOptions) -> str:
-    """Whether the request comes from whoever copies Jobs' templates into pods, or from Muster."""
+    """Whether the request comes from a controller that copies templates of Jobs into pods, or from Muster."""
     of_a_job = (
         "object.metadata.?ownerReferences.orValue([])"
         ".exists(o, o.kind == 'Job' && o.apiVersion == 'batch/v1' && o.?controller.orValue(false))"
@@ -264,7 +264,7 @@ def _scheduler(of: str, at: str, options: PolicyOptions) -> str:
 
 
 def _note_requester(options: PolicyOptions) -> str:
-    """Overwritten for everybody but the copiers, so nobody can sign with another's name."""
+    """Overwritten in requests of all but the copiers, so that no user can sign with another user's name."""
     copied = f"{annotation(USER)} != '' && {by_job_controller(options)}"
     return join(
         map_exists("object", "", "annotations"),
@@ -273,7 +273,7 @@ def _note_requester(options: PolicyOptions) -> str:
 
 
 def _changed_by_patch() -> str:
-    """Who changed the spec last. Changes of metadata keep the name, whatever they write."""
+    """The user who changed the spec last. Changes of metadata keep the name, whatever they write."""
     kept = "request.operation == 'UPDATE' && object.spec == oldObject.spec"
     value = f"({kept} ? {annotation(CHANGED_BY, 'oldObject')} : request.userInfo.username)"
     return join(

@@ -1,7 +1,7 @@
 """The validating half of the admission policies: only Muster ends the waiting, and only it signs.
 
-Pure: options in, documents out. Everybody else may neither take the gate off a pod, nor start a Job that
-waits, nor write Muster's labels and annotations. The job controller copies those from templates, which are
+Pure: options in, documents out. Other users may neither take the gate off a pod, nor start a Job that
+waits, nor write Muster's labels and annotations. The job controller copies these from templates, which are
 guarded themselves; other controllers may not, or any Deployment could declare its pods released.
 """
 
@@ -28,7 +28,7 @@ _WHO = "request.userInfo.username"
 
 _CREATED = "request.operation == 'CREATE'"
 
-#: Annotations of pods by which Muster tells whose seat they are in; nobody else may write them.
+#: Annotations of pods that name their admission and seat; only Muster may write them.
 _SIGNS = (ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM)
 
 #: ``label`` or ``annotation``: (key, of what) → a CEL expression for its value.

@@ -1,7 +1,7 @@
 """The webhook's own certificates: made, and renewed in time, without anybody's help.
 
 A keyring holds the authorities that the API server shall believe (its ``caBundle``) and one serving certificate.
-``renewed`` says what a keyring becomes as time passes: a new authority joins the bundle well before the old one
+``renewed`` computes what a keyring becomes as time passes: a new authority joins the bundle well before the old one
 ends, and signs only after the bundle had time to spread, so every certificate served is believed at every
 moment. Nothing here does I/O or reads a clock; keys are random.
 """
@@ -76,7 +76,7 @@ class CertificatePair:
         return now >= begin + (end - begin) * 2 / 3
 
     def over(self, now: datetime) -> bool:
-        """Nobody believes it any more."""
+        """Whether the authority has expired."""
         return now >= self.certificate.not_valid_after_utc
 
 
@@ -129,7 +129,7 @@ def renewed(
 
 
 def _settled(authorities: Sequence[CertificatePair], now: datetime, lifetimes: Lifetimes) -> CertificatePair:
-    """The newest authority that everybody knows by now; the oldest if none is so old."""
+    """The newest authority that every API server has by now; the oldest if none is so old."""
     for authority in reversed(authorities):
         if now >= authority.certificate.not_valid_before_utc + lifetimes.skew + lifetimes.settling:
             return authority
@@ -138,7 +138,7 @@ def _settled(authorities: Sequence[CertificatePair], now: datetime, lifetimes: L
 
 def _authority(now: datetime, lifetimes: Lifetimes) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # A name of its own: who verifies must find the right one of several authorities.
+    # A name of its own: a verifier must find the right one of several authorities.
     name = _name(f"muster-webhook-ca-{x509.random_serial_number():x}"[:64])
     draft = (
         draft_certificate(name, name, key, now, lifetimes.authority, lifetimes.skew)
@@ -154,7 +154,7 @@ def _serving(
 ) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name("muster-webhook")
-    # Never longer than who vouches for it.
+    # Never longer than the authority that signs it.
     life = min(lifetimes.serving, authority.certificate.not_valid_after_utc - now)
     draft = (
         draft_certificate(subject, authority.certificate.subject, key, now, life, lifetimes.skew)

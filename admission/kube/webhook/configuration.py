@@ -1,8 +1,8 @@
-"""What tells the API server about the webhook: where it is, and which requests are worth asking it.
+"""Webhook configurations: where the API server finds the webhook, and which requests it asks about.
 
 Pure: options in, documents out. ``failurePolicy`` is Ignore throughout: while no replica answers, work can still
 be submitted; it waits (the policies see to that without a webhook), and the controller puts what a refusal
-would have said on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
+would have shown on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
 """
 
 import base64

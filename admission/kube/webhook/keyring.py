@@ -1,6 +1,6 @@
 """Keeps the webhook's keyring in a Secret, in the TLS context that serves, and in the webhook configurations.
 
-Replicas converge without talking: whoever writes second fails on the Secret's version and reads again.
+Replicas converge without talking: the replica that writes second fails on the Secret's version and reads again.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class KeyringStore:
             except NotFound:
                 continue  # installed without a webhook
             except (Conflict, ApiRefused) as error:
-                # Somebody changed it under us: the next look finds what is left to do.
+                # Another replica changed it meanwhile: the next look finds what is left to do.
                 _log.warning("webhook configuration not updated: %s", error)
 
     async def _read(self) -> tuple[Keyring | None, str]:

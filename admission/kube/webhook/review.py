@@ -1,4 +1,4 @@
-"""The admission webhook: what the API server asks when it needs somebody who knows the other objects.
+"""The admission webhook: answers what needs knowledge of other objects than the one in the request.
 
 ``mutate`` fills in Volcano's defaults, ``validate`` refuses what could never run, in Volcano's words. Any replica
 answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
@@ -24,7 +24,7 @@ from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
 
-#: Two objects of at most 1.5 MiB each as etcd takes them, as JSON, and what the review says about the request.
+#: Two objects of at most 1.5 MiB each as etcd takes them, as JSON, and the review's own fields about the request.
 LARGEST_REVIEW: Final = 16 * 1024 * 1024
 
 #: The API server shows a user warnings up to this length.

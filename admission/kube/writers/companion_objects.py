@@ -1,6 +1,6 @@
-"""SSH key pairs for Jobs, made ahead of time: one takes about 50 ms of a processor.
+"""Makes the objects that stand beside a Job's pods, and, when nothing more urgent waits, its PodGroup.
 
-Makes the objects that stand beside a Job's pods, and, when nothing more urgent waits, its PodGroup.
+SSH key pairs are made ahead of time: one takes about 50 ms of a processor.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class KeyPairs:
         self._making: asyncio.Task[None] | None = None
 
     async def take(self) -> KeyPair:
-        """A key pair that nobody else has."""
+        """A key pair that was not handed out before."""
         pair = self._pairs.popleft() if self._pairs else await asyncio.to_thread(new_key_pair)
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="make key pairs")
@@ -71,7 +71,7 @@ class KeyPairs:
 
 _log = logging.getLogger(__name__)
 
-#: PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
+#: Seconds. PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
 _GROUP_DELAY: Final = 1.0
 
 _GROUP_PATIENCE: Final = 15.0
@@ -142,7 +142,7 @@ class Companions:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While somebody is inside, PodGroups wait."""
+        """PodGroups wait while pods are being made inside this context."""
         self._urgent += 1
         self._calm.clear()
         try:

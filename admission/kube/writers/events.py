@@ -1,4 +1,4 @@
-"""World → events: what happened to an object, told after the fact and never in the way of an admission."""
+"""World → events: what happened to an object, written after the fact and never in the way of an admission."""
 
 import asyncio
 import logging
@@ -23,9 +23,9 @@ BACKLOG: Final = 2000
 
 
 class EventWriter:
-    """Tells what happened to an object.
+    """Writes events about objects.
 
-    Why it waits is told once per reason, however these take turns, until it is admitted or taken back.
+    Each reason for waiting is written once, however reasons alternate, until the workload is admitted or evicted.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class EventWriter:
         self._instance = instance
         self._busy = busy
         self._pace = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
-        #: uid → what it was told last, oldest first: an event of its life, then why it waits.
+        #: uid → reasons written last, oldest first: Admitted or Evicted, then reasons for waiting.
         self._told: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
         self._news = asyncio.Event()
 
     def tell(self, note: EventNote) -> None:
-        """Have it told; returns at once."""
+        """Queue an event; returns at once. An event that repeats the last ones is dropped."""
         uid = note.ref.uid
         told = self._told.get(uid, ())
         waits = note.action == WAIT
@@ -71,7 +71,7 @@ class EventWriter:
             self._told.pop(uid, None)
 
     async def run(self) -> NoReturn:
-        """Write what is to be told. Raises Fenced."""
+        """Write queued events. Raises Fenced."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -87,7 +87,7 @@ class EventWriter:
                     _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
 
     async def _let_pods_go_first(self) -> None:
-        """While pods are being let go, only what happened long ago is told."""
+        """While pods are being released, only events that are overdue are written."""
         while self._busy():
             _, at = next(iter(self._waiting.values()))
             if time_ns() - at > HOLD * 1e9:

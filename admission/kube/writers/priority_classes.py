@@ -1,7 +1,7 @@
 """Priority classes that rank like the user's and never preempt.
 
 A pod that Muster makes is tied to its node. Were the stock scheduler allowed to preempt for it, it would remove
-whoever holds that seat, so such pods carry a twin of their class with ``preemptionPolicy: Never`` (design §8).
+the pod in that seat, so such pods carry a twin of their class with ``preemptionPolicy: Never`` (design §8).
 """
 
 import logging
@@ -50,7 +50,7 @@ class NonPreemptingClasses:
         self.names = names
 
     async def keep(self, classes: Mapping[str, ClassFact]) -> bool:
-        """Make the twins that are missing, remove those that rank like nobody any more.
+        """Make missing twins, remove twins whose class is gone or has another value.
 
         False: the API server could not do it now.
         """
@@ -90,7 +90,7 @@ class NonPreemptingClasses:
         try:
             await write
         except (Conflict, NotFound):
-            return True  # made or gone already; the watch tells
+            return True  # made or gone already; the informer shows it
         except ApiError as error:
             _log.warning("priority class without a twin", extra={"why": str(error)})
             return isinstance(error, ApiRefused)  # what is refused once is refused again

@@ -8,7 +8,7 @@ next leader goes on from the intent and from what the cluster shows:
     intent  pod            next
     no      there          GET it, store the intent
     yes     there          GET it again: unchanged → delete it, at just this version
-    yes     gone           make it again; who has the name already wins
+    yes     gone           make it again; a pod that has its name already wins
     yes     made again     forget the intent
 
 A pod that a user deletes is not made again. That is certain as long as this process has not yet asked for the

@@ -1,4 +1,4 @@
-"""World → statuses: told after the fact, together, and never in the way of an admission.
+"""World → statuses: written after the fact, together, and never in the way of an admission.
 
 A status that changes again before its turn comes is written once. What failed is written later.
 """
@@ -27,7 +27,7 @@ BETWEEN_WRITES: Final = 1.0
 
 BETWEEN_NUMBERS: Final = 3.0
 
-#: What the watch shows differs from what was written: after so long somebody else must have changed it.
+#: Seconds after which a status that differs from what was written must have been changed by another writer.
 _WATCH_LAG: Final = 10.0
 
 #: Writes at a time, and per second.
@@ -40,7 +40,7 @@ _AFTER_FAILURE: Final = 2.0
 
 @dataclass(slots=True)
 class _Known:
-    """One object and what we know of its status."""
+    """One object and what is known of its status."""
 
     wanted: StatusWanted
     #: As last written or read; None: not known.
@@ -81,7 +81,7 @@ class StatusWriter:
                 self._plan(known, now)
 
     def _plan(self, known: _Known, now: float) -> None:
-        """When to write it; not at all if it says so already."""
+        """Decide when to write a status; not at all if the object has it already."""
         pause = BETWEEN_WRITES
         if known.status is not None:
             after = settled(known.wanted, known.status, 0)
@@ -217,7 +217,7 @@ def _merged(before: Document, after: Document, *, shared: bool) -> Document:
 
 
 def _meddled(known: _Known, wanted: StatusWanted, now: float) -> bool:
-    """Whether somebody else has written a phase of their own, long after our last write."""
+    """Whether another writer has written a phase of its own, long after our last write."""
     if wanted.seen is None or known.status is None or known.busy or now < known.written_at + _WATCH_LAG:
         return False
     state = known.status.get("state")

@@ -65,7 +65,7 @@ async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: C
     await bare.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", queues)
     with pytest.raises(DefinitionsOfOthers) as refused:
         await installed(bare)
-    assert "queues.scheduling.volcano.sh belong to somebody else (Helm release volcano)" in str(refused.value)
+    assert "queues.scheduling.volcano.sh belong to another owner (Helm release volcano)" in str(refused.value)
     assert "--adopt-crds" in str(refused.value)
     assert not await of_muster(bare), "nothing is applied before the refusal"
 
