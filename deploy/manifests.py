@@ -13,7 +13,7 @@ import yaml
 from admission.kube.install.install import Installation
 from admission.kube.install.rbac import CONTROLLER, PolicyRule, people, rbac
 from admission.kube.policies.mutating import mutating_policies
-from admission.kube.policies.validating import guards
+from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
 from queues.api.api_resources import Document
 
@@ -53,7 +53,7 @@ def files() -> dict[str, str]:
         "rbac/controller.yaml": _yaml(for_muster, _purposes(CONTROLLER)),
         "rbac/people.yaml": _yaml(for_people),
         "policies/gate.yaml": _yaml(mutating_policies(options)),
-        "policies/guard.yaml": _yaml(guards(options)),
+        "policies/guard.yaml": _yaml(validating_policies(options)),
         "policies/webhooks.yaml": _yaml(webhooks),
     }
 

@@ -13,7 +13,7 @@ import yaml
 from admission.kube.client.client import Client
 from admission.kube.install.uninstall import Removal, uninstall
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import guards
+from admission.kube.policies.validating import validating_policies
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError
@@ -107,7 +107,7 @@ async def jobs(api: Client) -> AsyncIterator[ReportingWriter]:
 async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
     options = PolicyOptions(identity=MUSTER)
     async with await Client.connect(door_cluster.kubeconfig) as client:
-        for document in [*mutating_policies(options), *guards(options)]:
+        for document in [*mutating_policies(options), *validating_policies(options)]:
             await applied(client, document)
         await policies_are_in_force(client)
     return door_cluster

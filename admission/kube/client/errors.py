@@ -66,6 +66,6 @@ def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
     return ApiUnavailable(method=method, path=path, status=0, reason=reason)
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of a library's error; its class name if it has none."""
     return str(error) or type(error).__name__

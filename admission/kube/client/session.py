@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from admission.kube.client.credentials import Credentials
-from admission.kube.client.errors import pause_before_retry, refuse, told, unavailable
+from admission.kube.client.errors import message_of, pause_before_retry, refuse, unavailable
 from queues.errors import ApiError
 
 Query = Mapping[str, str | int | bool | None]
@@ -116,7 +116,7 @@ class Session:
                 raise unavailable(method, path, f"no answer within {self._timeout:g} s") from error
             except (aiohttp.ClientError, OSError) as error:
                 self.counts[method, resource, 0] += 1
-                failure = unavailable(method, path, told(error))
+                failure = unavailable(method, path, message_of(error))
                 failure.facts["unsent"] = isinstance(error, aiohttp.ClientConnectorError)
                 raise failure from error
             self.counts[method, resource, answer.status] += 1
@@ -160,7 +160,7 @@ class Session:
             raise unavailable("WATCH", path, f"nothing heard for {silence:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             self.counts["WATCH", resource, 0] += 1
-            raise unavailable("WATCH", path, told(error)) from error
+            raise unavailable("WATCH", path, message_of(error)) from error
 
     async def _send(
         self, request: Request, limits: aiohttp.ClientTimeout, *, rejected: bool = False

@@ -17,7 +17,7 @@ from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import rbac
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, apply, apply_all, found_at
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import guards
+from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
 from admission.kube.webhook.keyring import KeyringStore
@@ -90,7 +90,10 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
 
 def policies(installation: Installation) -> list[Document]:
     """The admission policies, the validating ones first: nothing waits unguarded."""
-    return [*guards(installation.policy_options), *mutating_policies(installation.policy_options)]
+    return [
+        *validating_policies(installation.policy_options),
+        *mutating_policies(installation.policy_options),
+    ]
 
 
 # -- the parts ------------------------------------------------------------------------------------------------

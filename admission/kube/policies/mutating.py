@@ -2,7 +2,7 @@
 
 Pure: options in, documents out. The mutating half is here: pods get the gate, Jobs are suspended, schedulers
 with another name are replaced, and the requester is written down. The API server itself evaluates the
-policies, so things wait also while Muster is down. ``guards`` has the validating half.
+policies, so things wait also while Muster is down. ``validating_policies`` has the other half.
 
 Cost decides the shape. Measured on 1.36.3, a pod that a policy changes takes 2.3 ms more of the API
 server's CPU; one that selectors or conditions leave out takes no measurable time. So three bindings that

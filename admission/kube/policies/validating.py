@@ -35,7 +35,7 @@ _SIGNS = (ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM)
 _Reader = Callable[[str, str], str]
 
 
-def guards(options: PolicyOptions) -> list[Document]:
+def validating_policies(options: PolicyOptions) -> list[Document]:
     """The validating policies with their bindings."""
     marked = {"objectSelector": {"matchExpressions": [{"key": RELEASED, "operator": "Exists"}]}}
     queued = {"objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}}

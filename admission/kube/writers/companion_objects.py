@@ -93,8 +93,8 @@ class Companions:
         self._groups: dict[str, JobSpec] = {}
         self._grouping: asyncio.Task[None] | None = None
         self._urgent = 0
-        self._calm = asyncio.Event()
-        self._calm.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def ensure(self, job: JobSpec, companions: Sequence[Companion]) -> int:
         """Have all of them exist as they should be; how many were written.
@@ -144,13 +144,13 @@ class Companions:
     def waiting(self) -> Iterator[None]:
         """PodGroups wait while pods are being made inside this context."""
         self._urgent += 1
-        self._calm.clear()
+        self._idle.clear()
         try:
             yield
         finally:
             self._urgent -= 1
             if not self._urgent:
-                self._calm.set()
+                self._idle.set()
 
     def make_later(self, job: JobSpec) -> None:
         """Have the Job's PodGroup exist, some time soon."""
@@ -165,7 +165,7 @@ class Companions:
         await asyncio.sleep(_GROUP_DELAY)
         while self._groups:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._calm.wait(), _GROUP_PATIENCE)
+                await asyncio.wait_for(self._idle.wait(), _GROUP_PATIENCE)
             # Jobs may go at every await.
             uid, job = next(iter(self._groups.items()), ("", None))
             if job is None:

@@ -42,42 +42,42 @@ class EventWriter:
         self._counts = counts
         self._instance = instance
         self._busy = busy
-        self._pace = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
+        self._rate = RateLimiter(busy, 40.0, PER_SECOND_BUSY)
         #: uid → reasons written last, oldest first: Admitted or Evicted, then reasons for waiting.
-        self._told: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._written: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
-        self._news = asyncio.Event()
+        self._queued = asyncio.Event()
 
     def tell(self, note: EventNote) -> None:
         """Queue an event; returns at once. An event that repeats the last ones is dropped."""
         uid = note.ref.uid
-        told = self._told.get(uid, ())
+        written = self._written.get(uid, ())
         waits = note.action == WAIT
-        if note.reason in (told if waits else told[-1:]):
+        if note.reason in (written if waits else written[-1:]):
             return
-        self._told[uid] = (*told, note.reason) if waits else (note.reason,)
-        self._told.move_to_end(uid)
-        if len(self._told) > 10 * BACKLOG:
-            self._told.popitem(last=False)
+        self._written[uid] = (*written, note.reason) if waits else (note.reason,)
+        self._written.move_to_end(uid)
+        if len(self._written) > 10 * BACKLOG:
+            self._written.popitem(last=False)
         self._waiting[uid, note.reason] = (note, time_ns())
         if len(self._waiting) > BACKLOG:
             self._waiting.popitem(last=False)
             self._counts.events_dropped += 1
-        self._news.set()
+        self._queued.set()
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are gone."""
         for uid in uids:
-            self._told.pop(uid, None)
+            self._written.pop(uid, None)
 
     async def run(self) -> NoReturn:
         """Write queued events. Raises Fenced."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._queued.wait()
+            self._queued.clear()
             while self._waiting:
                 await self._let_pods_go_first()
-                await self._pace.wait()
+                await self._rate.wait()
                 _, (note, at) = self._waiting.popitem(last=False)
                 try:
                     await self._write(note, at)

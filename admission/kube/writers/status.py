@@ -61,8 +61,8 @@ class StatusWriter:
         self._check_lease = check_lease
         self._busy = busy
         self._known: dict[str, _Known] = {}
-        self._pace = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
-        self._news = asyncio.Event()
+        self._rate = RateLimiter(busy, PER_SECOND, PER_SECOND_BUSY)
+        self._dirty = asyncio.Event()
         self.counts = StatusCounts()
 
     def submit(self, wanted: Iterable[StatusWanted]) -> None:
@@ -74,7 +74,7 @@ class StatusWriter:
                 known = self._known[one.ref.uid] = _Known(one, {} if one.seen == "" else None)
             elif known.wanted == one:
                 continue
-            elif _meddled(known, one, now):
+            elif _is_overwritten(known, one, now):
                 known.status = None
             known.wanted = one
             if known.due is None and not known.busy:
@@ -91,7 +91,7 @@ class StatusWriter:
             if only_numbers(known.status, after):
                 pause = BETWEEN_NUMBERS
         known.due = max(now + COALESCE, known.written_at + pause)
-        self._news.set()
+        self._dirty.set()
 
     def forget(self, uids: Iterable[str]) -> None:
         """These objects are gone."""
@@ -104,7 +104,7 @@ class StatusWriter:
         async with asyncio.TaskGroup() as tasks:
             slots = asyncio.Semaphore(AT_A_TIME)
             while True:
-                self._news.clear()
+                self._dirty.clear()
                 latest = loop.time() - (HOLD if self._busy() else 0.0)
                 due = [
                     known for known in self._known.values() if known.due is not None and known.due <= latest
@@ -112,7 +112,7 @@ class StatusWriter:
                 for known in sorted(due, key=lambda known: known.due or 0.0):
                     known.due, known.busy = None, True
                     await slots.acquire()
-                    await self._pace.wait()
+                    await self._rate.wait()
                     tasks.create_task(self._write_in(slots, known), name=f"status {known.wanted.ref.name}")
                 await self._until(
                     min((k.due for k in self._known.values() if k.due is not None), default=None)
@@ -125,7 +125,7 @@ class StatusWriter:
             return
         try:
             async with asyncio.timeout_at(due):
-                await self._news.wait()
+                await self._dirty.wait()
                 if due is None:
                     return
                 # News is due a while later than what is due next: do not look again for each.
@@ -176,7 +176,7 @@ class StatusWriter:
             self.counts.failed += 1
             _log.info("status not written", extra={"object": wanted.ref.path, "why": str(error)})
             known.due = loop.time() + _AFTER_FAILURE
-            self._news.set()
+            self._dirty.set()
             return
         finally:
             known.busy = False
@@ -216,7 +216,7 @@ def _merged(before: Document, after: Document, *, shared: bool) -> Document:
     return {**before, "conditions": [*others, *new.values()]}
 
 
-def _meddled(known: _Known, wanted: StatusWanted, now: float) -> bool:
+def _is_overwritten(known: _Known, wanted: StatusWanted, now: float) -> bool:
     """Whether another writer has written a phase of its own, long after our last write."""
     if wanted.seen is None or known.status is None or known.busy or now < known.written_at + _WATCH_LAG:
         return False

@@ -74,22 +74,22 @@ class JobPods:
             report.companions += await self._companions.ensure(work.spec, work.companions)
             renderers = _renderers(work, creates)
         except NameTaken as error:
-            _blame(report, ReasonCode.NAME_TAKEN, str(error))
+            _note_problem(report, ReasonCode.NAME_TAKEN, str(error))
             return
         except InvalidDocument as error:
-            _blame(report, ReasonCode.INVALID_SPEC, str(error))
+            _note_problem(report, ReasonCode.INVALID_SPEC, str(error))
             return
         except ApiError as error:
             self._failed(report, error, ReasonCode.OBJECT_REFUSED)
             return
-        hopeless: set[str] = set()
+        refused_tasks: set[str] = set()
 
         async def writer() -> None:
             while creates:
                 wanted = creates.popleft()
-                if wanted.task not in hopeless:
+                if wanted.task not in refused_tasks:
                     await self._create(
-                        work, wanted, renderers[wanted.task, wanted.admission], report, hopeless
+                        work, wanted, renderers[wanted.task, wanted.admission], report, refused_tasks
                     )
 
         with self._companions.waiting():
@@ -101,7 +101,7 @@ class JobPods:
         wanted: PodWanted,
         renderer: PodTemplateRenderer,
         report: JobReport,
-        hopeless: set[str],
+        refused_tasks: set[str],
     ) -> None:
         path = PODS.path(work.spec.namespace)
         name = pod_name(work, wanted)
@@ -117,7 +117,7 @@ class JobPods:
                 return
             report.found += 1
         except (ApiRefused, NotFound) as error:
-            hopeless.add(wanted.task)
+            refused_tasks.add(wanted.task)
             self._failed(report, error)
             return
         except ApiError as error:
@@ -136,7 +136,7 @@ class JobPods:
         except ApiError:
             return False
         if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references):
-            _blame(
+            _note_problem(
                 report,
                 ReasonCode.NAME_TAKEN,
                 f"pod {name} exists and is not this Job's; delete it or rename the Job",
@@ -183,7 +183,7 @@ class JobPods:
         """A refusal is for the user to see; anything else passes."""
         report.unfinished = True
         if isinstance(error, ApiRefused | NotFound):
-            _blame(report, code, str(error.facts.get("reason", error)))
+            _note_problem(report, code, str(error.facts.get("reason", error)))
 
 
 class _PodOwner(msgspec.Struct):
@@ -224,7 +224,7 @@ def _renderers(
     }
 
 
-def _blame(report: JobReport, code: ReasonCode, message: str) -> None:
+def _note_problem(report: JobReport, code: ReasonCode, message: str) -> None:
     """The first problem is shown: the others are mostly the same."""
     report.unfinished = True
     if report.problem is None:

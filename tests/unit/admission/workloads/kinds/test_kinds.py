@@ -7,7 +7,7 @@ import pytest
 
 from admission.kube.install.rbac import CONTROLLER
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import guards
+from admission.kube.policies.validating import validating_policies
 from admission.kube.watch.informers import Informers
 from admission.workloads.kinds import KINDS, Holding, KindSupport, controller_of, object_ref, support_of
 from queues.workload import WorkloadKey, WorkloadKind
@@ -56,7 +56,7 @@ def test_muster_may_do_with_it_what_it_has_to(support: KindSupport) -> None:
 
 @each_kind
 def test_it_waits_and_is_signed_at_creation_and_is_guarded_later(support: KindSupport) -> None:
-    for documents in (mutating_policies(OPTIONS), guards(OPTIONS)):
+    for documents in (mutating_policies(OPTIONS), validating_policies(OPTIONS)):
         rules: list[dict[str, Any]] = [
             rule
             for document in documents
