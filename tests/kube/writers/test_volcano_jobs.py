@@ -149,9 +149,9 @@ async def test_a_pod_that_came_and_went_while_others_are_made_is_made_again_at_o
     server.once("POST", slow, times=2)
     points: list[str] = []
     jobs = ReportingWriter(client, failpoint=points.append)
-    jobs.look_at([everything])
+    jobs.reconcile([everything])
     await waiting.eventually(lambda: bool(points), "the first pod to be made")
-    jobs.look_at([work(spec, admitted(spec, ["n1"]), pods=(made,))])
+    jobs.reconcile([work(spec, admitted(spec, ["n1"]), pods=(made,))])
     go_on.set()
     await jobs.reconciled([everything])
     await jobs.reconciled([everything])

@@ -145,7 +145,7 @@ class Ring:
             self._fault = ("", None)
         self._none_freed_too_early(open_before - self.world.admissions.keys())
         held_back, self._held_back = self._held_back, set()
-        self.look_at(report.dirty_workloads | held_back)
+        self.reconcile(report.dirty_workloads | held_back)
 
     def _none_freed_too_early(self, closed: set[AdmissionId]) -> None:
         """An admission is closed when the last of its pods has ended, as far as Muster has seen."""
@@ -154,7 +154,7 @@ class Ring:
             late = late or self.world.admission_index.covers(pod, self.world.pod_index.owner_of(pod.uid))
             assert pod.admission not in closed or not is_live(pod) or late, (pod, "its admission was closed")
 
-    def look_at(self, keys: set[WorkloadKey]) -> None:
+    def reconcile(self, keys: set[WorkloadKey]) -> None:
         """What has to be written for these workloads is under way from now on."""
         self.recreate.reconcile(keys)
         for key in sorted(keys):
