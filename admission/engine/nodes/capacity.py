@@ -1,8 +1,8 @@
 """How many pods of one shape every domain of a topology takes, if they have to keep together in parts.
 
-A part of ``size`` pods lies inside one domain of its level, so such a domain takes whole parts only: its room,
-rounded down. Sizes are nested, each divides the one outside it; so rounding from the host upwards is exact: a
-domain takes any multiple of the outermost size up to what is told here, and nothing more.
+A part of ``size`` pods lies inside one domain of its level, so such a domain takes whole parts only: its room, rounded
+down. Sizes are nested, each divides the one outside it; so rounding from the host upwards is exact: a domain takes any
+multiple of the outermost size up to its capacity, and nothing more.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,16 @@ from admission.engine.nodes.table import Amounts
 
 @dataclass(frozen=True, slots=True)
 class DomainShare:
-    """So many pods in one domain of the level with that index in its topology."""
+    """A part: so many pods in one domain of a level."""
 
     size: int
+    #: Index of the level in its topology.
     at: int
 
 
 @dataclass(slots=True, eq=False)
 class Capacity:
-    """Pods per domain, level by level; worked out as far as it is asked for."""
+    """Pods per domain, level by level; worked out when asked for."""
 
     chain: Sequence[TopologyLevel]
     #: (N,) pods each node takes.
@@ -42,20 +43,17 @@ class Capacity:
                 known = self._levels[index] = self.chain[index].sums(self.room)
             return known
         if not self._levels:
-            self._climb()
+            self._total = self._climb()
         return self._levels[index]
 
     def total(self) -> int:
         """Pods that all nodes together take."""
         if self._total is None:
-            if self.parts:
-                self._climb()
-            else:
-                self._total = int(self.room.sum())
-        assert self._total is not None
+            self._total = self._climb() if self.parts else int(self.room.sum())
         return self._total
 
-    def _climb(self) -> None:
+    def _climb(self) -> int:
+        """Work out all levels from the host upwards; what all nodes together take."""
         sizes: dict[int, int] = {}
         for part in self.parts:
             sizes[part.at] = max(part.size, sizes.get(part.at, 1))
@@ -69,13 +67,13 @@ class Capacity:
                 # What a domain takes is carried upwards by its first node.
                 carried[level.first()] = sums
             self._levels[index] = sums
-        self._total = int(carried.sum())
+        return int(carried.sum())
 
 
 def losses(
     chain: Sequence[TopologyLevel], room: Amounts, after: Amounts, parts: Sequence[DomainShare]
 ) -> Amounts:
-    """(N,) by how many pods the whole capacity falls when one node's room falls from ``room`` to ``after``."""
+    """(N,) loss of capacity, in pods, when the room of that one node falls from ``room`` to ``after``."""
     loss = room - after
     sizes = {part.at: part.size for part in reversed(parts)}
     for index in sorted(sizes, reverse=True):

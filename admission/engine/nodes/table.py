@@ -72,6 +72,18 @@ class Layout:
                     return chain, index
         return None
 
+    def known_chain(self, level: str) -> tuple[tuple[TopologyLevel, ...], int]:
+        """As ``chain``, for a level that some topology has. Raises KeyError."""
+        found = self.chain(level)
+        if found is None:
+            raise KeyError(level)
+        return found
+
+    def known_level(self, key: str) -> TopologyLevel:
+        """The level of a label key, in the first topology that has it. Raises KeyError."""
+        chain, index = self.known_chain(key)
+        return chain[index]
+
     def level(self, key: str) -> TopologyLevel | None:
         """The level of a label key, in the first topology that has it; None: no topology has it."""
         found = self.chain(key)

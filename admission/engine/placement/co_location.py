@@ -1,9 +1,9 @@
 """Pod sets that are placed together: a leader beside its workers, the tasks of a subgroup.
 
-The set with most pods decides about domains; the others are its companions. A companion goes first, pod by
-pod, to the node where it costs the larger set the least room (worked out exactly, parts and all): so one
-companion pod finds a place exactly if there is one. Where that fails the larger set is tried first. Of nodes
-that cost the same it goes to one that the larger set can use too, unless that set then lies in more domains.
+The set with most pods decides about domains; the others are its companions. A companion goes first, pod by pod, to
+the node where it costs the larger set the least room (worked out exactly, parts included): so one companion pod finds
+a place exactly if there is one. Where that fails the larger set is tried first. Of nodes that cost the same the
+companion goes to one that the larger set can use too, unless that set then lies in more domains.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,31 +32,33 @@ from queues.workload import NodeName, PodSet
 _ONE_BY_ONE = 16
 
 
-def seat_together(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
-    """Seats for all that is wanted, in one domain of the level they ask for; nothing is taken otherwise."""
-    if len(wants) == 1 and not wants[0].companion_nodes:
-        return seats_for(where, wants[0])
-    required = next((want.pods.required_topology for want in wants if want.pods.required_topology), None)
-    key = required or next((want.pods.preferred_topology for want in wants), None)
+def seat_together(scope: NodeScope, requests: Sequence[PodSetRequest]) -> list[Seat] | Reason:
+    """Seats for all requests, in one domain of the level they ask for; else the reason, with nothing taken."""
+    if len(requests) == 1 and not requests[0].companion_nodes:
+        return seats_for(scope, requests[0])
+    required = next(
+        (request.pods.required_topology for request in requests if request.pods.required_topology), None
+    )
+    key = required or next((request.pods.preferred_topology for request in requests), None)
     if key is None:
-        return _in_turn(where, wants)
-    return in_one_domain(where, wants, key, required is not None)
+        return _in_turn(scope, requests)
+    return in_one_domain(scope, requests, key, required is not None)
 
 
 def in_one_domain(
-    where: NodeScope, wants: Sequence[PodSetRequest], key: str, required: bool
+    scope: NodeScope, requests: Sequence[PodSetRequest], key: str, required: bool
 ) -> list[Seat] | Reason:
-    """In one domain of a level, or (preferred) of the lowest around it that holds all."""
-    layout = where.trial.layout
+    """Seats in one domain of a level, or (preferred) of the lowest wider level that holds all."""
+    layout = scope.trial.layout
     unknown = unknown_level(layout, [key])
     if unknown is not None:
         return unknown
-    beside = [node for want in wants for node in (*want.seated.values(), *want.companion_nodes)]
-    if required and (reason := not_in_one_domain(layout, key, beside)) is not None:
+    seated = [node for request in requests for node in (*request.seated.values(), *request.companion_nodes)]
+    if required and (reason := not_in_one_domain(layout, key, seated)) is not None:
         return reason
     answer: Reason | None = None
-    for mask in common_domains(where, wants, key, required, beside):
-        found = _in_turn(where if mask is None else where.narrowed(mask), wants)
+    for mask in common_domains(scope, requests, key, required, seated):
+        found = _in_turn(scope if mask is None else scope.narrowed(mask), requests)
         if not isinstance(found, Reason):
             return found
         answer = found
@@ -64,20 +66,24 @@ def in_one_domain(
         return answer
     if answer is not None and answer.code in (ReasonCode.QUEUE_LIMIT, ReasonCode.UNKNOWN_LEVEL):
         return answer
-    return _refusal(where, wants, key)
+    return _refusal(scope, requests, key)
 
 
 def common_domains(
-    where: NodeScope, wants: Sequence[PodSetRequest], key: str, required: bool, beside: Sequence[NodeName]
+    scope: NodeScope, requests: Sequence[PodSetRequest], key: str, required: bool, seated: Sequence[NodeName]
 ) -> Iterator[Mask | None]:
-    """Domains of a level that hold each of the wants alone, the tightest for the largest of them first."""
-    layout = where.trial.layout
-    largest = max(wants, key=lambda want: (len(want.ordinals), want.pods.name))
-    others = [(where.pods_per_node(want.pods), len(want.ordinals)) for want in wants if want is not largest]
-    asked = sum(where.trial.vector(want.pods.takes) * len(want.ordinals) for want in wants)
-    free = np.maximum(where.trial.free, 0) * where.mask
+    """Masks of the domains that hold each request alone, the tightest for the largest request first."""
+    layout = scope.trial.layout
+    largest = max(requests, key=lambda request: (len(request.ordinals), request.pods.name))
+    others = [
+        (scope.pods_per_node(request.pods), len(request.ordinals))
+        for request in requests
+        if request is not largest
+    ]
+    asked = sum(scope.trial.vector(request.pods.takes) * len(request.ordinals) for request in requests)
+    free = np.maximum(scope.trial.free, 0) * scope.mask
     for mask in domains_to_try(
-        layout, key, required, where.pods_per_node(largest.pods), len(largest.ordinals), beside
+        layout, key, required, scope.pods_per_node(largest.pods), len(largest.ordinals), seated
     ):
         if mask is None or (
             all(int(room[mask].sum()) >= count for room, count in others)
@@ -86,95 +92,96 @@ def common_domains(
             yield mask
 
 
-def _refusal(where: NodeScope, wants: Sequence[PodSetRequest], key: str) -> Reason:
-    layout = where.trial.layout
-    for want in wants:  # one that does not even fit alone says it better
-        mark = where.trial.mark()
-        alone = seats_for(where, replace_topology(want, key))
-        where.trial.undo(mark)
+def _refusal(scope: NodeScope, requests: Sequence[PodSetRequest], key: str) -> Reason:
+    for request in requests:  # the reason of a set that does not fit even alone says more
+        mark = scope.trial.mark()
+        alone = seats_for(scope, replace_topology(request, key))
+        scope.trial.undo(mark)
         if isinstance(alone, Reason):
             return alone
-    found = layout.chain(key)
-    assert found is not None
-    sets = {want.pods.name: len(want.ordinals) for want in wants}
-    return reasons.together_no_fit(level=key, sets=sets, domains=len(found[0][found[1]].domains))
+    sets = {request.pods.name: len(request.ordinals) for request in requests}
+    return reasons.together_no_fit(
+        level=key, sets=sets, domains=len(scope.trial.layout.known_level(key).domains)
+    )
 
 
-def replace_topology(want: PodSetRequest, key: str) -> PodSetRequest:
-    """The same want with that level required."""
-    return PodSetRequest(replace(want.pods, required_topology=key), want.ordinals, want.seated)
+def replace_topology(request: PodSetRequest, key: str) -> PodSetRequest:
+    """The same request with that level required."""
+    return PodSetRequest(replace(request.pods, required_topology=key), request.ordinals, request.seated)
 
 
-def _in_turn(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
-    *companions, largest = sorted(wants, key=lambda want: (len(want.ordinals), want.pods.name))
-    mark = where.trial.mark()
-    answer = _beside(where, companions, largest)
+def _in_turn(scope: NodeScope, requests: Sequence[PodSetRequest]) -> list[Seat] | Reason:
+    *companions, largest = sorted(requests, key=lambda request: (len(request.ordinals), request.pods.name))
+    mark = scope.trial.mark()
+    answer = _beside(scope, companions, largest)
     if isinstance(answer, Reason):
-        where.trial.undo(mark)
-        answer = _one_after_the_other(where, [largest, *reversed(companions)])
+        scope.trial.undo(mark)
+        answer = _one_after_the_other(scope, [largest, *reversed(companions)])
         if isinstance(answer, Reason):
-            where.trial.undo(mark)
+            scope.trial.undo(mark)
         return answer
-    spans = _spans(where, largest, answer)
+    spans = _spans(scope, largest, answer)
     if not companions or spans[-1] == 1:
         return answer
-    where.trial.undo(mark)
-    apart = _beside(where, companions, largest, apart=True)
-    if not isinstance(apart, Reason) and _spans(where, largest, apart) < spans:
+    scope.trial.undo(mark)
+    apart = _beside(scope, companions, largest, apart=True)
+    if not isinstance(apart, Reason) and _spans(scope, largest, apart) < spans:
         return apart
-    where.trial.undo(mark)
-    return _beside(where, companions, largest)
+    scope.trial.undo(mark)
+    return _beside(scope, companions, largest)
 
 
-def _spans(where: NodeScope, want: PodSetRequest, seats: Sequence[Seat]) -> list[int]:
-    """How many domains of each level the seats of one pod set lie in, outermost first."""
-    layout = where.trial.layout
-    found = layout.chain(next(iter(levels_of(want.pods)), HOST))
+def _spans(scope: NodeScope, request: PodSetRequest, seats: Sequence[Seat]) -> list[int]:
+    """Number of domains of each level that the seats of one pod set lie in, outermost first."""
+    layout = scope.trial.layout
+    found = layout.chain(next(iter(levels_of(request.pods)), HOST))
     chain = layout.chains[0] if found is None else found[0]
-    columns = [layout.position[seat.node] for seat in seats if seat.pod_set == want.pods.name]
+    columns = [layout.position[seat.node] for seat in seats if seat.pod_set == request.pods.name]
     return [len(np.unique(level.of[columns])) for level in chain]
 
 
 def _beside(
-    where: NodeScope, companions: Sequence[PodSetRequest], largest: PodSetRequest, *, apart: bool = False
+    scope: NodeScope, companions: Sequence[PodSetRequest], largest: PodSetRequest, *, apart: bool = False
 ) -> list[Seat] | Reason:
-    """Companions first, where they cost the largest set least. ``apart``: rather on nodes it cannot use."""
+    """Companions first, where they cost the largest set least. ``apart``: rather on nodes that set cannot use."""
     seats: list[Seat] = []
-    for want in companions:
-        few = len(want.ordinals) <= _ONE_BY_ONE and not want.pods.partitions
-        held: dict[int, NodeName] = dict(want.seated)
+    for request in companions:
+        one_by_one = len(request.ordinals) <= _ONE_BY_ONE and not request.pods.partitions
+        held: dict[int, NodeName] = dict(request.seated)
         found: list[Seat] = []
-        for ordinals in [(ordinal,) for ordinal in want.ordinals] if few else [want.ordinals]:
-            there = _with_costs(where, want.pods, largest.pods, apart)
-            answer = seats_for(there, PodSetRequest(want.pods, ordinals, held))
+        for ordinals in [(ordinal,) for ordinal in request.ordinals] if one_by_one else [request.ordinals]:
+            costed = _with_costs(scope, request.pods, largest.pods, apart)
+            answer = seats_for(costed, PodSetRequest(request.pods, ordinals, held))
             if isinstance(answer, Reason):
                 return answer
             found += answer
             held |= {each.ordinal: each.node for each in answer}
-        seats += renumber(where.trial.layout, want.pods, found) if few else found
-    answer = seats_for(where, largest)
+        seats += renumber(scope.trial.layout, request.pods, found) if one_by_one else found
+    answer = seats_for(scope, largest)
     return answer if isinstance(answer, Reason) else seats + answer
 
 
-def _one_after_the_other(where: NodeScope, wants: Sequence[PodSetRequest]) -> list[Seat] | Reason:
+def _one_after_the_other(scope: NodeScope, requests: Sequence[PodSetRequest]) -> list[Seat] | Reason:
     seats: list[Seat] = []
-    for want in wants:
-        answer = seats_for(where, want)
+    for request in requests:
+        answer = seats_for(scope, request)
         if isinstance(answer, Reason):
             return answer
         seats += answer
     return seats
 
+    """Costs of nodes: the room that the largest set loses there, then those it can use first (``apart``: last)."""
 
-def _with_costs(where: NodeScope, companion: PodSet, largest: PodSet, apart: bool) -> NodeScope:
-    """A node costs the room that the largest set loses there; of equal ones those it can use come first, or last."""
-    layout = where.trial.layout
-    room = where.pods_per_node(largest)
-    after = np.minimum(where.trial.pods_per_node_beside(largest.takes, companion.takes), room)
+
+def _with_costs(scope: NodeScope, companion: PodSet, largest: PodSet, apart: bool) -> NodeScope:
+    """A node costs the room that the largest set loses there; at equal cost nodes it can use come first (``apart``: last)."""
+    layout = scope.trial.layout
+    room = scope.pods_per_node(largest)
+    after = np.minimum(scope.trial.pods_per_node_beside(largest.takes, companion.takes), room)
     if set(companion.ports) & set(largest.ports):
         after = np.zeros_like(room)
     lost = _lost(layout, room, after, largest)
-    return replace(where, cost=lost * 2 + ((after == 0) != apart))
+    return replace(scope, cost=lost * 2 + ((after == 0) != apart))
 
 
 def _lost(layout: Layout, room: Amounts, after: Amounts, pods: PodSet) -> Amounts:

@@ -1,8 +1,6 @@
-"""Ranks along the topology, for pods that found their places one by one: neighbours by number are neighbours.
+"""The levels that pods ask for, the domains of a level to try, and numbers along the topology.
 
-The levels that pods ask for, and which domains of a level to try, the best first.
-
-Where others of the same pods sit already, only the domain that they sit in counts.
+Where other members of the pods are seated already, only the domain that they are in counts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,22 +14,6 @@ from admission.engine.nodes.table import Amounts, Layout, Mask
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.workload import NodeName, PodSet
-
-
-def renumber(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:
-    """The same places for the same ordinals of one pod set without parts, domain by domain."""
-    chain = chain_of(layout, levels_of(pods)) or layout.chains[0]
-
-    def place(seat: Seat) -> tuple[int, ...]:
-        column = layout.position[seat.node]
-        return (*(int(level.of[column]) for level in chain), column)
-
-    ordinals = sorted(seat.ordinal for seat in seats)
-    return [
-        replace(seat, ordinal=ordinal)
-        for seat, ordinal in zip(sorted(seats, key=place), ordinals, strict=True)
-    ]
-
 
 Chain = tuple[TopologyLevel, ...]
 
@@ -60,16 +42,15 @@ def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
 
 
 def domains_to_try(
-    layout: Layout, key: str, required: bool, capacity: Amounts, pods: int, beside: Sequence[NodeName]
+    layout: Layout, key: str, required: bool, room: Amounts, pods: int, seated: Sequence[NodeName]
 ) -> Iterator[Mask | None]:
-    """Domains of a level to try, the best first: the one that others sit in, else the tightest that holds all.
+    """Masks of the domains of a level to try, the best first: the one of seated members, else the tightest.
 
-    If the level is only preferred, then the wider ones, at last None: anywhere. ``capacity``: pods per node.
+    If the level is only preferred, the wider levels follow, and at last None: anywhere. ``room``: (N,) pods that each
+    node takes. ``seated``: nodes of members that have seats.
     """
-    found = layout.chain(key)
-    assert found is not None
-    chain, at = found
-    columns = [layout.position[node] for node in beside if node in layout.position]
+    chain, at = layout.known_chain(key)
+    columns = [layout.position[node] for node in seated if node in layout.position]
     for index in range(at, at - 1 if required else -1, -1):
         level = chain[index]
         if columns:
@@ -77,20 +58,33 @@ def domains_to_try(
             if domain >= 0 and (not required or all(level.of[column] == domain for column in columns)):
                 yield np.equal(level.of, domain)
             continue
-        room = level.sums(capacity)
-        fitting = np.flatnonzero(room >= pods)
-        for domain in fitting[np.argsort(room[fitting], kind="stable")].tolist():
+        holds = level.sums(room)
+        fitting = np.flatnonzero(holds >= pods)
+        for domain in fitting[np.argsort(holds[fitting], kind="stable")].tolist():
             yield np.equal(level.of, domain)
     if not required:
         yield None
 
 
-def not_in_one_domain(layout: Layout, key: str, beside: Sequence[NodeName]) -> Reason | None:
-    """Why nobody can join those who sit: they are not in one domain of the level. None: they are."""
-    found = layout.chain(key)
-    assert found is not None
-    level = found[0][found[1]]
-    domains = sorted({int(level.of[layout.position[node]]) for node in beside if node in layout.position})
+def not_in_one_domain(layout: Layout, key: str, seated: Sequence[NodeName]) -> Reason | None:
+    """Why no pod can join the seated ones: they are not in one domain of the level. None: they are."""
+    level = layout.known_level(key)
+    domains = sorted({int(level.of[layout.position[node]]) for node in seated if node in layout.position})
     if not domains or (len(domains) == 1 and domains[0] >= 0):
         return None
     return reasons.scattered(key, [level.domains[domain] for domain in domains if domain >= 0])
+
+
+def renumber(layout: Layout, pods: PodSet, seats: Sequence[Seat]) -> list[Seat]:
+    """Seats of one pod set without parts, numbered along the topology: neighbours by number are neighbours there."""
+    chain = chain_of(layout, levels_of(pods)) or layout.chains[0]
+
+    def place(seat: Seat) -> tuple[int, ...]:
+        column = layout.position[seat.node]
+        return (*(int(level.of[column]) for level in chain), column)
+
+    ordinals = sorted(seat.ordinal for seat in seats)
+    return [
+        replace(seat, ordinal=ordinal)
+        for seat, ordinal in zip(sorted(seats, key=place), ordinals, strict=True)
+    ]

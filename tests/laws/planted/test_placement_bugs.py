@@ -13,7 +13,7 @@ from admission.engine.placement.domain_search import TopologyAssignment
 from tests.laws import test_placement_laws as laws
 from tests.laws.planted.bug import Bug, is_broken
 
-_place, _sorted = domain_search.assign_nodes, domain_search._sorted
+_place, _sorted = domain_search.assign_nodes, domain_search._in_topology_order
 
 
 def _shuffled(ask: Any, found: TopologyAssignment) -> TopologyAssignment:
@@ -51,7 +51,7 @@ BUGS = (
         laws.test_a_host_port_is_given_once_per_node),
     Bug("balance is forgotten", pod_set, "assign_nodes", lambda ask: _place(replace(ask, balanced=False)),
         laws.test_balanced_pods_are_even_over_the_fewest_racks),
-    Bug("ranks are shuffled", domain_search, "_sorted", _shuffled,
+    Bug("ranks are shuffled", domain_search, "_in_topology_order", _shuffled,
         laws.test_neighbours_by_rank_are_neighbours_in_the_topology),
 )  # fmt: skip
 
