@@ -50,14 +50,14 @@ class HeldClaims:
     ports: dict[WorkloadKey, tuple[NodePorts, ...]] = field(default_factory=dict)
     draining_ports: list[NodePorts] = field(default_factory=list)
     _dropped: set[WorkloadKey] = field(default_factory=set)
-    #: Claims whose beneficiary is being tried.
+    #: Beneficiaries that are being tried.
     _released: set[WorkloadKey] = field(default_factory=set)
     _promised_books: dict[QueueName, Book] = field(default_factory=dict)
     _draining_books: dict[QueueName, Book] = field(default_factory=dict)
 
     @property
     def dropped(self) -> tuple[WorkloadKey, ...]:
-        """Beneficiaries whose claims end in this turn: used, or no longer good. For ``Plan.dropped``."""
+        """Beneficiaries of claims that end in this turn: used, or no longer good. For ``Plan.dropped``."""
         return tuple(sorted(self._dropped))
 
     @property

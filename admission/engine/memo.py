@@ -69,9 +69,9 @@ class EngineState:
     tried_classes: list[WorkloadClass] = field(default_factory=list)
     #: Classes without any prospect of preemption.
     parked: ParkedClasses = field(default_factory=ParkedClasses)
-    #: Workloads whose class has to be found (again).
+    #: Workloads to be sorted into classes (again).
     dirty_workloads: set[WorkloadKey] = field(default_factory=set)
-    #: Queues whose use the last turn changed.
+    #: Queues with use that the last turn changed.
     dirty_queues: set[QueueName] = field(default_factory=set)
     #: Number of holders of admissions that declare a run time: reservations go by it.
     holders_with_run_time: int = 0

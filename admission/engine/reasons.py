@@ -242,9 +242,9 @@ def behind(queue: QueueName, head: str) -> Reason:
 
 
 def would_delay(head: str, at: int | None) -> Reason:
-    """It fits, but not without delaying somebody who waits longer. No time is named: it changes all the time.
+    """The workload fits, but would delay a gang that has waited longer. No time is named: it changes all the time.
 
-    ``at``: when he should be able to start; None: nobody knows.
+    ``at``: when that gang should be able to start; None: unknown.
     """
     return Reason(
         code=ReasonCode.RESERVED,

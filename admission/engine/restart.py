@@ -1,4 +1,4 @@
-"""A gang that lost members and finds no others where it runs: it starts again whole."""
+"""Gangs that lost members and find no room for others where they run: they start again whole."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,19 +17,19 @@ from queues.workload import Workload
 def restart_gang(
     snapshot: Snapshot, refused: Iterable[tuple[Workload, MissingMembers]], trial: Trial
 ) -> tuple[Evict, ...]:
-    """The first refused gang that lost members and can start again whole, taken back; () = there is none.
+    """Evictions of the first refused gang that lost members and can start again whole. Empty: there is none.
 
-    Pods that sit bind those that are missing to their domain and flavor, where there may be no room. The gang is
-    taken back only if all of it, its own seats free, fits now: so it starts again at once. One in a turn, since
-    two may count on the same place. The trial is as before afterwards.
+    Seated pods bind the missing ones to their domain and flavor, where there may be no room. The gang is evicted only
+    if all of it, with its own seats freed, fits now: so it starts again at once. One gang a turn, since two may count
+    on the same place. The trial is left as it was.
     """
-    for workload, lacks in refused:
-        if lacks.minimum and lacks.seated_nodes:
+    for workload, need in refused:
+        if need.minimum and need.seated_nodes:
             own = sorted(
                 (each for each in snapshot.admissions.values() if each.workload == workload.key),
                 key=lambda each: each.id,
             )
-            if _fits_anew(workload, own, trial):
+            if _fits_whole(workload, own, trial):
                 message = (
                     "it lost members, and there is no room for others where it runs; it starts again whole"
                 )
@@ -38,12 +38,12 @@ def restart_gang(
     return ()
 
 
-def _fits_anew(workload: Workload, own: Sequence[Admission], trial: Trial) -> bool:
-    """Whether the whole gang has a place once its seats are free."""
+def _fits_whole(workload: Workload, own: Sequence[Admission], trial: Trial) -> bool:
+    """Whether the whole gang has a place once its seats are freed."""
     if not all(each.started and each.state is AdmissionState.OPEN for each in own):
-        return False  # before it has fully started a gang goes back anyway
+        return False  # a gang that has not fully started is rolled back anyway
     if any(each.generation != workload.generation for each in own):
-        return False  # it did not lose members, it asks for more
+        return False  # the gang lost no members: it asks for more
     books = [charges(each.holding()) for each in own]
     for admission, amounts in zip(own, books, strict=True):
         seats = admission.holding()

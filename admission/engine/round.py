@@ -56,9 +56,9 @@ class AdmissionRound:
     refused_placements: dict[PlacementClass, Reason] = field(default_factory=dict)
     #: Use by user, with what was admitted in this turn; None: nothing was tried yet.
     users: UserShares | None = None
-    #: Classes whose answer may be another than in the last turn.
+    #: Classes that may get another answer than in the last turn.
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
-    #: Queues whose use is another than in the last turn, as known when the turn began.
+    #: Queues with another use than in the last turn, as known when the turn began.
     dirty_queues: set[QueueName] = field(default_factory=set)
 
     @property

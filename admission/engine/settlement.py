@@ -16,9 +16,9 @@ from queues.workload import AdmissionId, QueueName, WorkloadKey
 class OpenAdmissions:
     """Admissions that are not closed, by workload and by queue."""
 
-    #: Those whose every seat was freed.
+    #: Those with every seat freed.
     without_seats: set[AdmissionId] = field(default_factory=set)
-    #: Those whose pods are being removed.
+    #: Those with pods that are being removed.
     evicting: set[AdmissionId] = field(default_factory=set)
     _by_workload: dict[WorkloadKey, tuple[AdmissionId, ...]] = field(default_factory=dict)
     _by_queue: dict[QueueName, dict[AdmissionId, None]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class SeatLookup:
         return held
 
     def leaving_admission(self, key: WorkloadKey) -> AdmissionId | None:
-        """The last of a workload's admissions whose pods are being removed; None: there is none."""
+        """The last admission of a workload with pods that are being removed; None: there is none."""
         snapshot = self._snapshot
         for number in reversed(self._open.of(key)):
             admission = snapshot.admissions[number]
@@ -108,7 +108,7 @@ class SeatLookup:
 
 
 def frees(snapshot: Snapshot, without_seats: Iterable[AdmissionId], trial: Trial) -> Iterator[Free]:
-    """Seats whose pods have ended, freed in the trial too; and admissions that hold nothing any more."""
+    """Seats of pods that have ended, freed in the trial too; and admissions that hold nothing any more."""
     for number in sorted({*snapshot.ended, *without_seats}):
         admission = snapshot.admissions.get(number)
         if admission is None:

@@ -1,4 +1,4 @@
-"""Everything a decision may see, frozen: pure data in, no clock, no I/O."""
+"""The input of a decision, frozen: pure data, no clock, no I/O."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -73,9 +73,9 @@ class Snapshot:
     pending: Mapping[WorkloadKey, Workload]
     #: Admissions that are not closed.
     admissions: Mapping[AdmissionId, Admission]
-    #: Seats whose pod is over and needs no successor there, by admission: indices to give back.
+    #: Seats of pods that have ended and need no successor there, by admission: indices to give back.
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
-    #: Admissions whose every seat has a bound pod for the first time.
+    #: Admissions with a bound pod in every seat for the first time.
     started: tuple[AdmissionId, ...] = ()
     #: Admissions to take back whole: refused by the stock scheduler, owner gone, …
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The world as it would be: free amounts and books that a turn tries things on. Mutable, and only here."""
+"""The world as it would be: free amounts, host ports and use of queues, on which a turn tries its answers."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from queues.workload import DeviceShare, HostPort, NodeFilter, QueueName
 
 Columns = NDArray[np.intp]
 
-#: Pods of no requests at all fit a node this many times.
+#: Number of pods without any requests that a node takes.
 _PLENTY = 1 << 31
 
 
@@ -37,17 +37,19 @@ class TrialStep:
 
 
 @dataclass(slots=True, eq=False)
-class _Standing:
-    """Room of one shape on the nodes of a mask, and its sums over domains, as of so many changes."""
+class _PodCounts:
+    """Pods of one shape that the nodes of a mask take, and their sums over domains."""
 
     mask: Mask
+    #: (N,) 0 outside the mask.
     room: Amounts
+    #: How many of the trial's ``_dirty_columns`` are in it.
     seen: int
     #: By identity of the chain: sums by index of the level.
     levels: dict[int, tuple[Sequence[TopologyLevel], dict[int, Amounts]]] = field(default_factory=dict)
 
     def update(self, columns: Columns, room: Amounts) -> None:
-        """The room of these columns (each once) is another now."""
+        """The room of these columns (each once) is another now. ``room``: of these columns, whatever the mask."""
         delta = room * self.mask[columns] - self.room[columns]
         self.room[columns] += delta
         for chain, sums_of in self.levels.values():
@@ -60,28 +62,28 @@ class _Standing:
 
 @dataclass(slots=True, eq=False)
 class Trial:
-    """Free amounts (R, N) and books of queues, as the turn goes on."""
+    """Free amounts (R, N), host ports and use of queues, as the turn goes on. Mutable, and only here."""
 
     table: NodeTable
     free: Amounts
     usage: Usage
     ports: HostPorts
-    #: What was placed since the last ``keep`` or ``undo``.
+    #: Placements since the last ``keep``, to be undone.
     steps: list[TrialStep] = field(default_factory=list)
     _rows: dict[str, int] = field(default_factory=dict)
     _requests: dict[Resources, Amounts] = field(default_factory=dict)
     _when_empty: dict[tuple[Resources, NodeFilter], Amounts] = field(default_factory=dict)
-    #: Columns whose free amounts changed, in order: rooms are brought up to date when they are asked for.
+    #: Columns in which free amounts changed, in order: counts of pods are brought up to date when they are asked for.
     _dirty_columns: list[Columns] = field(default_factory=list)
-    _rooms: dict[tuple[Resources, Hashable], _Standing] = field(default_factory=dict)
-    #: Resources whose devices are shared on some node.
+    _counts: dict[tuple[Resources, Hashable], _PodCounts] = field(default_factory=dict)
+    #: By resource, if its devices are shared on some node.
     devices: Mapping[str, Devices] = field(default_factory=dict)
-    #: Tells where a single pod fragments devices least; None: packing alone decides.
+    #: The measure of where a single pod fragments devices least; None: packing alone decides.
     fragmentation: FragmentationGauge | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
-        """Start from what is free now. ``usage`` is changed in place."""
+        """A trial of what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
         devices = devices_of(table.resources, table.allocatable)
         ports = HostPorts(table.layout.position)
@@ -89,7 +91,7 @@ class Trial:
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
 
     def fork(self) -> "Trial":
-        """The same state, to be changed on its own."""
+        """A copy, to be changed on its own."""
         return replace(
             self,
             free=self.free.copy(),
@@ -98,7 +100,7 @@ class Trial:
             steps=[],
             fragmentation=None,
             _dirty_columns=[],
-            _rooms={},
+            _counts={},
         )
 
     @property
@@ -112,7 +114,7 @@ class Trial:
         return self.usage.tree
 
     def vector(self, takes: Resources) -> Amounts:
-        """(R,) what one pod takes. Resources that no node has are left out; ``unknown`` tells them."""
+        """(R,) what one pod takes, without resources that no node has (``unknown_resource``)."""
         vector = self._requests.get(takes)
         if vector is None:
             vector = np.zeros(len(self._rows), np.int64)
@@ -123,7 +125,7 @@ class Trial:
         return vector
 
     def unknown_resource(self, takes: Resources) -> str | None:
-        """A resource that is asked for and that no node offers, usable or not; None: there is none."""
+        """A requested resource that no node offers, usable or not; None: there is none."""
         for name in sorted(takes):
             row = self._rows.get(name)
             if takes[name] > 0 and (row is None or not self.table.allocatable[row].any()):
@@ -131,27 +133,27 @@ class Trial:
         return None
 
     def pods_per_node(self, takes: Resources, mask: Mask) -> Amounts:
-        """(N,) how many such pods each node takes now; 0 outside the mask."""
-        return self._standing(takes, None, None).room * mask
+        """(N,) pods of that shape that each node takes now; 0 outside the mask."""
+        return self._counts_for(takes, None, None).room * mask
 
     def pods_per_domain(
-        self, takes: Resources, chain: Sequence[TopologyLevel], mask: Mask, named: Hashable
+        self, takes: Resources, chain: Sequence[TopologyLevel], mask: Mask, cache_key: Hashable
     ) -> Capacity:
-        """Pods per domain of a chain on the nodes of a mask, good until the next change of the trial.
+        """Pods per domain of a chain on the nodes of a mask, valid until the next change of the trial.
 
-        ``named``: equal names stand for equal masks, so that nothing has to be counted twice.
+        ``cache_key``: equal keys stand for equal masks, so that nothing has to be counted twice.
         """
-        standing = self._standing(takes, mask, named)
-        levels = standing.levels.setdefault(id(chain), (chain, {}))
-        return Capacity(chain, standing.room, _levels=levels[1])
+        counts = self._counts_for(takes, mask, cache_key)
+        levels = counts.levels.setdefault(id(chain), (chain, {}))
+        return Capacity(chain, counts.room, _levels=levels[1])
 
-    def _standing(self, takes: Resources, mask: Mask | None, named: Hashable) -> _Standing:
-        known = self._rooms.get((takes, named))
+    def _counts_for(self, takes: Resources, mask: Mask | None, cache_key: Hashable) -> _PodCounts:
+        known = self._counts.get((takes, cache_key))
         if known is None:
             room = self._count_pods(self.free, self.vector(takes))
             if mask is None:
                 mask = np.ones(len(self.table), np.bool_)
-            known = self._rooms[takes, named] = _Standing(mask, room * mask, len(self._dirty_columns))
+            known = self._counts[takes, cache_key] = _PodCounts(mask, room * mask, len(self._dirty_columns))
         elif known.seen < len(self._dirty_columns):
             behind = self._dirty_columns[known.seen :]
             columns = behind[0] if len(behind) == 1 else np.unique(np.concatenate(behind))
@@ -160,16 +162,16 @@ class Trial:
         return known
 
     def pods_per_node_beside(self, takes: Resources, other: Resources) -> Amounts:
-        """(N,) how many such pods each node would take if one pod of another shape were put there first."""
+        """(N,) pods that each node would take if one pod of another shape were put there first."""
         return self._count_pods(self.free - self.vector(other)[:, None], self.vector(takes))
 
     def shares_per_node(self, share: DeviceShare) -> Amounts:
-        """(N,) how many pods with that share the devices of each node take, whatever else they need."""
+        """(N,) pods with that share of devices that the devices of each node take, whatever else the pods need."""
         devices = self.devices.get(share.resource)
         return np.zeros(len(self.table), np.int64) if devices is None else devices.room(self.free, share)
 
     def _count_pods(self, free: Amounts, request: Amounts) -> Amounts:
-        """Pods of that request per column. Whole devices are none that somebody has a share of."""
+        """Pods of that request per column. A whole device is one of which no pod has a share."""
         room: Amounts | None = None
         shared = {devices.total: devices for devices in self.devices.values()}
         for row in np.flatnonzero(request).tolist():
@@ -182,11 +184,11 @@ class Trial:
         return np.maximum(room, 0, out=room)
 
     def mark_dirty(self, columns: Columns) -> None:
-        """Say that ``free`` was changed in these columns, by whoever does not go through take and undo."""
+        """Note that ``free`` was changed in these columns other than by ``take`` and ``undo``."""
         self._dirty_columns.append(np.unique(columns))
 
     def pods_per_empty_node(self, takes: Resources, nodes: NodeFilter) -> Amounts:
-        """(N,) how many such pods each node would take if nothing was on it."""
+        """(N,) pods that each node would take if it were empty."""
         key = (takes, nodes)
         room = self._when_empty.get(key)
         if room is None:
@@ -201,7 +203,7 @@ class Trial:
         seats: Iterable[Seat],
         ports: Iterable[NodePorts] = (),
     ) -> None:
-        """Seats that are freed: their amounts return to queue and nodes, their host ports to the nodes."""
+        """Free seats: their amounts return to queue and nodes, their host ports to the nodes."""
         self.usage.remove(queue, accounts)
         self._move(seats, 1)
         self.ports.vacate(ports)
@@ -213,7 +215,7 @@ class Trial:
         seats: Iterable[Seat],
         ports: Iterable[NodePorts] = (),
     ) -> None:
-        """The contrary of ``give_back``."""
+        """Undo ``remove_seats``."""
         self.usage.add(queue, accounts)
         self._move(seats, -1)
         self.ports.occupy(ports)
@@ -238,9 +240,9 @@ class Trial:
         ports: Sequence[HostPort] = (),
         exactly: Amounts | None = None,
     ) -> None:
-        """Put pods of one shape onto nodes (columns without repetition) and into the books.
+        """Put pods of one shape onto nodes (each column once), and charge their queue.
 
-        ``exactly``: (R, n) what they take of each node, if that is not the same for each.
+        ``exactly``: (R, n) what they take of each node; None: each pod takes the same.
         """
         taken = self.vector(takes)[:, None] * counts if exactly is None else exactly
         self.free[:, columns] -= taken
@@ -251,11 +253,11 @@ class Trial:
             self.ports.take(column, ports)
 
     def mark(self) -> int:
-        """A point that ``undo`` can go back to, until the next ``keep``."""
+        """A mark that ``undo`` can go back to, until the next ``keep``."""
         return len(self.steps)
 
     def undo(self, to: int = 0) -> None:
-        """Take back everything since the last ``keep``, or since a mark."""
+        """Undo all placements since a mark; 0: since the last ``keep``."""
         while len(self.steps) > to:
             step = self.steps.pop()
             self.free[:, step.columns] += step.taken
@@ -265,5 +267,5 @@ class Trial:
                 self.ports.give_back(column, step.ports)
 
     def keep(self) -> None:
-        """What was placed stays."""
+        """Make what was placed permanent."""
         self.steps.clear()

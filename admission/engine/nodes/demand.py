@@ -1,8 +1,8 @@
-"""What is asked for as a rule: shapes of single pods and how many came, learned from those that came so far.
+"""The typical demand: shapes of single pods, and how often each is asked for.
 
-The fragmentation measure (``fragmentation``) needs the distribution of requests. It is learned from the pods
-that wait or run now: nothing of the future is in it, what ended long ago does not matter any more, and a
-controller that starts anew learns the same.
+The fragmentation measure (``fragmentation``) needs the distribution of requests. It is learned from the pods that wait
+or run now: nothing of the future is in it, pods that ended long ago do not matter any more, and a controller that
+starts again learns the same.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import Final
 from queues.resources import CPU, GPU, WHOLE
 from queues.workload import EVERYWHERE, NodeFilter, PodSet, WorkloadKey
 
-#: Resources whose units are whole devices, by vendor.
+#: Resources that count whole devices, by vendor.
 ACCELERATORS: Final = frozenset(
     (
         GPU,
@@ -31,7 +31,7 @@ ACCELERATORS: Final = frozenset(
     )
 )
 
-#: So many shapes, and so many different node filters among them, the most frequent ones.
+#: Number of shapes that are kept, and of different node filters among them: the most frequent ones.
 _SHAPES_KEPT: Final = 512
 
 _FILTERS_KEPT: Final = 32
@@ -39,7 +39,7 @@ _FILTERS_KEPT: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What decides where one pod can run, as far as the measure looks."""
+    """What decides where one pod can run, as far as the measure goes."""
 
     #: milli-CPU
     cpu: int = 0
@@ -54,13 +54,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typical:
-    """Shapes and how often they were asked for, in a fixed order."""
+    """Shapes with their number of pods, in a fixed order."""
 
     shapes: tuple[tuple[Shape, int], ...]
 
 
 def shape_of(pods: PodSet) -> Shape | None:
-    """The shape of one pod of a set; None: it asks for devices of several kinds, which the measure passes over."""
+    """The shape of one pod of a set; None: it asks for devices of several kinds, which the measure leaves out."""
     cpu = pods.takes.get(CPU)
     if pods.share is not None:
         share = pods.share
@@ -82,19 +82,19 @@ def shape_of(pods: PodSet) -> Shape | None:
 
 
 class Demand:
-    """Counts the pods of workloads that are known. Mutable; the world keeps one.
+    """Counts of the pods of known workloads. Mutable; the world keeps one.
 
-    What is told depends on what is counted now, not on the way there.
+    The distribution depends on what is counted now, not on the way there.
     """
 
     def __init__(self) -> None:
         self._counts: dict[Shape, int] = {}
         self._of: dict[WorkloadKey, tuple[PodSet, ...]] = {}
-        self._told: Typical | None = None
+        self._last: Typical | None = None
         self._same = True
 
     def update(self, key: WorkloadKey, pod_sets: tuple[PodSet, ...]) -> None:
-        """A workload asks for this now; () = it is gone."""
+        """A workload asks for these pod sets now. Empty: it is gone."""
         before = self._of.get(key, ())
         if before is pod_sets:
             return
@@ -108,7 +108,7 @@ class Demand:
             self._of.pop(key, None)
 
     def count(self, pods: PodSet, times: int) -> None:
-        """So many pods of one shape more, or less."""
+        """Count so many pods of one shape more (or less, if negative)."""
         shape = shape_of(pods)
         if shape is None or not times:
             return
@@ -120,25 +120,25 @@ class Demand:
             self._same = False
 
     def typical(self) -> Typical | None:
-        """The distribution: the very same object until it looks different.
+        """The distribution: the same object until it differs.
 
-        None: nobody asks for parts of devices, and where all are given out whole packing alone does as well.
+        None: no pod asks for parts of devices, and where devices are given out whole packing alone does as well.
         """
         if not self._same:
             counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]
             in_parts = any(shape.devices and shape.milli < WHOLE for shape, _ in counts)
-            told = most_frequent(counts) if in_parts else None
-            self._told, self._same = (self._told if told == self._told else told), True
-        return self._told
+            now = most_frequent(counts) if in_parts else None
+            self._last, self._same = (self._last if now == self._last else now), True
+        return self._last
 
 
 def _rounded(count: int) -> int:
-    """Down to a power of two, so that what is typical changes seldom; one alone is not typical."""
+    """Down to a power of two, so that the typical demand changes seldom; one pod alone is not typical."""
     return 1 << (count.bit_length() - 1) if count > 1 else 0
 
 
 def most_frequent(counts: Iterable[tuple[Shape, int]]) -> Typical:
-    """The most frequent shapes, whatever order they come in."""
+    """The most frequent shapes, whatever the order of the counts."""
     ranked = sorted(counts, key=lambda each: (-each[1], repr(each[0])))
     filters: dict[NodeFilter, None] = {}
     kept = []

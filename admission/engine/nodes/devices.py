@@ -1,13 +1,12 @@
 """Devices of nodes one by one, where fractions of one device are given out.
 
-A node that shares its devices has a row of its own for each of them (``queues.resources.device``), 1000 when
-nobody has any of it, beside the row of the resource itself, which counts all of them together. A share takes
-of both. So whatever keeps amounts (ledger, claims, victims) keeps devices too, and no device is given out
-twice.
+A node that shares its devices has a row of its own for each of them (``queues.resources.device``), 1000 while no pod
+has any of it, beside the row of the resource itself, which counts all of them together. A share takes of both. So
+everything that keeps amounts (ledger, claims, victims) keeps devices too, and no device is given out twice.
 
-Whole devices are handed out by the node's device plugin, which picks them itself: they are counted, not
-named. They need devices that nobody has a share of, and a share that opens a new device needs one that no
-whole device can be: ``fresh`` counts those.
+Whole devices are handed out by the node's device plugin, which picks them itself: they are counted, not named. They
+need devices of which no pod has a share, and a share that opens a new device needs one that the plugin has not handed
+out: ``fresh`` counts these.
 """
 
 from collections.abc import Sequence
@@ -35,20 +34,20 @@ class Devices:
     memory: Amounts
 
     def slack(self, free: Amounts) -> Amounts:
-        """(N,) what is left of devices of which somebody has a share: no whole device can be there."""
+        """(N,) what is left of devices of which some pod has a share: whole devices cannot use it."""
         each = free[self.rows]
         return _sum(np.where(each < WHOLE, np.maximum(each, 0), 0))
 
     def fresh(self, free: Amounts) -> Amounts:
-        """(N,) devices of which nobody has anything."""
+        """(N,) number of devices of which no pod has anything."""
         untouched = _sum(free[self.rows] >= WHOLE)
         fresh: Amounts = np.minimum((free[self.total] - self.slack(free)) // WHOLE, untouched)
         return np.maximum(fresh, 0)
 
     def part(self, share: DeviceShare) -> Amounts:
-        """(N,) thousandths that the share takes of one device of each node; above 1000: it fits nowhere there.
+        """(N,) thousandths that the share takes of one device of each node; above 1000: it fits on none of them.
 
-        Who asks for memory takes the same part of everything else of the device.
+        A share given in memory takes the same part of everything else of the device.
         """
         part = np.full(len(self.memory), share.milli, np.int64)
         if share.memory:
@@ -67,7 +66,7 @@ class Devices:
         slots_of_all = _sum(slots) + fresh * new
         if share.devices == 1:
             return slots_of_all
-        # So many pods that every device takes part in at most as many of them as there are pods.
+        # The largest number of pods such that no device has to take part in more of them than there are pods.
         low = np.zeros(len(part), np.int64)
         high = slots_of_all // share.devices
         while (low < high).any():
@@ -79,9 +78,9 @@ class Devices:
         return low
 
     def pick(self, free: Amounts, part: int, count: int, wanted: int | None = None) -> list[int]:
-        """Devices of one node, on which (R,) is free, for one pod: those with least, the first of equal ones.
+        """Indices of ``count`` devices for one pod, on a node with (R,) free: those with least free, then by index.
 
-        ``wanted``: take one that has so many thousandths free. There must be room.
+        ``wanted``: only devices with so many thousandths free; None: any. There must be room.
         """
         each = free[self.rows].tolist()
         fresh = int(self.fresh(free[:, None])[0])
@@ -93,7 +92,7 @@ class Devices:
 
 
 def devices_of(resources: Sequence[str], allocatable: Amounts) -> dict[str, Devices]:
-    """The resources whose devices are shared on some node, by name. {}: none is."""
+    """Resources with devices that are shared on some node, by name. Empty: none are."""
     position = {name: row for row, name in enumerate(resources)}
     shared = sorted({name.partition(DEVICE_MARK)[0] for name in resources if is_device(name)})
     found: dict[str, Devices] = {}
@@ -112,7 +111,7 @@ def devices_of(resources: Sequence[str], allocatable: Amounts) -> dict[str, Devi
 
 
 def taken(takes: Resources, share: DeviceShare, part: int, picked: Sequence[int]) -> Resources:
-    """What a seat takes that has this part of each of these devices."""
+    """What a seat with this part of each of these devices takes."""
     parts = {device(share.resource, index): part for index in picked}
     return Resources({**takes, share.resource: part * len(picked), **parts})
 

@@ -1,4 +1,4 @@
-"""Where a single pod leaves the least behind that nobody can use: the FGD measure, in exact integers.
+"""Nodes on which a single pod leaves the least that no other pod can use: the FGD measure, in exact integers.
 
 Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
 (USENIX ATC'23). A node's free devices are, for a typical pod that can run there, lost as far as single
@@ -52,11 +52,11 @@ _NOWHERE: Final = np.int64(1) << 58
 
 @dataclass(slots=True, eq=False)
 class _Scores:
-    """Of one shape, by number of the state."""
+    """Scores of one shape, by number of the node state."""
 
     known: NDArray[np.bool_]
     cost: Amounts
-    #: What is free of the device that is best taken from; 0: it does not matter.
+    #: What is free of the best device to take from; 0: any device.
     free: Amounts
 
 
@@ -87,7 +87,7 @@ class FragmentationGauge:
     def over(
         cls, typical: Typical | None, table: NodeTable, devices: Mapping[str, Devices]
     ) -> "FragmentationGauge | None":
-        """The gauge for a distribution; None: nobody asks for devices that some node has."""
+        """The gauge for a distribution; None: no pod asks for devices that some node has."""
         asked = {shape.resource for shape, _ in typical.shapes if shape.devices} if typical else set()
         if typical is None or asked.isdisjoint(table.resources):
             return None
@@ -98,9 +98,9 @@ class FragmentationGauge:
         return typical is self._typical and table.layout is self._layout
 
     def costs(self, shape: Shape, free: Amounts) -> tuple[Amounts, Amounts]:
-        """(N,) what it costs to put a pod of that shape on a node; (N,) what is free of the device to take from.
+        """(N,) cost of a pod of that shape on each node; (N,) what is free of the device to take from.
 
-        ``free``: (R, N). Nodes that the pod does not fit on have some cost; who asks knows them.
+        ``free``: (R, N). Nodes on which the pod does not fit have some cost too: the caller leaves them out.
         """
         self._follow(free)
         scores = self._scores.get(shape)
@@ -131,7 +131,7 @@ class FragmentationGauge:
     def _forget(self) -> None:
         self._state = np.zeros(len(self._kind), np.intp)
         self._numbers: dict[bytes, int] = {}
-        #: A node that is in that state now, or was when the state was last new to somebody.
+        #: A node in that state: now, or when a shape last met the state as a new one.
         self._example: dict[int, int] = {}
         self._count = 0
         self._scores: dict[Shape, _Scores] = {}
@@ -139,7 +139,7 @@ class FragmentationGauge:
         self._free = np.zeros((self._width, len(self._kind)), np.int64)
 
     def _follow(self, free: Amounts) -> None:
-        """Notice which nodes changed, and number their states."""
+        """Find the nodes that changed, and number their states."""
         now = free[self._rows]
         if self._last is None or self._count > _STATES:
             if self._last is not None:
@@ -163,7 +163,7 @@ class FragmentationGauge:
         self._count = len(self._numbers)
 
     def _parts(self, free: Amounts, columns: Columns) -> Amounts:
-        """(K, n) what is free of each device of these nodes, ascending. Whole ones are not told apart."""
+        """(K, n) what is free of each device of these nodes, ascending."""
         parts = np.zeros((self._width, len(columns)), np.int64)
         for index, kind in enumerate(self._kinds):
             mine = np.flatnonzero(self._kind[columns] == index)
@@ -182,7 +182,7 @@ class FragmentationGauge:
         return parts
 
     def _work_out(self, shape: Shape, columns: Columns) -> tuple[Amounts, Amounts]:
-        """Cost and device for a pod of that shape on nodes whose states are new."""
+        """Cost and device for a pod of that shape on nodes in new states."""
         measure = self._measure
         parts, classes = self._free[:, columns], measure.classes[columns]
         processors = self._processors[columns]
@@ -221,7 +221,7 @@ class FragmentationGauge:
 
 
 def _one_device(parts: Amounts, part: Amounts) -> tuple[Columns, Amounts, Amounts]:
-    """Every way to put a pod on one device: which node, what is free of the device, (K, n) what is left."""
+    """Every way to put a pod on one device: the node, what is free of the device, (K, n) what is left."""
     different = np.ones(parts.shape, np.bool_)
     different[1:] = parts[1:] != parts[:-1]
     where, device = np.nonzero(((parts >= part) & different).T)
@@ -232,7 +232,7 @@ def _one_device(parts: Amounts, part: Amounts) -> tuple[Columns, Amounts, Amount
 
 
 def _several_devices(parts: Amounts, part: Amounts, devices: int) -> tuple[Columns, Amounts]:
-    """The fullest devices that have enough left: which nodes, (K, n) what is left."""
+    """The fullest devices that have enough left: the nodes, (K, n) what is left."""
     fits = parts >= part
     rank = np.cumsum(fits, axis=0)
     where = np.flatnonzero(rank[-1] >= devices)
@@ -253,9 +253,9 @@ class _Measure:
     #: Index into ``needs`` and number of devices, of every class of pods.
     need: NDArray[np.intp]
     count: Amounts
-    #: (node class, processors step, class of pods) how many pods can run there as far as these tell.
+    #: (node class, processors step, class of pods) number of pods that can run there by class and processors.
     runs: Amounts
-    #: (N,) which typical pods may run on a node.
+    #: (N,) class of each node: nodes of one class may run the same typical pods.
     classes: NDArray[np.intp]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Levels of a topology: which domain each node belongs to, by labels or as HyperNodes tell."""
+"""Levels of a topology: the domain of each node, by node labels or by HyperNodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ HOST: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopologyLevel:
-    """The domains of one topology level. Nodes that lack the labels up to this level belong to no domain."""
+    """The domains of one topology level. A node that lacks the labels up to this level belongs to no domain."""
 
     #: Node label key.
     key: str
-    #: Label values from the outermost level to this one, joined by "/": one per domain.
+    #: Names of the domains: label values from the outermost level to this one, joined by "/".
     domains: tuple[str, ...]
     #: (N,) domain of each node, -1: none.
     of: NDArray[np.intp]
@@ -68,7 +68,7 @@ def by_labels(
 def by_name(
     names: Sequence[NodeName], tree: Sequence[tuple[str, Mapping[NodeName, str]]]
 ) -> tuple[TopologyLevel, ...]:
-    """Levels told by key and domain of each node, outermost first; the host comes last."""
+    """Levels of nodes by level key and domain of each node, outermost first; the host comes last."""
     return (
         *(_domains(key, [domains.get(name) for name in names]) for key, domains in tree),
         _hosts(names),

@@ -1,8 +1,8 @@
-"""Which nodes a pod may use: nodeSelector, required node affinity, taints and tolerations.
+"""The nodes that a pod may use: nodeSelector, required node affinity, taints and tolerations.
 
 The rules are those of the core API: requirements of a term are ANDed, terms are ORed, ``NotIn`` and
 ``DoesNotExist`` hold where the label is absent, ``Gt`` and ``Lt`` compare integers, ``PreferNoSchedule``
-keeps nobody away. A whole column of nodes is compared at a time.
+keeps no pod away. A whole column of nodes is compared at a time.
 """
 
 import re
@@ -39,7 +39,7 @@ class Labels:
         return self._labels[column]
 
     def meets(self, requirement: Requirement) -> Mask:
-        """(N,) nodes that meet one requirement. An operator that does not exist is met by none."""
+        """(N,) nodes that meet one requirement. No node meets an unknown operator."""
         codes, values = self._names_column() if requirement.field else self._column(requirement.key)
         match requirement.operator:
             case "In":
@@ -84,7 +84,7 @@ class TaintClasses:
         return self._classes[self._of[column]]
 
     def tolerated(self, tolerations: Sequence[Toleration]) -> Mask:
-        """(N,) nodes none of whose taints keeps a pod with these tolerations away."""
+        """(N,) nodes without a taint that keeps a pod with these tolerations away."""
         verdicts = [
             all(
                 taint.effect not in _REPELS or any(tolerates(each, taint) for each in tolerations)

@@ -37,7 +37,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     #: May take new pods: ready and schedulable.
     usable: bool = True
-    #: If it may not: why, in words ("not ready", "unschedulable").
+    #: Why it may not, in words ("not ready", "unschedulable"); "": it may.
     why_not: str = ""
     flavor: FlavorName = NO_FLAVOR
 
@@ -90,7 +90,7 @@ class Layout:
         return None if found is None else found[0][found[1]]
 
     def most_pods(self, pods: Amounts, level: str | None) -> int:
-        """Of (N,) pods per node: all, or those of the best domain of a level; none if there is no such level."""
+        """The sum of (N,) pods per node over all nodes, or over the best domain of a level; unknown level: 0."""
         if level is None:
             return int(pods.sum())
         found = self.level(level)
@@ -122,7 +122,7 @@ class Layout:
         return score
 
     def tolerated(self, nodes: NodeFilter) -> Mask:
-        """(N,) nodes whose taints are all tolerated."""
+        """(N,) nodes with tolerated taints only."""
         return self.taints.tolerated(nodes.tolerations)
 
     def of_flavor(self, flavor: FlavorName) -> Mask:
@@ -135,7 +135,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTable:
-    """All nodes: what they have, and what of it is used. Sorted by the first topology's levels, then name."""
+    """All nodes: their amounts, and what of these is used. Sorted by the first topology's levels, then name."""
 
     layout: Layout
     #: Names of the rows. Grows with the resources seen on nodes.
@@ -156,9 +156,9 @@ class NodeTable:
     ) -> "NodeTable":
         """A table of these nodes, in any order.
 
-        ``levels``: label keys of each Topology, outermost first. A domain is told by the labels of all
-        levels down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it
-        is missing. ``tree``: one more topology, told by name: key and domain of each node, outermost first.
+        ``levels``: label keys of each Topology, outermost first. A domain is identified by the labels of all levels
+        down to it, so rack r1 of block b1 is not rack r1 of block b2. The host level is added where it is missing.
+        ``tree``: one more topology, by node name: key and domain of each node, outermost first.
         """
         main = tuple(levels[0]) if levels else ()
         beyond = [] if levels else tree
@@ -200,7 +200,7 @@ class NodeTable:
     def with_used(self, changes: Mapping[NodeName, Resources]) -> "NodeTable":
         """A table in which the used amounts of some nodes changed by these deltas; the rest is shared.
 
-        Nodes that the table does not have are passed over: what they hold is not on any node.
+        Unknown nodes are passed over: their seats are on no node.
         """
         table = self._with_rows({name for delta in changes.values() for name in delta})
         used = table.used.copy()
@@ -223,7 +223,7 @@ class NodeTable:
         return node in self.layout.position
 
     def __getitem__(self, node: NodeName) -> tuple[Resources, Resources]:
-        """What a node offers and what of it is used. Raises KeyError."""
+        """What a node offers, and what of it is used. Raises KeyError."""
         column = self.layout.position[node]
         return self._vector(self.allocatable[:, column]), self._vector(self.used[:, column])
 
@@ -235,7 +235,7 @@ class NodeTable:
     def capacity(self, flavor: FlavorName | None = None) -> Resources:
         """What all usable nodes (of a flavor) can allocate, and what is still held on the others.
 
-        So use on a node that was cordoned does not count against the nodes that are left.
+        So use on a cordoned node does not count against the remaining nodes.
         """
         offered = np.where(self.layout.usable, self.allocatable, np.minimum(self.used, self.allocatable))
         mask = slice(None) if flavor is None else self.layout.of_flavor(flavor)
@@ -245,7 +245,7 @@ class NodeTable:
         )
 
     def used_on_unusable(self) -> Amounts:
-        """(R, M) what is used on the nodes that take nothing new."""
+        """(R, M) what is used on the nodes that take no new pods."""
         return self.used[:, ~self.layout.usable]
 
     def _vector(self, amounts: Amounts) -> Resources:

@@ -42,7 +42,7 @@ class PendingWorkloads:
         #: Reasons of workloads that wait for one of their own.
         self.own_reasons: dict[WorkloadKey, Reason] = {}
         self._own_reasons_shared = False
-        #: Classes whose members changed since the last turn, in the order in which they did.
+        #: Classes with other members than in the last turn, in the order in which they did.
         self.dirty_classes: dict[WorkloadClass, None] = {}
         #: Classes of workloads that hold seats.
         self.seated_classes: dict[WorkloadClass, None] = {}
@@ -118,7 +118,7 @@ class PendingWorkloads:
         return empty
 
     def expired_backoffs(self, now: int) -> set[WorkloadKey]:
-        """Workloads whose backoff has ended."""
+        """Workloads with a backoff that has ended."""
         keys = set()
         while self._backoffs and self._backoffs[0][0] <= now:
             keys.add(heappop(self._backoffs)[1])
@@ -274,7 +274,7 @@ class PendingWorkloads:
 class PendingLimits:
     """Queues that consider only so many pending workloads at a time, of all or of each user, by arrival.
 
-    Workloads whose gang is complete, or that hold seats, do not count.
+    Workloads with a complete gang, or with seats, do not count.
     """
 
     def __init__(self, tree: QueueTree) -> None:

@@ -1,7 +1,7 @@
 """Classes that could not be admitted at the start of a turn even alone.
 
-Nothing is given back within a turn, so what cannot be admitted now is refused at once and need not be tried: classes
-whose queue is at a limit, and placement classes whose pods do not fit on the nodes. The first is worked out again when
+Nothing is freed within a turn, so what cannot be admitted now is refused at once and need not be tried: classes of
+queues at a limit, and placement classes with pods that do not fit on the nodes. The first is worked out again when
 the use of the class's queue changed, the second when free amounts changed.
 """
 
@@ -42,7 +42,7 @@ class Screening:
     def update(
         self, pending: PendingWorkloads, dirty_queues: Iterable[QueueName], trial: Trial
     ) -> list[WorkloadClass]:
-        """Bring every class up to date. Returns classes whose reason may be another now."""
+        """Bring every class up to date. Returns classes that may have another reason now."""
         dirty: list[WorkloadClass] = []
         nodes_changed = not self._same_nodes(trial)
         for each in pending.dirty_classes:

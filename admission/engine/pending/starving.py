@@ -26,7 +26,7 @@ class StarvingClasses:
         self._tree = tree
         #: Number of pending workloads that matter for the reservations of others.
         self.affecting_reservation = 0
-        #: Queues with pending workloads whose gangs never have a place cleared.
+        #: Queues with pending workloads in which no place is ever cleared for gangs.
         self._never_cleared: dict[QueueName, None] = {}
         #: Classes of gangs that a limit of their queue blocks whatever the flavor.
         self._at_limit: dict[WorkloadClass, None] = {}
@@ -81,7 +81,7 @@ class StarvingClasses:
         *,
         ends_known: bool,
     ) -> tuple[list[WorkloadClass], int | None]:
-        """Classes whose longest waiting member may get a reservation; and the second at which there may be others.
+        """Classes with a longest waiting member that may get a reservation; and the second at which others may.
 
         ``classes``: all that are pending. ``ends_known``: whether the end of any workload is known, or some workload
         could settle on a place from which it cannot be cleared.

@@ -170,11 +170,9 @@ def _one_after_the_other(scope: NodeScope, requests: Sequence[PodSetRequest]) ->
         seats += answer
     return seats
 
-    """Costs of nodes: the room that the largest set loses there, then those it can use first (``apart``: last)."""
-
 
 def _with_costs(scope: NodeScope, companion: PodSet, largest: PodSet, apart: bool) -> NodeScope:
-    """A node costs the room that the largest set loses there; at equal cost nodes it can use come first (``apart``: last)."""
+    """Costs of nodes: the room that the largest set loses there, then those it can use first (``apart``: last)."""
     layout = scope.trial.layout
     room = scope.pods_per_node(largest)
     after = np.minimum(scope.trial.pods_per_node_beside(largest.takes, companion.takes), room)

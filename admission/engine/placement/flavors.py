@@ -62,7 +62,7 @@ def seat(
 def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
     """The limit that these amounts break wherever the pods go; None: there is none.
 
-    That the cluster as a whole is full is left to the search for nodes, whose reason says more.
+    That the cluster as a whole is full is left to the search for nodes: its reason says more.
     """
     hit = trial.usage.refusal(queue, amounts)
     return None if hit is not None and hit.queue == ROOT and not hit.kept else hit

@@ -28,7 +28,7 @@ _MOVES = 3
 def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Reason:
     """Seats for all missing members, else for the minimum of the gang, else the reason.
 
-    A workload whose gang is complete takes as many further seats as there are. Without seats nothing stays taken in
+    A workload with a complete gang takes as many further seats as there are. Without seats nothing stays taken in
     the trial.
     """
     seats = all_or_none(workload, need, need.missing, trial)
@@ -204,7 +204,7 @@ def _one_by_one(
 
 
 def other_members(workload: Workload, need: MissingMembers, trial: Trial) -> list[Seat]:
-    """Seats for a gang whose minimum is met by other members than the first ones. Empty: there are none."""
+    """Seats for a gang that meets its minimum with other members than the first ones. Empty: there are none."""
     others = minimum_choices(workload, need)[1:]
     for ordinals in others:
         seats = all_or_none(workload, need, ordinals, trial)
