@@ -181,7 +181,7 @@ class PodSet:
     #: Preferred node affinity.
     prefers: tuple[Preference, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    #: Parts of devices that each pod takes, whose sum ``takes`` contains; None: whole devices or none.
+    #: Parts of devices that each pod takes; ``takes`` contains their sum. None: whole devices or none.
     share: DeviceShare | None = None
 
     def beside_devices(self) -> Resources:

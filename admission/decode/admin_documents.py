@@ -55,7 +55,7 @@ def topology_fact(raw: bytes) -> TopologyFact:
 
 
 def hypernode_fact(raw: bytes) -> HyperNodeFact:
-    """A HyperNode. A member that cannot be used contains nobody, and why is told. Raises InvalidDocument."""
+    """A HyperNode. A member with errors stands for no node, and its errors are ``problems``. Raises InvalidDocument."""
     hypernode = HyperNode.read(msgspec.json.decode(raw))
     members: list[HyperNodeMember] = []
     problems: list[str] = []

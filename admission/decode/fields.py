@@ -33,7 +33,7 @@ def _first(value: Any) -> Any:
 
 
 def one(value: T) -> T:
-    """The value, shared with whoever had an equal one before."""
+    """The value, or an equal one that was seen before: facts share equal values."""
     shared: T = _first(value)
     return shared
 

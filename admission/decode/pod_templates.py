@@ -75,7 +75,7 @@ def _impossible(takes: Resources, where: str) -> Obstacle | None:
 
 
 def directed_by(template: bytes) -> AdmissionId | None:
-    """The admission whose nodes are written into a template; None: it is as its owner wrote it."""
+    """The admission that wrote its nodes into a template; None: the template is as its owner wrote it."""
     if names.ADMISSION_ID.encode() not in template:
         return None
     try:

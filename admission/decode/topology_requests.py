@@ -47,9 +47,9 @@ class Tiers:
     by_name: tuple[tuple[str, int], ...] = ()
 
     def level(self, tier: int | str) -> str | None:
-        """Key of the level whose domains are the widest that this tier allows; None: it allows everything.
+        """Key of the level with the widest domains that this tier allows; None: it allows everything.
 
-        A name that no HyperNode has is a level that nobody has.
+        A tier name that no HyperNode has is a level that no node has.
         """
         if isinstance(tier, str):
             number = dict(self.by_name).get(tier)

@@ -37,7 +37,7 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
 
 
 def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:
-    """A workload whose document does not have the form of its kind."""
+    """The fact of a workload with a document that does not have the form of its kind."""
     meta = bare.metadata
     return WorkloadFact(
         key=WorkloadKey(kind, meta.uid),

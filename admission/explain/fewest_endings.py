@@ -1,4 +1,4 @@
-"""The fewest admissions whose end would let a pending workload in.
+"""The fewest admissions that would have to end to let a pending workload in.
 
 An estimate names few admissions, by amounts alone (``_estimate``). ``fewest_endings`` then lets the engine decide
 without them, adds what is refused next, and tries smaller sets.
@@ -39,7 +39,7 @@ Occupants = Sequence[tuple[AdmissionId, Resources]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """Admissions whose end lets a workload in."""
+    """Admissions that would let a workload in by ending."""
 
     admissions: tuple[AdmissionId, ...]
     #: Domain of the required level that the workload then gets, as "rack r1"; "": no level is required.
@@ -148,7 +148,7 @@ def _domain(what_if: WhatIf, admit: Admit) -> str:
 
 
 def _estimate(what_if: WhatIf, snapshot: Snapshot, refused: Reason) -> frozenset[AdmissionId]:
-    """Admissions of the snapshot whose end might answer this refusal; empty: no end would."""
+    """Admissions of the snapshot that might answer this refusal by ending; empty: none would."""
     if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] != ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
         return _for_limit(what_if, snapshot, refused.facts["queue"], account, refused.facts["over"])
@@ -189,7 +189,7 @@ class _Offer:
 
 
 def _for_room(what_if: WhatIf, snapshot: Snapshot) -> frozenset[AdmissionId]:
-    """Admissions whose end makes room for the members that start together; empty: no ends make enough room."""
+    """Admissions that by ending make room for the members that start together; empty: not even all of them do."""
     missing, occupants = what_if.missing(), _occupants(snapshot)
     ending: frozenset[AdmissionId] = frozenset()
     for pods in what_if.workload.pod_sets:

@@ -205,7 +205,7 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
 
 
 def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
-    """The fewest running workloads whose end lets the workload in."""
+    """The fewest running workloads that would let the workload in by ending."""
     found = fewest_endings(what_if, refused)
     if found is None:
         return

@@ -51,7 +51,7 @@ class Change:
 
 
 def asks(before: Fact | None, after: Fact | None) -> bool:
-    """Whether somebody waits for an answer now: a workload that is new or wants something else, a gated pod."""
+    """True for a change that a turn should answer at once: a workload that is new or changed, a new gated pod."""
     match before, after:
         case WorkloadFact(), WorkloadFact():
             return before.generation != after.generation

@@ -23,7 +23,7 @@ class NodeFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFact:
-    """A Queue object with who changed it last."""
+    """A Queue object, with the user who changed it last."""
 
     queue: Queue
     uid: str
@@ -33,7 +33,7 @@ class QueueFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFact:
-    """A ResourceFlavor: the nodes whose labels match are of this flavor. Names decide where two match (sorted)."""
+    """A ResourceFlavor. A node is of the flavor with matching labels; if several match, of the first one by name."""
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class TopologyFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HyperNodeMember:
-    """Whom a HyperNode contains: nodes, or (exact only) HyperNodes."""
+    """A member of a HyperNode: nodes, or (exact only) another HyperNode."""
 
     hypernode: bool = False
     exact: str | None = None

@@ -23,14 +23,14 @@ from queues.workload import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conduct:
-    """What its owner says about interrupting a piece of work. Seconds."""
+    """What the owner of a workload says about its run time and its eviction. Durations in seconds."""
 
-    #: Who asked; "": unknown.
+    #: The user who created the object; "": unknown.
     user: str = ""
     run_time: int | None = None
     checkpoint_interval: int | None = None
     min_run_time: int = 0
-    #: None: nothing is said.
+    #: None: not given.
     preemptable: bool | None = None
     cooldown: int = 0
 
@@ -106,14 +106,14 @@ class PodFact:
     node: NodeName | None = None
     #: Still carries the gate ``muster.dev/admission``.
     gated: bool = False
-    #: Carries other gates than ours.
+    #: Carries scheduling gates other than Muster's.
     held_by_others: bool = False
     deleting: bool = False
-    #: Nobody waits for it to end: its grace period is over, or it was deleted without one.
+    #: Being deleted without a grace period, or the grace period is over.
     forced: bool = False
-    #: It had ended when its deletion was asked for; None: the pod alone cannot tell any more.
+    #: The pod had ended before its deletion was requested; None: its object no longer shows whether.
     ended_first: bool | None = True
-    #: Carries our finalizer: it does not disappear before Muster says so.
+    #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
     kept: bool = False
     shape: PodShape
     priority: int = 0

@@ -45,12 +45,12 @@ class WorkloadFact:
     priority: int = 0
     created: int = 0
     minimum: int
-    #: Without ``done``. Empty for a PodGroup, whose pods tell.
+    #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=dict)
     generation: str = ""
-    #: Not compared: a write that changes nothing else is no news. The informer knows the current one.
+    #: Not compared: a write that changes nothing else is no change. The informer has the current version.
     resource_version: str = field(default="", compare=False)
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""
@@ -81,7 +81,7 @@ class WorkloadFact:
     stands_for: WorkloadKey | None = None
     #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
     indexed: bool = False
-    #: batch/v1: the admission whose nodes are written into the pod template; None: its pods are seated one by one.
+    #: batch/v1: the admission that wrote its nodes into the pod template; None: its pods are seated one by one.
     directed: AdmissionId | None = None
     conduct: Conduct = NOTHING_SAID
     #: Volcano Job: the object as JSON, from which pods are made.

@@ -6,11 +6,11 @@ Quantity = str | int | float
 
 
 class WireStruct(msgspec.Struct, rename="camel", gc=False):
-    """Base of everything here. Nothing refers back to its container, so the collector need not look."""
+    """Base of all wire structs. No struct refers to its container, so the garbage collector need not track them."""
 
 
 class WireOwnerReference(WireStruct):
-    """Who owns an object."""
+    """The owner of an object."""
 
     kind: str = ""
     name: str = ""

@@ -66,7 +66,7 @@ class JobSpec:
     plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     volumes: tuple[VolumeSpec, ...] = ()
     max_retry: int = 3
-    #: Pods whose success completes the Job; None: the Job ends when all pods have ended.
+    #: Number of succeeded pods that completes the Job; None: the Job ends when all pods have ended.
     min_success: int | None = None
     #: Seconds after the end until the Job is deleted; None: the Job is kept.
     ttl: int | None = None

@@ -141,7 +141,7 @@ ACTIONS: Final[Mapping[tuple[Phase, Action], Phase]] = {
 def advance(state: JobState, view: JobView, now: int) -> JobState:
     """The state that follows from what is observed; the same object if no rule applies.
 
-    Rules are applied until none applies any more: a Job whose pods all ended unobserved passes through Running.
+    Rules are applied until none applies any more: a Job with pods that all ended unobserved passes through Running.
     """
     if view.deleting:
         return state

@@ -16,7 +16,7 @@ TERMINATING: Final = "Terminating"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Pods of a Job by phase. A seat whose pod ended and is gone still counts as ended."""
+    """Pods of a Job by phase. A pod that ended and is gone still counts as ended."""
 
     pending: int = 0
     running: int = 0

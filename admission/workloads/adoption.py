@@ -1,4 +1,4 @@
-"""Pods that run in a queue and are in nobody's books: the next plan adopts them. Pure."""
+"""Pods that run in a queue without an admission: the next plan adopts them. Pure."""
 
 from collections.abc import Sequence
 

@@ -56,10 +56,10 @@ def successors_of(
     *,
     over: bool,
 ) -> Successors:
-    """What is still to come for the seats of a workload.
+    """Pods that are still to come for the seats of a workload.
 
     Pods of Volcano Jobs and Indexed Jobs have seats of their own; other Jobs' pods take any. Gated members
-    of a group and bare pods come for as many seats as they are; nobody makes successors for those they left.
+    of a group and bare pods come for one seat each; a pod that ended has no successor.
     """
     if over:
         return Successors(none=True)

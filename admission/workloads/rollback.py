@@ -29,7 +29,7 @@ def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple
 def pods_to_recreate(
     inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], others: Sequence[PodFact]
 ) -> tuple[PodFact, ...]:
-    """Of the pods that must go those without a controller. Whom somebody deletes himself he does not want back."""
+    """Pods to remove that no controller recreates. Pods that a user deletes are left out."""
     if support_of(inputs.key).holding is not Holding.GATED:
         return ()
     leaving = [
@@ -43,7 +43,7 @@ def pods_to_recreate(
 
 
 def pods_that_count_as_refused(place: SeatMap) -> tuple[PodFact, ...]:
-    """Pods whose refusal counts. One without a seat of its own waits while an earlier occupant is on its way out."""
+    """Pods of which a refusal by nodes counts. While an occupant is being deleted, pods without a seat do not."""
     leaving = any(pod.deleting for pod in place.seated.values())
     return (*place.seated.values(), *(() if leaving else place.unseated))
 

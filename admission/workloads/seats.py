@@ -1,6 +1,6 @@
-"""What a workload wants, who sits where, which seats are over: pure functions over facts and admissions.
+"""Which pod of a workload has which seat: pure functions over facts and admissions.
 
-The world calls them for what has changed; nothing here is remembered.
+The world calls them for workloads that have changed. They keep no state.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ def is_live(pod: PodFact) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SeatMap:
-    """Who sits where in one admission."""
+    """The live pods of one admission, by the seats that they have."""
 
     admission: Admission
     #: Seat index → its live pod.
     seated: Mapping[int, PodFact]
-    #: Live pods of the admission that sit nowhere yet, or whose seat was given back already.
+    #: Live pods of the admission without a seat: not seated yet, or their seat was given back.
     unseated: tuple[PodFact, ...]
 
     def vacant(self) -> list[int]:
@@ -33,7 +33,7 @@ class SeatMap:
 
 
 def seat_maps_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tuple[SeatMap, ...]:
-    """Who sits where in all admissions of a workload. Whom one of them adopted belongs to no other."""
+    """The seat maps of all admissions of a workload. A pod that one of them adopted belongs to no other."""
     adopted = {uid: admission.id for admission in admissions for uid in admission.adopted or ()}
     return tuple(
         seat_map_of(admission, [pod for pod in pods if adopted.get(pod.uid, admission.id) == admission.id])

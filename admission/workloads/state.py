@@ -46,13 +46,13 @@ class WorkloadState:
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
-    #: Pods whose seat is lost though the gang has started: to be removed, their seats end then.
+    #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
     #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
     refusing_nodes: frozenset[NodeName] = frozenset()
     #: Live pods of admissions that are closed: to be removed.
     leftovers: tuple[PodFact, ...] = ()
-    #: Pods that must go though nobody would make them again: they are removed once that is provided for.
+    #: Pods to remove that no controller recreates: removed once their recreation is stored.
     to_recreate: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
     #: Looks different later though nothing changes: a grace time runs.
@@ -64,7 +64,7 @@ class WorkloadState:
         return (wants, self.ended, self.started, self.evictable, self.unbooked)
 
     def described(self) -> tuple[object, ...]:
-        """What Postgres tells about a workload to whoever asks another replica."""
+        """The parts of the state that other replicas show, from Postgres."""
         workload = self.workload
         asked = (workload.asks(), workload.minimum, workload.run_time)
         return (workload.queue, workload.priority, *asked, self.is_over)
@@ -101,7 +101,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
                 ended[place.admission.id] = seats
     left = _left(seat_maps, ended)
     if ended and support.is_group:
-        # A group's sets are told by its seats as well, and nobody comes for those that end now.
+        # The pod sets of a group follow from its seats too; seats that end now have no successor.
         pod_sets = support.pod_sets(inputs, left)
     workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps)
     refused = [
@@ -184,7 +184,7 @@ def _over(inputs: WorkloadInputs, support: KindSupport) -> bool:
 
 
 def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[int]]) -> tuple[SeatMap, ...]:
-    """Who sits where once these seats are given back."""
+    """The seat maps after these seats are given back."""
     return tuple(
         replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
         if (seats := ended.get(place.admission.id))
@@ -194,7 +194,7 @@ def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[in
 
 
 def _may_end(inputs: WorkloadInputs, support: KindSupport, admission: Admission, over: bool) -> bool:
-    """Whether a missing pod proves that nobody will come for its seat."""
+    """True if a missing pod proves that no pod will come for its seat."""
     if inputs.busy:
         return False
     fact, leaving = inputs.fact, over or admission.state is AdmissionState.EVICTING

@@ -64,7 +64,7 @@ class _Interruption(TypedDict):
 
 
 def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> _Interruption:
-    """What is known about interrupting the work. Pods that nobody makes again go only where that is asked for."""
+    """Run time and eviction rules of a workload. Pods that no controller recreates are preemptable only on request."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(inputs))]
     alone = support_of(inputs.key).holding is Holding.GATED and any(not pod.controlled for pod in inputs.pods)
     return {

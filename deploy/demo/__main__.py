@@ -76,7 +76,7 @@ def run_steps(stack: Stack, terminal: TerminalOutput) -> None:
     with demo_steps(stack, terminal) as steps:
         view = steps.run()
         terminal.keep()
-        terminal.head("Who waited how long, and why")
+        terminal.head("How long each workload waited, and why")
         audit = writes(stack.cluster.directory / "log" / "audit.jsonl", USERNAME)
         for line in summary(view, steps.observer, audit, SHAPE.gpus):
             terminal.say(line)

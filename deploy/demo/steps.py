@@ -76,7 +76,7 @@ class DemoSteps:
         )
         self.submit(GANG)
         self.until(lambda view: view[GANG].code != "", "the gang to wait with a reason")
-        say("· Who needs little goes past it. Who is over the quota waits, however many GPUs are idle.")
+        say("· A small workload goes past it. A workload over its quota waits, however many GPUs are idle.")
         self.submit(SMALL)
         self.submit(OVER_QUOTA)
         self.until(
@@ -118,7 +118,7 @@ class DemoSteps:
                 self.submit(workload, ends=False)
             self.until(
                 lambda view: all(row.state == "running" or row.code for row in view.rows.values()),
-                "everybody to run or to wait with a reason",
+                "all workloads to run or to wait with a reason",
             )
 
     def submit(self, workload: ExampleWorkload, *, ends: bool = True) -> None:

@@ -38,7 +38,7 @@ class Binary:
     """One program of the control plane, how it is built and how its version is recognised."""
 
     name: str
-    #: Folder under ``go/`` whose go.mod pins it.
+    #: Folder under ``go/`` with the go.mod that pins it.
     module: str
     package: str
     version_argv: tuple[str, ...]

@@ -328,7 +328,7 @@ def _build(
 def _path(
     name: QueueName, queues: Mapping[QueueName, Queue], found: dict[QueueName, list[MusterError]]
 ) -> tuple[QueueName, ...]:
-    """From the queue to root. A queue whose way up is broken is counted right below root."""
+    """From the queue to root. A queue without a path to root counts as a child of root."""
     path = [name]
     while path[-1] != ROOT:
         queue = queues[path[-1]]

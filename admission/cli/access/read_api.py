@@ -93,7 +93,7 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
     if "error" in document:
         expected = f" Expected {document['expected']}." if document.get("expected") else ""
         hint = (document.get("hint") or "") + expected
-        asked_wrongly = status < 500  # then it matters little whom one asked
+        asked_wrongly = status < 500  # then the address that was tried does not matter
         return Unanswered(
             status=status,
             tried="" if asked_wrongly else tried,

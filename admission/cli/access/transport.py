@@ -12,7 +12,7 @@ from admission.kube.client.kubeconfig import Access
 def get(access: Access, target: str, *, timeout: float, tried: str, unreachable: str) -> tuple[int, bytes]:
     """Status and body. ``timeout`` in seconds, for connecting and for each read.
 
-    Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice when nobody is there.
+    Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers.
     """
     connection = _connection(access, timeout)
     prefix = urlsplit(access.server).path.rstrip("/")

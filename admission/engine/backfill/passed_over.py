@@ -1,7 +1,7 @@
 """A place for a gang that is passed over: where the work runs that overtook it.
 
 Where no work is evicted for a gang within a day and no run times are known, small work takes whatever gets free,
-and a gang that needs a rack waits for days. So a gang whose queue has less than it deserves keeps the place that
+and a gang that needs a rack waits for days. So a gang of a queue that has less than it deserves keeps the place that
 should be free soonest. What has run for some time is expected to run for as long again: run times are
 heavy-tailed. And only admissions opened after the gang came count (they *overtook* it), so that a place is never
 kept for longer than the gang has waited for it already, as far as that can be expected.

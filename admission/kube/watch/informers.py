@@ -132,9 +132,9 @@ class Informers:
     """The informers of every kind, and their changes in one list."""
 
     def __init__(self, client: Client, timing: Timing = _TIMING) -> None:
-        #: Set when there is something to drain.
+        #: Set while there are changes to drain.
         self.changed = asyncio.Event()
-        #: Set when somebody among it waits for an answer.
+        #: Set while a turn should answer one of the changes at once.
         self.pressing = asyncio.Event()
         self.context = Context()
         self._changes: list[Change] = []

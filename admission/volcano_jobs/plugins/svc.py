@@ -109,7 +109,7 @@ def host_files(job: JobSpec) -> dict[str, str]:
 
 
 def hosts_of(job: JobSpec, task: TaskSpec) -> list[PodHost]:
-    """Hosts of a task's pods. Pods whose template names one hostname for all of them are listed once."""
+    """Hosts of a task's pods. Pods that have one hostname, from their template, are listed once."""
     subdomain = task.subdomain or job.name
     if task.hostname:
         return [PodHost(task.hostname, subdomain)] if task.replicas else []

@@ -35,7 +35,7 @@ from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKi
 
 
 class WireJobSpec(WireStruct):
-    """The spec of a Job of batch/v1; the template is decoded by who needs it."""
+    """The spec of a batch/v1 Job; the template is decoded where it is needed."""
 
     parallelism: int | None = None
     completions: int | None = None
@@ -96,7 +96,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         name=meta.name,
         queue=QueueName(queue) if queue else None,
         created=seconds(meta.creation_timestamp),
-        # Who is done counts as present in the gang.
+        # Members that are done count as present in the gang.
         minimum=min(gang, count),
         pod_sets=(replace(pods, done=done),),
         priority_class=priority_class,

@@ -85,7 +85,7 @@ class KindSupport:
 
 
 def controlled_by(kind: WorkloadKind, resource: ApiResource) -> Callable[[WireMetadata], WorkloadKey | None]:
-    """``controller_of`` for kinds whose objects are the direct controllers of their pods, in any API version."""
+    """``controller_of`` for kinds of objects that control their pods directly, in any API version."""
     group = f"{resource.api_version.partition('/')[0]}/"
 
     def controller_of(metadata: WireMetadata) -> WorkloadKey | None:

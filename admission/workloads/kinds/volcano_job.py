@@ -149,7 +149,7 @@ def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
 
 
 class _Document(msgspec.Struct, rename="camel"):
-    """A whole object whose parts stay as they were written."""
+    """A whole object; its parts stay as they were written."""
 
     metadata: dict[str, msgspec.Raw]
     api_version: msgspec.Raw = msgspec.Raw(b'"batch.volcano.sh/v1alpha1"')

@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 MAX_RETRY = 3
 
-#: Plugins whose pods find one another by name, so that they imply the plugin svc.
+#: Plugins that need pods to find one another by name: they imply the plugin svc.
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
