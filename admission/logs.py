@@ -46,7 +46,7 @@ def redact(text: str) -> str:
 
 
 def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | None = None) -> None:
-    """Sends the whole process's log to the stream (standard error)."""
+    """Send the log of the process to a stream (None: standard error)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
     handler.addFilter(_add_fields)
@@ -54,7 +54,7 @@ def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | 
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(True)
-    # A line for each statement or request is of use to nobody who runs this.
+    # Lines of these libraries about each statement or request do not help administrators.
     for noisy in ("sqlalchemy", "alembic", "aiohttp.access", "kubernetes_asyncio", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
 
@@ -74,7 +74,7 @@ def _moment(record: logging.LogRecord) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the fields, and error with its traceback."""
+    """One JSON object per line: time, level, logger, message, the fields, and error with its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""

@@ -1,4 +1,4 @@
-"""What an administrator can set, read once at start-up: flags over environment over file over defaults.
+"""Settings of an administrator, read once at start-up: flags over environment over file over defaults.
 
 One field has one name in three spellings: ``leaseSeconds`` in the YAML file, ``MUSTER_LEASE_SECONDS`` in the
 environment, ``--lease-seconds`` as a flag. Units are part of the name. See docs/reference/settings.md.
@@ -32,19 +32,19 @@ from queues.errors import InvalidSettings
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
 _PREFIX: Final = "MUSTER_"
-#: Variables of ours that are no settings: the file's path, what only the command line reads, where Postgres'
-#: programs are, and what tests set.
+#: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
+#: Postgres' programs, and a variable of tests.
 _NOT_SETTINGS: Final = frozenset(
     {"MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_TRACEBACK", "MUSTER_PG_BIN", "MUSTER_FAULT"}
 )
-#: What Kubernetes puts into every container of a namespace with a Service called muster or muster-….
+#: Variables that Kubernetes sets in every container of a namespace with a Service called muster or muster-….
 _SERVICE_LINK: Final = re.compile(
     r"MUSTER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
 
 
 class Address(NamedTuple):
-    """Where to listen. Host None: every interface; port 0: any free one."""
+    """An address to listen on. Host None: every interface; port 0: any free port."""
 
     host: str | None
     port: int
@@ -72,7 +72,7 @@ def _url(text: str) -> str:
 
 
 def _words(found: Any) -> Any:
-    """A comma-separated text is a list."""
+    """A comma-separated text becomes a list."""
     if isinstance(found, str):
         return [word for word in re.split(r"[,\s]+", found) if word]
     return found
@@ -85,12 +85,12 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def own_identity() -> str:
-    """A name for this process that no other one has, not even its own successor on the same host."""
+    """A unique name of this process; the next process on the same host gets another one."""
     return f"{socket.gethostname()}-{secrets.token_hex(3)}"
 
 
 class Settings(BaseModel):
-    """Everything ``muster run`` can be told. Frozen; ``dsn`` is never shown."""
+    """All settings of ``muster run``. Frozen; ``dsn`` is never shown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
 
@@ -178,12 +178,12 @@ class Settings(BaseModel):
 
     @property
     def http_address(self) -> Address:
-        """Where to serve health, metrics and the read API."""
+        """Address of health, metrics and the read API."""
         return Address.parse(self.http_listen)
 
     @property
     def webhook_address(self) -> Address:
-        """Where to serve the admission webhook."""
+        """Address of the admission webhook."""
         return Address.parse(self.webhook_listen)
 
 

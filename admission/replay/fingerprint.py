@@ -1,7 +1,7 @@
-"""What decides, as one short hash: two runs that print the same one decide alike.
+"""The deciding code as one short hash: two runs with the same hash decide alike.
 
 It covers the defaults of all policies and the text of every module that takes part in ``decide()``, so a
-simulation that prints the controller's hash ran the controller's engine.
+simulation with the controller's hash ran the controller's engine.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from typing import Final
 
 from queues.quota.queue import DEFAULT_POLICY, Queue
 
-#: Packages and modules whose code has a say in a decision; of a package, every module below it.
+#: Packages and modules whose code takes part in a decision or its messages; of a package all modules below it.
 _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
@@ -34,7 +34,7 @@ _DIGITS = 12
 
 
 def fingerprint(root: Queue | None = None) -> str:
-    """The hash, with the rules that ``root`` sets for everybody (None: the defaults) in it."""
+    """The hash, with the rules that ``root`` sets for all queues (None: the defaults)."""
     own: dict[str, object] = {}
     if root is not None:
         own = {

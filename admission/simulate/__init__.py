@@ -1,1 +1,1 @@
-"""``decide()`` over recorded traces in virtual time: the very function that the controller calls, and no cluster."""
+"""``decide()`` over recorded traces in virtual time: the function that the controller calls, without a cluster."""

@@ -1,8 +1,8 @@
-"""Dominant resource fairness on recorded applications: who gets how many tasks of a cluster that is too small.
+"""Dominant resource fairness on recorded applications: tasks of each tenant in a cluster that is too small.
 
 A folder has ``drf_tenants.csv`` (tenant, tasks, and what one task takes of each resource) and
-``drf_equal_0.6.csv`` (tenant, tasks_discrete: what is expected). The cluster has the part of all that is asked,
-of each resource, that the name of that file tells; every tenant is a queue of weight 1, every task a workload
+``drf_equal_0.6.csv`` (tenant, tasks_discrete: the expected answer). The cluster has a part of all requests, the same
+for each resource and given by the name of that file; every tenant is a queue of weight 1, every task a workload
 that waits in it. One turn of ``decide()`` shares the cluster out.
 """
 
@@ -27,35 +27,35 @@ from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, 
 RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
 #: The tables have six decimals: millionths are exact.
 _EXACT: Final = 10**6
-#: Of one application; each is a workload.
+#: Tasks of one application; each is a workload.
 _MOST_TASKS: Final = 1_000_000
-#: The file of what is expected, by the part that the cluster has.
+#: Name of the file with the expected answer, by the part that the cluster has.
 _EXPECTED: Final = "drf_equal_{}.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A tenant: equal tasks."""
+    """A tenant with equal tasks."""
 
     name: str
     tasks: int
     takes: Resources
-    #: Tasks it should get.
+    #: Tasks that the recorded answer gives it.
     expected: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrfProblem:
-    """Applications, and how large the cluster is."""
+    """Applications and the size of the cluster."""
 
     applications: tuple[Application, ...]
-    #: What the cluster has of everything that is asked.
+    #: Capacity of the cluster as a part of all requests.
     part: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How the cluster was shared out."""
+    """Tasks that each application got."""
 
     applications: tuple[Application, ...]
     #: Tasks by application.
@@ -63,26 +63,24 @@ class Division:
     seconds: float
 
     def error(self) -> int:
-        """The largest difference from what is expected, in tasks."""
+        """The largest difference from the expected answer, in tasks."""
         return max((abs(self.given.get(app.name, 0) - app.expected) for app in self.applications), default=0)
 
 
 def load(folder: Path) -> DrfProblem:
-    """What a folder asks. Raises InvalidDocument."""
+    """The problem in a folder. Raises InvalidDocument."""
     answer, part = _expected(folder)
     expected = {row["tenant"]: row.whole("tasks_discrete", _MOST_TASKS) for row in named(answer, "tenant")}
     tenants = folder / "drf_tenants.csv"
     applications = tuple(_application(row, expected) for row in named(tenants, "tenant"))
     unknown = sorted(expected.keys() - {app.name for app in applications})
     if unknown:
-        raise InvalidDocument(
-            where=str(answer), found=unknown[0], expected=f"nobody but those of {tenants.name}"
-        )
+        raise InvalidDocument(where=str(answer), found=unknown[0], expected=f"only tenants of {tenants.name}")
     asked = total(app.takes * app.tasks for app in applications)
     most = max(asked.values(), default=0)
     if not 0 < most <= MOST:
-        found = "an amount that is too large to count" if most else "nobody who asks for anything"
-        raise InvalidDocument(where=str(tenants), found=found, expected="tasks that ask for something")
+        found = "an amount that is too large to count" if most else "no tenant that requests anything"
+        raise InvalidDocument(where=str(tenants), found=found, expected="tasks that request something")
     return DrfProblem(applications=applications, part=part)
 
 
@@ -94,7 +92,7 @@ def _expected(folder: Path) -> tuple[Path, Decimal]:
         raise InvalidDocument(
             where=str(folder),
             found=", ".join(file.name for file in files) or f"no {_EXPECTED.format('*')}",
-            expected=f"one file such as {_EXPECTED.format('0.6')}: what is expected of six tenths",
+            expected=f"one file such as {_EXPECTED.format('0.6')}: the expected answer for six tenths",
         )
     return files[0], parts[0]
 
@@ -109,14 +107,16 @@ def _application(row: TableRow, expected: dict[str, int]) -> Application:
     takes = Resources({name: int(row.number(name) * _EXACT) for name in RESOURCES})
     name = row["tenant"]
     if name == ROOT:
-        raise InvalidDocument(where=row.where, found=repr(name), expected="another name: that is all of them")
+        raise InvalidDocument(
+            where=row.where, found=repr(name), expected="another name: root is the queue above all tenants"
+        )
     return Application(
         name=name, tasks=row.whole("tasks", _MOST_TASKS), takes=takes, expected=expected.get(name, 0)
     )
 
 
 def share_out(problem: DrfProblem) -> Division:
-    """One turn with everything waiting on an empty cluster."""
+    """One turn in which all tasks wait for an empty cluster."""
     applications = problem.applications
     asked = total(app.takes * app.tasks for app in applications)
     capacity = Resources({name: int(units * problem.part) for name, units in asked.items()})

@@ -1,10 +1,10 @@
-"""Models of GPUs, as tables name them."""
+"""Models of GPUs in tables of traces."""
 
 from typing import Final
 
 from queues.workload import EVERYWHERE, NodeFilter, Requirement
 
-#: Label of the nodes.
+#: Label of a node with the model of its GPUs.
 MODEL: Final = "nvidia.com/gpu.product"
 
 

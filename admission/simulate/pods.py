@@ -1,11 +1,11 @@
-"""Single pods on shared devices: how much of a cluster's GPUs is left when no more can be placed.
+"""Single pods on shared devices: the part of a cluster's GPUs that is left when no more pods can be placed.
 
 The protocol of the FGD paper (Weng et al., USENIX ATC'23) on its trace, Alibaba's cluster-trace-gpu-v2023: an
 empty cluster; all pods of the list, shuffled, then pods drawn from it with replacement, until 130 % of the
-GPUs are asked for; each is placed for good, or dropped. What counts is the part of the GPUs that is left.
+GPUs are asked for; each is placed for good, or dropped. The result is the part of the GPUs that is left.
 
-Every pod is a workload that arrives alone and gets one turn of ``decide()``, which learns what pods ask for
-from those that came before, and from this one.
+Every pod is a workload that arrives alone and gets one turn of ``decide()``, which learns typical
+requests from the pods that arrived before, and from this one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ from queues.workload import (
 )
 
 _MIB: Final = 1 << 20
-#: Asked for, as a part of what there is.
+#: Requested GPUs as a part of all GPUs.
 _LOAD_PERCENT: Final = 130
 _GPUS_PER_NODE: Final = 1000
 _QUEUE: Final = QueueName("pods")
@@ -47,10 +47,10 @@ _START: Final = 1_800_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Nodes, and pods that could come."""
+    """Nodes, and the list of pods."""
 
     nodes: NodeTable
-    #: By name.
+    #: Sorted by name.
     pods: tuple[PodSet, ...]
     #: Thousandths of a GPU that all nodes have.
     capacity: int
@@ -58,7 +58,7 @@ class Trace:
 
 @dataclass(slots=True, kw_only=True)
 class PodsOutcome:
-    """What became of the pods."""
+    """Pods that arrived and were placed."""
 
     arrived: int = 0
     placed: int = 0
@@ -85,7 +85,7 @@ def load(pods: Path, nodes: Path) -> Trace:
 
 
 def arrivals(trace: Trace, seed: int) -> Iterator[PodSet]:
-    """All pods shuffled, then draws from them, until 130 % of the GPUs are asked for."""
+    """All pods shuffled, then draws from them, until 130 % of the GPUs are requested."""
     random = Random(seed)
     first = list(trace.pods)
     random.shuffle(first)
@@ -104,7 +104,7 @@ def arrivals(trace: Trace, seed: int) -> Iterator[PodSet]:
 
 
 def run(trace: Trace, seed: int) -> PodsOutcome:
-    """One seed."""
+    """Simulate the arrivals of one seed."""
     began = perf_counter()
     outcome = PodsOutcome(capacity=trace.capacity)
     learned, memo, table = Demand(), Memo(), trace.nodes

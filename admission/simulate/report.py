@@ -1,4 +1,4 @@
-"""What came of a simulated case: the schedule as a table, and its figures."""
+"""The result of a simulated case: the schedule as a table, and its figures."""
 
 import csv
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def summary(outcome: SimulationOutcome) -> dict[str, Any]:
 
 
 def as_text(name: str, figures: dict[str, Any]) -> str:
-    """The same as lines for people."""
+    """The figures as lines of text."""
     evicted = ", ".join(f"{count} {code}" for code, count in figures["evicted"].items()) or "none"
     lines = [
         f"{name}: {figures['admitted']} admissions in {figures['turns']} turns, evicted: {evicted}",

@@ -1,4 +1,4 @@
-"""Which rules a simulation plays by: the defaults, or what root says otherwise."""
+"""The rules of a simulation: the defaults, or other ones that root states."""
 
 from collections.abc import Mapping
 from random import Random
@@ -11,7 +11,7 @@ from queues.workload import QueueName
 NEVER_SECONDS: Final = 10**9
 
 DEFAULT: Final = Queue(name=ROOT, parent=None)
-#: ``--no-preemption``: nobody is evicted for anybody.
+#: ``--no-preemption``: no workload is evicted for another one.
 NO_PREEMPTION: Final = Queue(
     name=ROOT,
     parent=None,
@@ -20,11 +20,11 @@ NO_PREEMPTION: Final = Queue(
 
 
 def under(root: Queue, queues: Mapping[QueueName, Queue], seed: int | None = None) -> dict[QueueName, Queue]:
-    """The queues below this root.
+    """The queues of a case below this root.
 
     ``seed`` shuffles the order in which they are handed to the engine, which must not matter.
     """
-    everybody = [(ROOT, root), *queues.items()]
+    every_queue = [(ROOT, root), *queues.items()]
     if seed is not None:
-        Random(seed).shuffle(everybody)
-    return dict(everybody)
+        Random(seed).shuffle(every_queue)
+    return dict(every_queue)

@@ -1,4 +1,4 @@
-"""Tables of traces, read with the place of whatever is wrong in them."""
+"""Tables of traces; errors in them have their place."""
 
 import csv
 import json
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from queues.errors import InvalidDocument
 
-#: The largest number of anything: thousands of PiB of memory, or of years, fit int64 in no unit.
+#: The largest number in a table: larger amounts or times do not fit int64 in our units.
 LARGEST: Final = 10**9
 
 
 class TableRow(dict[str, str]):
-    """One line of a table, that knows where it is from."""
+    """One line of a table, with its place in the file."""
 
     where: str
 
@@ -22,7 +22,7 @@ class TableRow(dict[str, str]):
         raise InvalidDocument(where=self.where, found=f"no column {column}", expected="one")
 
     def name(self, column: str) -> str:
-        """What something is called. Raises InvalidDocument."""
+        """A name; it must not be empty. Raises InvalidDocument."""
         text = self[column]
         if not text:
             raise self._wrong(column, "a name")
@@ -39,15 +39,15 @@ class TableRow(dict[str, str]):
         return number
 
     def whole(self, column: str, most: int = LARGEST) -> int:
-        """A whole number: what is asked, or how long it takes, rounded up. Raises InvalidDocument."""
+        """A request or a duration, rounded up to a whole number. Raises InvalidDocument."""
         return int(self.number(column, most).to_integral_value(ROUND_CEILING))
 
     def offered(self, column: str, most: int = LARGEST) -> int:
-        """A whole number: what there is, rounded down. Raises InvalidDocument."""
+        """An offered amount, rounded down to a whole number. Raises InvalidDocument."""
         return int(self.number(column, most))
 
     def signed(self, column: str) -> int:
-        """A whole number, 0 if nothing is said. Raises InvalidDocument."""
+        """A whole number; 0 if the cell is empty. Raises InvalidDocument."""
         text = self.get(column, "") or "0"
         digits = text.removeprefix("-")
         if not (digits.isdecimal() and len(digits) <= len(str(LARGEST)) and abs(int(text)) <= LARGEST):
@@ -87,7 +87,7 @@ def _row(where: str, head: list[str], fields: list[str]) -> TableRow:
 
 
 def named(path: Path, column: str) -> list[TableRow]:
-    """The lines of a CSV file that say something of different things, by name. Raises InvalidDocument."""
+    """The lines of a CSV file; each has another name in ``column``. Raises InvalidDocument."""
     found: dict[str, TableRow] = {}
     for row in rows(path):
         name = row.name(column)

@@ -2,8 +2,8 @@
 
 A case is a folder with ``nodes.csv`` (name, gpus, cpu_milli, mem_mib, rack, gpu_model), ``queues.csv`` (tenant,
 quota_gpus), ``jobs.csv`` (id, tenant, submit_s, duration_s, members, gpus_per_member, cpu_per_member,
-mem_per_member, gpu_model_constraint, priority) and ``case.json`` (ckpt_s, rack_required). The order of the lines
-of a file means nothing: jobs of the same second come by name, ``j2`` before ``j10``.
+mem_per_member, gpu_model_constraint, priority) and ``case.json`` (ckpt_s, rack_required). The order of lines
+does not matter: jobs of the same second arrive by name, ``j2`` before ``j10``.
 """
 
 import re
@@ -27,7 +27,7 @@ START: Final = 1_800_000_000
 RACK: Final = "topology.muster.dev/rack"
 _PODS_PER_NODE: Final = 110
 _MIB: Final = 1 << 20
-#: Pods of one gang; more take minutes a turn, and no recorded job has them.
+#: Pods of one gang: more take minutes per turn, and no recorded job has more.
 _MOST_MEMBERS: Final = 100_000
 
 
@@ -39,13 +39,13 @@ class TraceJob:
     workload: Workload
     #: Seconds after the start of the case.
     submitted: int
-    #: Seconds it runs if nobody disturbs it.
+    #: Seconds of work, without interruptions.
     duration: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Everything that a simulation starts from."""
+    """The input of a simulation."""
 
     name: str
     nodes: NodeTable
@@ -66,13 +66,13 @@ def load(folder: Path, seed: int | None = None) -> Case:
         return found
 
     about = document(folder / "case.json")
-    checkpoint = _told(about, "ckpt_s", 1800, folder)
-    in_racks = _told(about, "rack_required", True, folder)
+    checkpoint = _field(about, "ckpt_s", 1800, folder)
+    in_racks = _field(about, "rack_required", True, folder)
     table = NodeTable.build([_node(row) for row in lines("nodes.csv", "name")], [[RACK, HOST]])
     if not len(table):
         raise InvalidDocument(where=str(folder / "nodes.csv"), found="no nodes", expected="some")
     queues = {queue.name: queue for queue in map(_queue, lines("queues.csv", "tenant"))}
-    ordered = sorted(lines("jobs.csv", "id"), key=_when)
+    ordered = sorted(lines("jobs.csv", "id"), key=_arrival_order)
     racks = _rack_gpus(table) if in_racks else 0
     jobs = tuple(_job(row, number, checkpoint, racks) for number, row in enumerate(ordered, start=1))
     for job, row in zip(jobs, ordered, strict=True):
@@ -81,7 +81,7 @@ def load(folder: Path, seed: int | None = None) -> Case:
                 where=f"{row.where}, column tenant", found=repr(row["tenant"]), expected="one of queues.csv"
             )
     return Case(
-        name=_told(about, "name", folder.name, folder),
+        name=_field(about, "name", folder.name, folder),
         nodes=table,
         queues=queues,
         jobs=jobs,
@@ -89,20 +89,20 @@ def load(folder: Path, seed: int | None = None) -> Case:
     )
 
 
-def _told(about: Mapping[str, Any], name: str, usual: Any, folder: Path) -> Any:
-    """What ``case.json`` says: text, a positive whole number, or true or false, as is usual."""
-    said = about.get(name, usual)
-    whole = isinstance(said, float) and said.is_integer()
-    said = int(said) if whole else said
-    if type(said) is not type(usual) or (type(said) is int and not 0 < said <= LARGEST):
+def _field(about: Mapping[str, Any], name: str, default: Any, folder: Path) -> Any:
+    """A field of ``case.json``; it has the type of its default: text, a positive whole number, or true or false."""
+    value = about.get(name, default)
+    whole = isinstance(value, float) and value.is_integer()
+    value = int(value) if whole else value
+    if type(value) is not type(default) or (type(value) is int and not 0 < value <= LARGEST):
         words = {str: "text", bool: "true or false", int: f"a whole number from 1 to {LARGEST}"}
         where = f"{folder / 'case.json'}, {name}"
-        raise InvalidDocument(where=where, found=repr(about[name])[:80], expected=words[type(usual)])
-    return said
+        raise InvalidDocument(where=where, found=repr(about[name])[:80], expected=words[type(default)])
+    return value
 
 
-def _when(row: TableRow) -> tuple[int, list[tuple[bool, int, str]], str]:
-    """Jobs come by time; of the same second by name, numbers in it by their value."""
+def _arrival_order(row: TableRow) -> tuple[int, list[tuple[bool, int, str]], str]:
+    """Sort key of jobs: by time; in the same second by name, numbers in a name by their value."""
     parts = re.findall(r"(\d+)|(\D+)", row["id"])
     by_value = [(not digits, int(digits or 0), text) for digits, text in parts]
     return row.whole("submit_s"), by_value, row["id"]
@@ -126,20 +126,20 @@ def _rack_gpus(table: NodeTable) -> int:
 
 
 def _queue(row: TableRow) -> Queue:
-    """A tenant: what it deserves in GPUs is its quota, and of everything else the same part."""
+    """The queue of a tenant: it deserves its quota of GPUs, and by its weight the same part of other resources."""
     quota = row.offered("quota_gpus")
-    fades = row.whole("usage_half_life_s") if row.get("usage_half_life_s") else None
+    half_life = row.whole("usage_half_life_s") if row.get("usage_half_life_s") else None
     if row["tenant"] == ROOT:
         raise InvalidDocument(
             where=f"{row.where}, column tenant",
             found=repr(ROOT),
-            expected="another name: that is all of them",
+            expected="another name: root is the queue above all tenants",
         )
     return Queue(
         name=QueueName(row["tenant"]),
         weight=max(quota, 1),
         limits=Limits(deserved={GPU: quota * 1000}),
-        policy=QueuePolicy(usage_half_life=fades),
+        policy=QueuePolicy(usage_half_life=half_life),
     )
 
 

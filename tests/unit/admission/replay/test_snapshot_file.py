@@ -170,10 +170,10 @@ def test_the_plan_does_not_depend_on_the_order_of_the_input_or_on_the_memo(snaps
 def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved turn with something to decide."""
     case = trace.load(folder(tmp_path_factory.mktemp("case"), *busy()))
-    seen: list[tuple[Snapshot, Plan]] = []
     simulation = Simulation(case, rules.under(rules.DEFAULT, case.queues))
-    simulation.run(watch=lambda snapshot, plan: seen.append((snapshot, plan)))
-    snapshot, plan = max(seen, key=lambda each: (len(each[1].admits) > 0) * len(each[1].reasons))
+    snapshot, plan = max(
+        simulation.turns(), key=lambda each: (len(each[1].admits) > 0) * len(each[1].reasons)
+    )
     assert plan.admits
     assert plan.reasons
     file = tmp_path_factory.mktemp("turn") / "turn.json"

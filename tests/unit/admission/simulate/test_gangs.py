@@ -326,10 +326,10 @@ def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> N
             "line 3, column tenant: found 'a', as in line 2",
         ),
         ("drf_tenants.csv", "a,1,-1,0,0,0,0\n", "line 2, column cpu: found '-1', expected a number from 0"),
-        ("drf_tenants.csv", "a,1,0,0,0,0,0\n", "found nobody who asks for anything"),
+        ("drf_tenants.csv", "a,1,0,0,0,0,0\n", "found no tenant that requests anything"),
         ("drf_tenants.csv", "a,1000000,1000000000,0,0,0,0\n", "found an amount that is too large"),
         ("drf_tenants.csv", "root,1,1,0,0,0,0\n", "line 2: found 'root', expected another name"),
-        ("drf_equal_0.6.csv", "tenant,tasks_discrete\na,1\nz,1\n", "found z, expected nobody but those of"),
+        ("drf_equal_0.6.csv", "tenant,tasks_discrete\na,1\nz,1\n", "found z, expected only tenants of"),
     ],
 )
 def test_a_broken_division_is_told_with_its_place(tmp_path: Path, file: str, content: str, told: str) -> None:
