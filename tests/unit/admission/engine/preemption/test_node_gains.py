@@ -1,0 +1,316 @@
+"""What nodes gain from victims: steps as (node, pods that fit more, victims), the cheapest first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from admission.engine import claims
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.preemption.candidate_arrays import CandidateArrays
+from admission.engine.preemption.node_gains import DomainGains, NodeGains, gains_by_domain, gains_by_node
+from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
+from queues.admissions import AdmissionState, Claim, Seat
+from queues.quota.queue import Queue
+from queues.quota.usage import Usage
+from queues.resources import GPU, Resources, total
+from queues.workload import AdmissionId, HostPort, NodeName, PodSet, QueueName
+from tests.builders.running_work import NOW, Running, candidates_in, running, snapshot_of, tree_of, workload
+
+Step = tuple[str, int, str]
+
+PORT = (HostPort(port=80),)
+
+
+def pods(gpus: float = 1, **more: object) -> PodSet:
+    """What the beneficiary asks: pods of so many GPUs."""
+    (asked,) = workload("asks", gpus=gpus).pod_sets
+    return replace(asked, **more)  # type: ignore[arg-type]
+
+
+def with_ports(work: Running) -> Running:
+    (asked,) = work.workload.pod_sets
+    return replace(work, workload=replace(work.workload, pod_sets=(replace(asked, ports=PORT),)))
+
+
+def cpu_only(work: Running) -> Running:
+    (asked,) = work.workload.pod_sets
+    changed = replace(asked, takes=Resources({"cpu": 1000, "pods": 1}))
+    return replace(work, workload=replace(work.workload, pod_sets=(changed,)))
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """Nodes with so many GPUs, two to a rack, and what runs there."""
+
+    gpus: Mapping[str, int] = field(default_factory=lambda: {"n0": 2, "n1": 2})
+    works: Sequence[Running]
+
+    def snapshot(self) -> Snapshot:
+        snapshot = snapshot_of(self.works, queues={QueueName("q"): Queue(name=QueueName("q"))})
+        used: dict[NodeName, list[Resources]] = {}
+        ports: dict[NodeName, tuple[HostPort, ...]] = {}
+        for work, admission in zip(self.works, snapshot.admissions.values(), strict=True):
+            for seat in admission.seats:
+                used.setdefault(seat.node, []).append(seat.takes)
+                ports[seat.node] = (*ports.get(seat.node, ()), *work.workload.pod_sets[0].ports)
+        nodes = [
+            Node(
+                name=NodeName(name),
+                allocatable=Resources({GPU: units * 1000, "cpu": 8000, "pods": 10}),
+                labels={HOST: name, "rack": f"r{number // 2}"},
+                used=total(used.get(NodeName(name), ())),
+            )
+            for number, (name, units) in enumerate(self.gpus.items())
+        ]
+        return replace(snapshot, nodes=NodeTable.build(nodes, [("rack", HOST)]).with_ports(ports))
+
+    def steps(self, asked: PodSet, *, keep: Sequence[str] = (), off: Sequence[str] = ()) -> list[Step]:
+        """Steps to room for such pods. ``keep``: these workloads stay; ``off``: the pods may not use these nodes."""
+        search = Search.of(self.snapshot())
+        return search.as_steps(search.by_node(asked, keep=keep, off=off))
+
+
+@dataclass(frozen=True)
+class Search:
+    """The drained world of a snapshot and the candidates in it."""
+
+    trial: Trial
+    arrays: CandidateArrays
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Search":
+        tree = tree_of(snapshot.queues, gpus=100)
+        trial = Trial.open(snapshot.nodes, Usage(tree))
+        held = claims.hold(snapshot, trial, tree)
+        drained = held.after_draining(trial)
+        return cls(drained, CandidateArrays(candidates_in(snapshot, tree), drained))
+
+    def by_node(self, asked: PodSet, *, keep: Sequence[str] = (), off: Sequence[str] = ()) -> NodeGains:
+        chosen = np.array([each.workload.name not in keep for each in self.arrays.candidates], np.bool_)
+        mask = np.array([name not in off for name in self.trial.layout.names])
+        return gains_by_node(self.trial, asked, mask, self.arrays, chosen).gains
+
+    def room(self, asked: PodSet) -> dict[str, int]:
+        """Pods that fit now, by node."""
+        everywhere = np.ones(len(self.trial.layout.names), np.bool_)
+        none = np.zeros(len(self.arrays.candidates), np.bool_)
+        found = gains_by_node(self.trial, asked, everywhere, self.arrays, none)
+        return dict(zip(self.trial.layout.names, found.room.tolist(), strict=True))
+
+    def as_steps(self, gains: NodeGains) -> list[Step]:
+        return [
+            (
+                self.trial.layout.names[column],
+                pods,
+                " ".join(
+                    self.arrays.candidates[index].workload.name for index in gains.candidates[begin:end]
+                ),
+            )
+            for column, pods, begin, end in zip(
+                gains.columns, gains.pods.tolist(), gains.begins, gains.ends, strict=True
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    ("works", "asked", "expected"),
+    [
+        pytest.param([running("a", gpus=2)], pods(2), [("n0", 1, "a")], id="one victim frees exactly a pod"),
+        pytest.param([running("a", gpus=2)], pods(1), [("n0", 2, "a")], id="one victim frees two pods"),
+        pytest.param(
+            [running("a"), running("b", since=2000)],
+            pods(2),
+            [("n0", 1, "a b")],
+            id="two small ones, both needed",
+        ),
+        pytest.param(
+            [running("a"), running("b", since=2000)],
+            pods(1),
+            [("n0", 1, "a"), ("n0", 1, "b")],
+            id="two small ones, a step each",
+        ),
+        pytest.param([running("a")], pods(2), [("n0", 1, "a")], id="beside what is free"),
+        pytest.param([running("a")], pods(3), [], id="never more than the node has"),
+        pytest.param(
+            [running("old", since=5000, gpus=2), running("new", on="n1", gpus=2)],
+            pods(2),
+            [("n1", 1, "new"), ("n0", 1, "old")],
+            id="the cheapest node first",
+        ),
+        pytest.param(
+            [running("old", since=5000), running("new")],
+            pods(1),
+            [("n0", 1, "new"), ("n0", 1, "old")],
+            id="on a node the cheapest first",
+        ),
+        pytest.param(
+            [running("old", since=5000), running("new", since=0), running("mid", on="n1", gpus=2)],
+            pods(1),
+            [("n0", 1, "new"), ("n1", 2, "mid"), ("n0", 1, "old")],
+            id="the next is the cheapest of all nodes' next",
+        ),
+        pytest.param(
+            [cpu_only(running("useless", since=0)), running("a", gpus=2)],
+            pods(2),
+            [("n0", 1, "a")],
+            id="a victim that frees nothing of what lacks is not taken",
+        ),
+        pytest.param(
+            [running("gang", on="n0 n1", gpus=2)],
+            pods(2),
+            [("n0", 1, "gang"), ("n1", 1, "gang")],
+            id="a gang frees room on each of its nodes",
+        ),
+    ],
+)
+def test_steps_to_more_room(works: list[Running], asked: PodSet, expected: list[Step]) -> None:
+    assert Cluster(works=works).steps(asked) == expected
+
+
+def test_what_is_free_already_costs_no_victim() -> None:
+    cluster = Cluster(works=[running("a")])
+    assert Search.of(cluster.snapshot()).room(pods(1)) == {"n0": 1, "n1": 2}
+    assert cluster.steps(pods(1)) == [("n0", 1, "a")]
+
+
+def test_only_given_candidates_and_nodes_count() -> None:
+    cluster = Cluster(works=[running("a"), running("b"), running("c", on="n1")])
+    assert {names for _, _, names in cluster.steps(pods(1))} == {"a", "b", "c"}
+    assert {names for _, _, names in cluster.steps(pods(1), keep=["a"])} == {"b", "c"}
+    assert {names for _, _, names in cluster.steps(pods(1), off=["n1"])} == {"a", "b"}
+
+
+def test_an_elastic_part_goes_before_its_gang() -> None:
+    """The gang has its minimum on the first node; what joined it later has run for longer, and still goes first."""
+    gang = workload("gang", pods=2, minimum=1)
+    core = Running(workload=gang, nodes=("n0",), since=0)
+    joined = Running(workload=gang, nodes=("n0",), since=5000)
+    search = Search.of(Cluster(works=[core, joined]).snapshot())
+    gains = search.by_node(pods(1))
+    first = search.arrays.candidates[int(gains.candidates[gains.begins[0]])]
+    assert (first.pods, int(gains.pods[0])) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "works", "expected"),
+    [
+        pytest.param(
+            2, [with_ports(running("holder"))], [("n0", 1, "holder")], id="the holder is in the way"
+        ),
+        pytest.param(
+            3,
+            [running("without", since=0), with_ports(running("holder"))],
+            [("n0", 1, "holder")],
+            id="a cheaper pod without the port is not",
+        ),
+        pytest.param(
+            2,
+            [running("without", since=0), with_ports(running("holder"))],
+            [("n0", 1, "without holder")],
+            id="on a full node it frees a GPU that lacks; it is put back if the holder alone is enough",
+        ),
+        pytest.param(2, [running("without")], [], id="no second pod with the port on one node"),
+    ],
+)
+def test_a_host_port_is_one_more_resource(gpus: int, works: list[Running], expected: list[Step]) -> None:
+    cluster = Cluster(gpus={"n0": gpus}, works=works)
+    assert cluster.steps(pods(1, ports=PORT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("works", "gpus", "expected"),
+    [
+        pytest.param([running("half", gpus=0.5)], 0.5, [("n0", 1, "half")], id="a half for a half"),
+        pytest.param(
+            [running("one", gpus=0.5), running("two", gpus=0.5, since=2000)],
+            1,
+            [("n0", 1, "one two")],
+            id="two halves for a whole",
+        ),
+        pytest.param([running("whole")], 0.5, [("n0", 2, "whole")], id="a whole for two halves"),
+    ],
+)
+def test_fractions_of_devices(works: list[Running], gpus: float, expected: list[Step]) -> None:
+    cluster = Cluster(gpus={"n0": 1}, works=works)
+    assert cluster.steps(pods(gpus)) == expected
+
+
+def test_what_drains_already_is_room_and_no_victim() -> None:
+    snapshot = Cluster(works=[running("drains", gpus=2), running("runs", on="n1", gpus=2)]).snapshot()
+    first = AdmissionId(1)
+    evicting = replace(snapshot.admissions[first], state=AdmissionState.EVICTING)
+    search = Search.of(replace(snapshot, admissions={**snapshot.admissions, first: evicting}))
+    assert search.room(pods(2)) == {"n0": 1, "n1": 0}
+    assert search.as_steps(search.by_node(pods(2))) == [("n1", 1, "runs")]
+
+
+def test_claimed_space_is_no_room() -> None:
+    """What drains on the first node is claimed for another gang."""
+    snapshot = Cluster(works=[running("drains", gpus=2), running("runs", on="n1", gpus=2)]).snapshot()
+    first = AdmissionId(1)
+    evicting = replace(snapshot.admissions[first], state=AdmissionState.EVICTING)
+    other = workload("other", gpus=2)
+    claim = Claim(
+        workload=other.key,
+        queue=other.queue,
+        generation=other.generation,
+        seats=(Seat(pod_set="main", ordinal=0, node=NodeName("n0"), takes=other.pod_sets[0].takes),),
+        victims=(first,),
+        until=NOW + 60,
+    )
+    search = Search.of(
+        replace(
+            snapshot,
+            admissions={**snapshot.admissions, first: evicting},
+            pending={other.key: other},
+            claims={other.key: claim},
+        )
+    )
+    assert search.room(pods(2)) == {"n0": 0, "n1": 0}
+    assert search.as_steps(search.by_node(pods(2))) == [("n1", 1, "runs")]
+
+
+#: Two racks; work in the second one has run for a shorter time.
+RACKS = Cluster(
+    gpus={f"n{number}": 2 for number in range(4)},
+    works=[
+        running(f"w{number}", on=f"n{number}", gpus=2, since=5000 if number < 2 else 10)
+        for number in range(4)
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "expected"),
+    [
+        pytest.param(pods(2), 2, ["w2 w3 w0 w1"], id="no topology: the whole cluster"),
+        pytest.param(
+            pods(2, required_topology="rack"), 2, ["w2 w3", "w0 w1"], id="required: the cheapest rack"
+        ),
+        pytest.param(pods(2, required_topology="rack"), 3, [], id="required: no rack is large enough"),
+        pytest.param(
+            pods(2, preferred_topology="rack"),
+            2,
+            ["w2 w3", "w0 w1", "w2 w3 w0 w1"],
+            id="preferred: racks first, then everywhere",
+        ),
+        pytest.param(
+            pods(2, preferred_topology="rack"),
+            3,
+            ["w2 w3 w0 w1"],
+            id="preferred: everywhere if no rack will do",
+        ),
+        pytest.param(pods(2, required_topology="row"), 2, ["w2 w3 w0 w1"], id="a level that no node has"),
+    ],
+)
+def test_domains_in_which_enough_pods_could_fit(asked: PodSet, count: int, expected: list[str]) -> None:
+    search = Search.of(RACKS.snapshot())
+    everywhere = np.ones(4, np.bool_)
+    found = gains_by_node(search.trial, asked, everywhere, search.arrays, everywhere)
+    tried: list[DomainGains] = list(gains_by_domain(search.trial, asked, count, found))
+    assert [" ".join(names for _, _, names in search.as_steps(each.gains)) for each in tried] == expected
+    assert all(each.room == 0 for each in tried)
