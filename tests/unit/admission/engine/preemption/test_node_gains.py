@@ -160,6 +160,12 @@ class Search:
             id="a victim that frees nothing of what lacks is not taken",
         ),
         pytest.param(
+            [cpu_only(running("useless", since=0)), running("a"), running("b", since=2000)],
+            pods(1),
+            [("n0", 1, "a"), ("n0", 1, "b")],
+            id="beside it two small ones, a step each",
+        ),
+        pytest.param(
             [running("gang", on="n0 n1", gpus=2)],
             pods(2),
             [("n0", 1, "gang"), ("n1", 1, "gang")],
@@ -219,6 +225,11 @@ def test_an_elastic_part_goes_before_its_gang() -> None:
 def test_a_host_port_is_one_more_resource(gpus: int, works: list[Running], expected: list[Step]) -> None:
     cluster = Cluster(gpus={"n0": gpus}, works=works)
     assert cluster.steps(pods(1, ports=PORT)) == expected
+
+
+def test_a_node_has_room_for_one_pod_with_a_host_port() -> None:
+    cluster = Cluster(gpus={"n0": 4, "n1": 4}, works=[with_ports(running("holder"))])
+    assert Search.of(cluster.snapshot()).room(pods(1, ports=PORT)) == {"n0": 0, "n1": 1}
 
 
 @pytest.mark.parametrize(

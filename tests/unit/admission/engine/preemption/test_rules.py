@@ -247,17 +247,23 @@ def test_a_place_is_cleared_in_the_own_queue(
 
 
 @pytest.mark.parametrize(
-    ("used", "expected"),
+    ("pods", "used", "expected"),
     [
-        pytest.param({"own": 2, "sibling": 2, "other": 6}, CLEARED, id="of what another queue was lent"),
+        pytest.param(2, {"own": 2, "sibling": 2, "other": 6}, CLEARED, id="of what another queue was lent"),
         pytest.param(
-            {"own": 2, "other": 4}, CLEARED, id="of what it deserves, if the gang's side owns the place"
+            2, {"own": 2, "other": 4}, CLEARED, id="of what it deserves, if the gang's side owns it"
         ),
-        pytest.param({"own": 2, "sibling": 2, "other": 4}, None, id="not if it could be reclaimed at once"),
+        pytest.param(3, {"own": 2, "other": 4}, CLEARED, id="if the gang's side owns more than half of it"),
+        pytest.param(2, {"own": 2, "sibling": 1, "other": 4}, None, id="not if it owns only half of it"),
+        pytest.param(
+            2, {"own": 2, "sibling": 2, "other": 4}, None, id="not if it could be reclaimed at once"
+        ),
     ],
 )
-def test_a_place_is_cleared_in_another_queue(used: dict[str, int], expected: EvictionRule | None) -> None:
-    gang = workload("gang", "own", pods=2)
+def test_a_place_is_cleared_in_another_queue(
+    pods: int, used: dict[str, int], expected: EvictionRule | None
+) -> None:
+    gang = workload("gang", "own", pods=pods)
     ask = Ask(tree=cluster(reclaim="never"), used=used, beneficiary=gang, starved=True)
     assert ask.rule(running("runs", "other")) == expected
 
