@@ -42,9 +42,9 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between attempts while Postgres cannot be reached.
 DATABASE_PAUSE = 0.5
-#: Seconds between two turns in which nobody asks to go in: pods that start and end are taken in together.
+#: Seconds between two turns in which no workload asks for admission: pods that start and end are taken in together.
 REST = 0.05
-#: Seconds for which statuses and events wait after pods were let go: more pods may follow.
+#: Seconds for which statuses and events wait after pods were released: more pods may follow.
 BUSY = 0.5
 #: Seconds between two looks at the priority classes.
 TWINS_EVERY = 1.0
@@ -59,7 +59,7 @@ class TermDependencies:
     database: Database
     client: Client
     rules: PodRules
-    #: Priority class → its twin that never preempts; kept by the leader, read by whoever makes pods.
+    #: Priority class → its twin that never preempts; kept by the leader, read by the writer that makes pods.
     twins: dict[str, str]
     patience: Timeouts
     #: Seconds; a turn is made at least this often.
@@ -83,7 +83,7 @@ class LeaderTerm:
         self._busy_until = 0.0
 
     async def run(self) -> None:
-        """Lead until the term is over. Raises Fenced, DatabaseError: begin anew."""
+        """Lead until the term is over. Raises Fenced, DatabaseError: begin again."""
         async with asyncio.TaskGroup() as tasks:
             self.informers.start(tasks)
             rows = await self._rows()
@@ -100,30 +100,32 @@ class LeaderTerm:
         self.informers.drain()
         world.begin(rows.queues, rows.nodes, self.informers.everything())
         tasks.create_task(self._keep_partitions(), name="partitions")
-        careers = VolcanoJobController(means.rules)
+        job_controller = VolcanoJobController(means.rules)
         release = ReleaseWriter(
-            means.client, world, check_lease, requeue=self._look_again, failpoint=means.failpoint
+            means.client, world, check_lease, requeue=self._requeue, failpoint=means.failpoint
         )
         recreate = RecreationWriter(
             means.client,
             world,
             check_lease,
             hand_in=self.informers.hand_in,
-            requeue=self._look_again,
+            requeue=self._requeue,
             failpoint=means.failpoint,
         )
         jobs = VolcanoJobWriter(
             means.client,
             check_lease,
-            requeue=self._look_again,
-            report=lambda report: self._look_again(report.workload),
+            requeue=self._requeue,
+            report=lambda report: self._requeue(report.workload),
             failpoint=means.failpoint,
         )
-        dismissal = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
+        finalizers = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
             means.client,
             check_lease,
-            WorldStatuses(world, careers, ChainMap(jobs.problems, release.problems, recreate.problems)),
+            WorldStatuses(
+                world, job_controller, ChainMap(jobs.problems, release.problems, recreate.problems)
+            ),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._mandate.term.holder,
         )
@@ -133,7 +135,7 @@ class LeaderTerm:
             world,
             drain=self.informers.drain,
             creating=jobs.creating,
-            transitions=careers.transitions,
+            transitions=job_controller.transitions,
             clock=time,
             failpoint=means.failpoint,
         )
@@ -141,7 +143,7 @@ class LeaderTerm:
         tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             while True:
-                for key in careers.due(int(time())):
+                for key in job_controller.due(int(time())):
                     world.mark_dirty(key)
                 try:
                     report = await cycle.turn()
@@ -156,8 +158,8 @@ class LeaderTerm:
                 self.ready = True
                 means.observe(report)
                 recreate.reconcile(report.dirty_workloads)
-                self._carry_out(careers, release, jobs, statuses, report)
-                dismissal.reconcile(world.pod_outcomes.may_disappear())
+                self._carry_out(job_controller, release, jobs, statuses, report)
+                finalizers.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.snapshot_is_stale or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - time())
@@ -166,7 +168,7 @@ class LeaderTerm:
             await release.stop()
             await recreate.stop()
             await jobs.stop()
-            await dismissal.stop()
+            await finalizers.stop()
 
     async def _keep_partitions(self) -> NoReturn:
         """Months of the history that are about to begin; without theirs, rows go to the default partition."""
@@ -188,14 +190,14 @@ class LeaderTerm:
                 seen = classes if await twins.keep(classes) else {}
             await asyncio.sleep(TWINS_EVERY)
 
-    def _look_again(self, key: WorkloadKey) -> None:
+    def _requeue(self, key: WorkloadKey) -> None:
         if self.world is not None:
             self.world.mark_dirty(key)
             self.informers.changed.set()
 
     def _carry_out(
         self,
-        careers: VolcanoJobController,
+        job_controller: VolcanoJobController,
         release: ReleaseWriter,
         jobs: VolcanoJobWriter,
         statuses: StatusLoop,
@@ -206,7 +208,7 @@ class LeaderTerm:
             if key not in world.states:
                 jobs.forget(key)
         release.reconcile(dirty)
-        jobs.reconcile(careers.work(world, dirty, report.now))
+        jobs.reconcile(job_controller.work(world, dirty, report.now))
         if jobs.creating() or release.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
         statuses.reconcile(dirty, report)
@@ -220,7 +222,7 @@ class LeaderTerm:
             return
 
     async def _rest(self, until: float) -> None:
-        """Let consequences of earlier turns come together; whoever asks to go in ends the rest."""
+        """Let consequences of earlier turns come together; a workload that asks for admission ends the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await self.informers.pressing.wait()

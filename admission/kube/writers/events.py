@@ -8,7 +8,7 @@ from time import time_ns
 from typing import Final, NoReturn
 
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
 from admission.reconcile.events import WAIT
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS

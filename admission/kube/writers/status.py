@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.writers.work_queue import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
 from queues.api.api_resources import ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound

@@ -1,4 +1,4 @@
-"""What every writer to the cluster needs: the work queue of its term, and a rate for writes that can wait.
+"""The work queue of a writer to the cluster, for one term.
 
 The words are client-go's. A *key* is what a writer reconciles (a workload, a pod), an *item* is one write for it. An
 *expectation* is a write whose effect the informer has not shown yet: until it does, or until the expectation lapses,
@@ -228,44 +228,3 @@ class WorkQueue(Generic[Key]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-# ── writes that can wait ────────────────────────────────────────────────────────────────────────────────────────
-
-#: While pods are being released only what is overdue by so many seconds is written, and more slowly.
-HOLD: Final = 15.0
-
-PER_SECOND_BUSY: Final = 20.0
-
-#: Seconds between two looks at whether that is over.
-BUSY_LOOK: Final = 0.25
-
-
-class RateLimiter:
-    """Spaces writes evenly, at the rate that the moment allows."""
-
-    def __init__(self, busy: Callable[[], bool], normal: float, when_busy: float) -> None:
-        self._busy = busy
-        self._normal = normal
-        self._when_busy = when_busy
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Return when the next write may go."""
-        now = asyncio.get_running_loop().time()
-        rate = self._when_busy if self._busy() else self._normal
-        turn = max(now, self._next)
-        self._next = turn + 1.0 / rate
-        if turn > now:
-            await asyncio.sleep(turn - now)
-
-
-@dataclass(slots=True)
-class StatusCounts:
-    """For metrics."""
-
-    written: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    events: int = 0
-    events_dropped: int = 0

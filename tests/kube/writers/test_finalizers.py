@@ -32,13 +32,13 @@ def dismissed(server: FakeApiServer) -> list[str]:
 async def test_every_pod_is_let_go_once_and_other_finalizers_stay(
     server: FakeApiServer, client: Client
 ) -> None:
-    dismissal = FinalizerRemover(client, allowed, requeue=lambda: None)
+    finalizers = FinalizerRemover(client, allowed, requeue=lambda: None)
     pods = [ended(f"p{number}") for number in range(3 * AT_LEISURE)]
     for _ in range(3):
-        dismissal.reconcile(pods)
+        finalizers.reconcile(pods)
     await eventually(lambda: len(dismissed(server)) == len(pods), "all to be let go")
-    dismissal.reconcile(pods)
-    await dismissal.stop()
+    finalizers.reconcile(pods)
+    await finalizers.stop()
     assert sorted(dismissed(server)) == sorted(pod.name for pod in pods)
     request = server.seen("PATCH")[0]
     assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
@@ -54,25 +54,25 @@ async def test_those_that_are_deleted_do_not_wait_for_those_that_are_not(
     server: FakeApiServer, client: Client
 ) -> None:
     server.once("PATCH", hangs, times=AT_LEISURE)
-    dismissal = FinalizerRemover(client, allowed, requeue=lambda: None)
+    finalizers = FinalizerRemover(client, allowed, requeue=lambda: None)
     at_leisure = [ended(f"p{number}") for number in range(AT_LEISURE + 1)]
-    dismissal.reconcile(at_leisure)
+    finalizers.reconcile(at_leisure)
     await eventually(lambda: len(dismissed(server)) == AT_LEISURE, "as many as may be at a time")
-    dismissal.reconcile([ended("urgent", deleting=True), *at_leisure])
+    finalizers.reconcile([ended("urgent", deleting=True), *at_leisure])
     await eventually(lambda: "urgent" in dismissed(server), "the one that is deleted")
-    await dismissal.stop()
+    await finalizers.stop()
     assert at_leisure[-1].name not in dismissed(server)
 
 
 async def test_what_the_server_could_not_do_is_asked_for_again(server: FakeApiServer, client: Client) -> None:
     def again() -> None:
-        dismissal.reconcile([ended("a")])
+        finalizers.reconcile([ended("a")])
 
     server.once("PATCH", answers(403, "forbidden"))
-    dismissal = FinalizerRemover(client, allowed, requeue=again)
-    dismissal.reconcile([ended("a")])
+    finalizers = FinalizerRemover(client, allowed, requeue=again)
+    finalizers.reconcile([ended("a")])
     await eventually(lambda: dismissed(server) == ["a", "a"], "a second try")
-    await dismissal.stop()
+    await finalizers.stop()
 
 
 async def test_nobody_is_let_go_once_the_lease_is_lost(server: FakeApiServer, client: Client) -> None:
@@ -82,8 +82,8 @@ async def test_nobody_is_let_go_once_the_lease_is_lost(server: FakeApiServer, cl
         asked.append(True)
         raise Fenced(term=1, holder="me", reason="the lease is lost")
 
-    dismissal = FinalizerRemover(client, fenced, requeue=lambda: None)
-    dismissal.reconcile([ended("a")])
+    finalizers = FinalizerRemover(client, fenced, requeue=lambda: None)
+    finalizers.reconcile([ended("a")])
     await eventually(lambda: bool(asked), "the lease to be looked at")
-    await dismissal.stop()
+    await finalizers.stop()
     assert dismissed(server) == []

@@ -11,8 +11,8 @@ import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.writers.events import EventWriter
+from admission.kube.writers.rate_limit import BUSY_LOOK
 from admission.kube.writers.status import COALESCE, StatusWriter
-from admission.kube.writers.work_queue import BUSY_LOOK
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,

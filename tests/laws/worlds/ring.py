@@ -43,7 +43,7 @@ class Ring:
 
     database: Database
     cluster: FakeCluster
-    careers: VolcanoJobController = field(default_factory=lambda: VolcanoJobController(PodRules()))
+    job_controller: VolcanoJobController = field(default_factory=lambda: VolcanoJobController(PodRules()))
     world: World = field(init=False)
     cycle: Cycle = field(init=False)
     recreate: SteppedRecreate = field(init=False)
@@ -89,7 +89,7 @@ class Ring:
         assert term is not None
         self.late += [*(order for _, order in self.under_way.values()), *self.works.values()]
         self.under_way, self.works, self._echo = {}, {}, {}
-        self.careers = VolcanoJobController(PodRules())
+        self.job_controller = VolcanoJobController(PodRules())
         self.world = await self.loaded(self.cluster.watch.list_anew(self.cluster.objects))
         self.recreate = SteppedRecreate(self.cluster, self.world)
         self.cycle = Cycle(
@@ -98,7 +98,7 @@ class Ring:
             self.world,
             drain=list,
             creating=self.works.keys,
-            transitions=self.careers.transitions,
+            transitions=self.job_controller.transitions,
             clock=lambda: self.cluster.now,
             failpoint=self._pass,
         )
@@ -167,7 +167,7 @@ class Ring:
                     self.under_way.setdefault(mark, (key, order))
                 else:
                     self._held_back.add(key)
-        for work in self.careers.work(self.world, sorted(keys), self.cluster.now):
+        for work in self.job_controller.work(self.world, sorted(keys), self.cluster.now):
             if work.creates or work.deletes:
                 self.works.setdefault(work.key, work)
 

@@ -4,7 +4,7 @@ import pytest
 
 from admission.facts import PodPhase
 from admission.kube.writers.events import WAIT, EventWriter, event
-from admission.kube.writers.work_queue import StatusCounts
+from admission.kube.writers.rate_limit import StatusCounts
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,

@@ -30,31 +30,31 @@ def over(known: World, *, finished_at: int) -> None:
 
 
 def test_a_document_is_read_once_as_long_as_it_stays_the_same() -> None:
-    careers, known = VolcanoJobController(PodRules()), world([four()])
-    assert careers.spec(known, VOLCANO) is careers.spec(known, VOLCANO)
+    job_controller, known = VolcanoJobController(PodRules()), world([four()])
+    assert job_controller.spec(known, VOLCANO) is job_controller.spec(known, VOLCANO)
 
 
 def test_a_job_that_is_gone_is_forgotten() -> None:
-    careers, known = VolcanoJobController(PodRules()), world([four()])
-    careers.spec(known, VOLCANO)
+    job_controller, known = VolcanoJobController(PodRules()), world([four()])
+    job_controller.spec(known, VOLCANO)
     known.facts.clear()
-    assert careers.spec(known, VOLCANO) is None
-    assert careers._specs == {}
+    assert job_controller.spec(known, VOLCANO) is None
+    assert job_controller._specs == {}
 
 
 def test_a_document_that_cannot_be_read_is_told_and_stops_nobody() -> None:
-    careers, known = (
+    job_controller, known = (
         VolcanoJobController(PodRules()),
         world([volcano_job(0, document=b'{"metadata": {}, "spec": 7}')]),
     )
-    assert careers.transitions(known, known.states, NOW) == ()
-    assert careers.work(known, [VOLCANO], NOW) == []
-    assert "spec" in careers.problems[VOLCANO]
+    assert job_controller.transitions(known, known.states, NOW) == ()
+    assert job_controller.work(known, [VOLCANO], NOW) == []
+    assert "spec" in job_controller.problems[VOLCANO]
 
 
 def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
-    careers, known = VolcanoJobController(PodRules()), world([node("n1"), four()])
-    (entered,) = careers.transitions(known, known.states, NOW)
+    job_controller, known = VolcanoJobController(PodRules()), world([node("n1"), four()])
+    (entered,) = job_controller.transitions(known, known.states, NOW)
     assert (entered.old, entered.new.phase) == (None, Phase.PENDING)
     known.put_job(VOLCANO, entered.new)
     pods = [
@@ -63,43 +63,43 @@ def test_a_new_job_enters_pending_and_then_follows_its_pods() -> None:
     ]
     running = world([node("n1"), four(), *pods], [admission(VOLCANO, "n1 n1 n1 n1")])
     running.put_job(VOLCANO, entered.new)
-    (started,) = careers.transitions(running, running.states, NOW)
+    (started,) = job_controller.transitions(running, running.states, NOW)
     assert started.new.phase is Phase.RUNNING
 
 
 def test_what_did_not_change_is_no_transition() -> None:
-    careers, known = VolcanoJobController(PodRules()), world([four()])
-    (entered,) = careers.transitions(known, known.states, NOW)
+    job_controller, known = VolcanoJobController(PodRules()), world([four()])
+    (entered,) = job_controller.transitions(known, known.states, NOW)
     known.put_job(VOLCANO, entered.new)
     known.refresh(NOW)
-    assert careers.transitions(known, known.states, NOW) == ()
+    assert job_controller.transitions(known, known.states, NOW) == ()
 
 
 def test_pods_are_made_for_the_seats_that_lack_them() -> None:
     seat = released("train-worker-0", "worker/0", "n1", owner=VOLCANO, task="worker", index=0)
     known = world([node("n1"), four(), seat], [admission(VOLCANO, "n1 n1")])
-    careers = VolcanoJobController(PodRules())
-    (work,) = careers.work(known, [VOLCANO], NOW)
+    job_controller = VolcanoJobController(PodRules())
+    (work,) = job_controller.work(known, [VOLCANO], NOW)
     assert [wanted.index for wanted in work.creates] == [1]
     assert work.lacks_group
 
 
 def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
-    careers, known = (
+    job_controller, known = (
         VolcanoJobController(PodRules()),
         world([four(document=written(ttlSecondsAfterFinished=60))]),
     )
     over(known, finished_at=NOW)
-    (work,) = careers.work(known, [VOLCANO], NOW)
-    assert (work.remove, careers.due(NOW + 59)) == (False, [])
-    assert careers.due(NOW + 60) == [VOLCANO]
-    assert careers.due(NOW + 61) == []
-    (work,) = careers.work(known, [VOLCANO], NOW + 60)
+    (work,) = job_controller.work(known, [VOLCANO], NOW)
+    assert (work.remove, job_controller.due(NOW + 59)) == (False, [])
+    assert job_controller.due(NOW + 60) == [VOLCANO]
+    assert job_controller.due(NOW + 61) == []
+    (work,) = job_controller.work(known, [VOLCANO], NOW + 60)
     assert work.remove
 
 
 def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
-    careers, known = VolcanoJobController(PodRules()), world([four()])
+    job_controller, known = VolcanoJobController(PodRules()), world([four()])
     known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
-    assert careers.transitions(known, known.states, NOW) == ()
+    assert job_controller.transitions(known, known.states, NOW) == ()
     assert known.take_defects().keys() == {VOLCANO}
