@@ -90,7 +90,7 @@ MUTATIONS = (
         decision.no_node_above_what_it_has),
     Bug("a gang starts with what fits", gangs, "all_or_none", _pods_that_fit, decision.gangs_whole_or_nothing),
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, decision.gangs_whole_or_nothing),
-    Bug("seats held are given again", need, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
+    Bug("seats held are given again", classes, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.WorkloadClass, "answer_with", _only_the_head,
         decision.in_the_plan_or_one_reason),
     Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept),
