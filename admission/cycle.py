@@ -80,7 +80,7 @@ class Cycle:
         world.observe(changes)
         if world.admission_index.unknown:
             await recall(self._database, world)
-        if world.usage_history.stale:
+        if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
         self._refresh(now)
         if await intake.save(self._database, self._term, world):

@@ -43,7 +43,7 @@ async def save(database: Database, term: Term, world: World) -> bool:
             gone = [name for name, fact in queues.items() if fact is None]
             await workloads.record_queues(tx, term, changed, gone)
         numbers = {}
-        if heirs := [key for key in arrivals if key in world.recreations.heirs]:
+        if heirs := [key for key in arrivals if key in world.recreations.successions]:
             await workloads.succeed(tx, term, [_succession(world, key) for key in heirs])
         if arrivals:
             numbers = await workloads.arrive(tx, term, [_arrival(world, key) for key in arrivals])
@@ -107,7 +107,7 @@ def _arrival(world: World, key: WorkloadKey) -> workloads.Arrival:
 
 
 def _succession(world: World, key: WorkloadKey) -> workloads.Succession:
-    return workloads.Succession(arrival=_arrival(world, key), after=world.recreations.heirs[key])
+    return workloads.Succession(arrival=_arrival(world, key), after=world.recreations.successions[key])
 
 
 def _description(world: World, key: WorkloadKey) -> workloads.Description:

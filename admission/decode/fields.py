@@ -1,4 +1,4 @@
-"""Fields of objects as values: whatever was written there, it is read without an error. Pure."""
+"""Fields of objects as values. What a user wrote never raises. Pure."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is around workloads: nodes, queues, flavors, topologies, budgets."""
+"""Facts about the cluster around workloads: nodes, queues, flavors, topologies, budgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,10 +65,10 @@ class HyperNodeFact:
     name: str
     tier: int
     tier_name: str = ""
-    #: Those that can be used.
+    #: Members that can be used.
     members: tuple[HyperNodeMember, ...] = ()
     uid: str = ""
-    #: What is wrong with the others.
+    #: What is wrong with the members that cannot be used.
     problems: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Pods, ours and other people's."""
+"""Pods, of workloads or not."""
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -95,7 +95,7 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFact:
-    """A pod, ours or other people's."""
+    """A pod, of a workload or not."""
 
     uid: str
     namespace: str

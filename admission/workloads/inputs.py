@@ -1,4 +1,4 @@
-"""All that is known about one workload, as it is looked at: from the cluster, the ledger and the last minutes."""
+"""All that is known about one workload: from the cluster, from the ledger, and from the last minutes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What makes pods of a workload alike: their shape has a name, made from everything that placement reads."""
+"""Names for the shapes of pods: pods with equal names are interchangeable, whatever placement reads."""
 
 from functools import lru_cache
 from hashlib import blake2b

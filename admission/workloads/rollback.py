@@ -1,4 +1,4 @@
-"""Pods that must go, and gangs that must go back whole, because something went wrong. Pure."""
+"""Pods to remove, and gangs whose admission is rolled back whole, because a pod cannot start. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,9 +13,9 @@ from queues.workload import AdmissionId, NodeName
 
 
 def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple[PodFact, ...]:
-    """Live pods of admissions that are closed, and those that came for a seat that another pod has.
+    """Live pods of closed admissions, and pods that came for a seat that another pod has.
 
-    What an adopted pod carries may be of another ledger, so it is none while it has a seat.
+    Annotations of an adopted pod may be from another ledger, so it is no leftover while it has a seat.
     """
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     late = {pod.uid for place in seat_maps for pod in place.unseated if pod.seat is not None}

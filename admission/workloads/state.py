@@ -1,4 +1,4 @@
-"""One workload as a whole: what it lacks, which of its seats are over, which admissions must go back.
+"""The state of one workload: whether it needs seats, which of its seats are given back, which admissions go back.
 
 Pure: everything that is known about the workload comes in as a ``WorkloadInputs``.
 """
@@ -30,7 +30,7 @@ from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadState:
-    """What follows for one workload."""
+    """What follows from the inputs for one workload."""
 
     key: WorkloadKey
     namespace: str
@@ -55,7 +55,7 @@ class WorkloadState:
     #: Pods to remove that no controller recreates: removed once their recreation is stored.
     to_recreate: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
-    #: Looks different later though nothing changes: a grace time runs.
+    #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
 
     def decisive(self) -> tuple[object, ...]:
@@ -71,7 +71,7 @@ class WorkloadState:
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
-    """The state of one workload; None: nothing of it is left, or it is not ours."""
+    """The state of one workload; None: nothing of it is left, or it is not Muster's."""
     support = support_of(inputs.key)
     if not _exists(inputs, support) and not inputs.admissions:
         return None
@@ -139,8 +139,8 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
 
 
 def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState | None:
-    """What is left to say where ``derive_state`` failed: the workload waits with that as its reason, and keeps its
-    seats."""
+    """The state of a workload for which ``derive_state`` failed: it waits with the defect as its reason, and keeps its
+    seats. None: nothing of it is left."""
     fact, pod = inputs.fact, next(iter(inputs.pods), None)
     last = inputs.admissions[-1] if inputs.admissions else None
     named = fact or pod or last

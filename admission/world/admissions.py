@@ -1,7 +1,4 @@
-"""Sets by key. A key without members is not there.
-
-Admissions as the ledger has them: by workload, by node, by adopted pod, and which of them are closed. Pure.
-"""
+"""Admissions as the ledger has them: by workload, by node, by adopted pod, and which of them are closed. Pure."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -49,7 +46,7 @@ class KeyIndex(Generic[Key, Member]):
 
 
 class AdmissionIndex:
-    """Part of the world: who holds what."""
+    """Part of the world: the admissions that hold seats."""
 
     def __init__(self) -> None:
         #: Admissions that are not closed.
@@ -58,7 +55,7 @@ class AdmissionIndex:
         self.closed: dict[AdmissionId, WorkloadKey] = {}
         #: Admissions named on live pods of which the ledger has to say whether it closed them.
         self.unknown: set[AdmissionId] = set()
-        #: Those that it does not know: its pods come from another ledger.
+        #: Admissions that the ledger does not know: their pods come from another ledger.
         self._foreign: set[AdmissionId] = set()
         self._of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
         self._closed_of: KeyIndex[WorkloadKey, AdmissionId] = KeyIndex()
@@ -89,19 +86,19 @@ class AdmissionIndex:
         self._closed_of.add(key, id_)
 
     def note_unknown(self, admission: AdmissionId) -> None:
-        """A pod may come late: a deposed leader let it go, for an admission that was closed long ago."""
+        """A live pod names this admission. It may be closed long ago: a deposed leader released the pod."""
         if not (admission in self.admissions or admission in self.closed or admission in self._foreign):
             self.unknown.add(admission)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
-        """What the ledger says about ``unknown`` ones: closed, of these workloads; of others it never heard."""
+        """What the ledger says about ``unknown`` admissions: closed, of these workloads. The rest are not in it."""
         self.unknown.difference_update(asked)
         self._foreign.update(set(asked) - closed.keys())
         for id_, key in closed.items():
             self._put_closed(id_, key)
 
     def forget(self, key: WorkloadKey) -> None:
-        """The workload is gone: nobody asks for its closed admissions any more."""
+        """The workload is gone: its closed admissions no longer matter."""
         for id_ in self._closed_of.pop(key):
             self.closed.pop(id_, None)
 

@@ -1,6 +1,6 @@
 """Nodes on which the stock scheduler refused a gang's pods: for a while the gang is seated elsewhere.
 
-Why it refuses need not be in any books (a port of the node, a volume, somebody's anti-affinity), so the same
+Why it refuses need not be in any books (a port of the node, a volume, the anti-affinity of other pods), so the same
 place would look as good as before. Not stored: a new leader tries once more where it failed.
 """
 
@@ -10,7 +10,7 @@ from queues.workload import NodeName, WorkloadKey
 
 
 class AvoidedNodes:
-    """Which nodes to leave out for whom, and until when (seconds)."""
+    """Nodes to leave out, by workload, each until a second."""
 
     def __init__(self) -> None:
         self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
@@ -25,7 +25,7 @@ class AvoidedNodes:
         return frozenset(self._until.get(key, ()))
 
     def expire(self, now: int) -> set[WorkloadKey]:
-        """Forget what is over; the workloads that this concerns."""
+        """Forget nodes whose time is over; the workloads that may use them again."""
         over = {key for key, nodes in self._until.items() if min(nodes.values()) <= now}
         for key in over:
             left = {node: until for node, until in self._until.pop(key).items() if until > now}
@@ -38,6 +38,6 @@ class AvoidedNodes:
         self._until.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
-        """The second takes the place of the first."""
+        """The second workload takes the place of the first."""
         if before in self._until:
             self._until[after] = self._until.pop(before)

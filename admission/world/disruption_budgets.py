@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, and which pods of admitted workloads are under them."""
+"""PodDisruptionBudgets, and how many pods of each admitted workload they select."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Budgets:
-    """Counts follow the pods that are looked at; what is under no budget costs nothing more."""
+    """Pods of admitted workloads by budget, counted when the pods of a workload change."""
 
     _facts: dict[str, BudgetFact] = field(default_factory=dict)
     #: By workload: pods by namespace and labels. Pods of one template share them.
@@ -34,7 +34,7 @@ class Budgets:
             self._under[uid] = {key: count for key, count in counts if count}
         self._all = None
 
-    def look(self, key: WorkloadKey, pods: Sequence[PodFact]) -> None:
+    def update(self, key: WorkloadKey, pods: Sequence[PodFact]) -> None:
         """These are the pods of an admitted workload now."""
         shapes = Counter((pod.namespace, pod.labels) for pod in pods if is_live(pod) and pod.node is not None)
         before = self._pods.pop(key, None)

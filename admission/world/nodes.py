@@ -1,6 +1,4 @@
-"""Host ports that are taken: by live pods on their nodes, ours or not, and by seats whose pods are to come.
-
-What nodes have and what of it is taken: by other people's pods, and by seats.
+"""Nodes with what is taken of them: resources by foreign pods and by seats, host ports by live pods and by seats.
 
 Kept up to date object by object, so that a frozen ``NodeTable`` costs what changed.
 """
@@ -19,7 +17,7 @@ Place = tuple[NodeName, tuple[HostPort, ...]]
 
 
 class PortsInUse:
-    """Who has which port of which node. Most pods have none, so this is small."""
+    """Host ports by pod. Most pods have none, so this is small."""
 
     def __init__(self) -> None:
         self._of_pods: dict[str, Place] = {}
@@ -35,7 +33,7 @@ class PortsInUse:
             self._of_pods[pod] = place
         return True
 
-    def look(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
+    def update(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
         """What the pods of a workload will have in its seats."""
         self._asked.pop(key, None)
         asked = {pods.name: pods.ports for pods in pod_sets if pods.ports}
@@ -177,7 +175,7 @@ class NodeInventory:
     def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
         """Nodes of these seats on which a pod that is not there yet can no longer start.
 
-        All of them, and those whose room others have taken.
+        All of them, and the nodes among them where foreign pods have taken the room.
         """
         places = {(seat.node, seat.takes) for seat in seats}
         gone = frozenset(node for node, _ in places if not self.can_take_pods(node))

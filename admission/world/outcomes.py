@@ -1,4 +1,4 @@
-"""Pods on their way out: how they ended, and whether they may disappear. Pure."""
+"""Pods that have ended or are being deleted: how they ended, and whether they may disappear. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,8 +28,8 @@ class PodOutcomes:
         self._unsaved = unsaved
         self._ending: dict[str, None] = {}
 
-    def see(self, uid: str, pod: PodFact | None) -> None:
-        """A pod is there (None: gone)."""
+    def update(self, uid: str, pod: PodFact | None) -> None:
+        """A pod appeared, changed, or (None) is gone."""
         self._ending.pop(uid, None)
         if pod is not None and is_ending(pod):
             self._ending[uid] = None
@@ -48,13 +48,13 @@ class PodOutcomes:
             self._unsaved[pod.uid] = (owner, pod)
 
     def forget(self, owner: WorkloadKey) -> None:
-        """Nobody asks any more how pods of this workload ended: it is gone, and so is what was stored about it."""
+        """The workload is gone: how its pods ended no longer matters, and is not stored any more."""
         if self.outcomes.pop(owner, None) is not None:
             for pod in self._pod_index.of(owner):
                 self._unsaved.pop(pod.uid, None)
 
     def may_disappear(self) -> list[PodFact]:
-        """Pods that may disappear: how they ended is stored, or nobody asks. Those being deleted come first."""
+        """Pods that may disappear: how they ended is stored, or does not matter. Pods being deleted come first."""
         found = [pod for uid in self._ending if self._is_dismissible(pod := self._pod_index.pods[uid])]
         return sorted(found, key=lambda pod: not pod.deleting)
 
@@ -74,7 +74,7 @@ def following(before: PodFact | None, pod: PodFact) -> PodFact:
     """The pod, with what its earlier fact tells of its end where it cannot tell itself any more."""
     if pod.ended_first is not None:
         return pod
-    # Whoever saw it live on after its deletion knows. Else what succeeded does not run twice.
+    # Seen alive after its deletion, it had not ended before. Else success counts: it must not run twice.
     unseen = before is None or before.ended_first is not False
     return replace(pod, ended_first=unseen and pod.phase is PodPhase.SUCCEEDED)
 
@@ -85,7 +85,7 @@ def is_ending(pod: PodFact) -> bool:
 
 
 def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState | None, *, stored: bool) -> bool:
-    """Whether nobody asks any more how it ended. ``fact`` and ``job``: of its Volcano Job, if it is there."""
+    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job, if it is there."""
     if not is_live(pod):
         return stored
     if pod.forced or fact is None or fact.deleting:

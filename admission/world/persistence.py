@@ -1,4 +1,4 @@
-"""What goes between the world and Postgres: ends of pods that still count, and what was seen and not stored yet."""
+"""Between the world and Postgres: outcomes of pods that still count, and changes that are not stored yet."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ def current_outcomes(rows: Iterable[PodOutcome], jobs: Mapping[str, JobState]) -
 
 @dataclass(slots=True)
 class Unsaved:
-    """What was seen and is not in Postgres yet. Intake empties it."""
+    """Changes that are not in Postgres yet, by kind of row. Intake empties it."""
 
     arrivals: dict[WorkloadKey, None] = field(default_factory=dict)
     described: dict[WorkloadKey, None] = field(default_factory=dict)

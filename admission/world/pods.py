@@ -72,7 +72,7 @@ class PodIndex:
         return True
 
     def settle(self, uid: str) -> tuple[WorkloadKey | None, WorkloadKey | None]:
-        """Find out whose pod it is: whose it was so far, whose it is now."""
+        """Assign a pod to its workload: the workload before (None: none), and the workload now."""
         fact = self.pods.get(uid)
         before = self._owner.get(uid)
         owner = None if fact is None else self._find_owner(fact)

@@ -9,15 +9,15 @@ from queues.workload import WorkloadKey
 
 
 class Recreations:
-    """Part of the world: who is to be made again, and who takes whose place."""
+    """Part of the world: intents to recreate pods, and which recreated pod takes the place of which workload."""
 
     def __init__(self, stored: Iterable[Recreation]) -> None:
         #: As Postgres has them, by the uid of the pod that goes.
         self.stored: dict[str, Recreation] = {each.pod_uid: each for each in stored}
         #: To be stored (None: to be forgotten). Intake empties it.
         self.unsaved: dict[str, Recreation | None] = {}
-        #: Pods of their own that were made again, not numbered yet → whose place they take.
-        self.heirs: dict[WorkloadKey, WorkloadKey] = {}
+        #: Bare pods that were recreated and have no arrival number yet → the workload whose place they take.
+        self.successions: dict[WorkloadKey, WorkloadKey] = {}
         self._of: dict[WorkloadKey, dict[str, None]] = {}
         for each in self.stored.values():
             self._of.setdefault(each.workload, {})[each.pod_uid] = None
@@ -27,21 +27,21 @@ class Recreations:
         return tuple(self.stored[uid] for uid in sorted(self._of.get(key, ())))
 
     def workloads(self) -> set[WorkloadKey]:
-        """Whose pods are to be made again."""
+        """Workloads with pods to recreate."""
         return set(self._of)
 
     def put(self, pod_uid: str, intent: Recreation | None) -> None:
         """A pod is about to be deleted: store how to make it again. None: it was made again, or is not to be."""
         self.unsaved[pod_uid] = intent
 
-    def see(self, pod: PodFact) -> None:
+    def update(self, pod: PodFact) -> None:
         """A pod that says which one it replaces: the intent is fulfilled. Other pods' claims are passed over."""
         intent = self.stored.get(pod.recreated_from or "")
         if intent is None or pod.controlled or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
         self.put(intent.pod_uid, None)
         if support_of(intent.workload).is_pod:
-            self.heirs[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
+            self.successions[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
 
     def saved(self, entries: Mapping[str, Recreation | None]) -> set[WorkloadKey]:
         """Postgres has these now; the workloads to look at again."""

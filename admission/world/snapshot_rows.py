@@ -1,4 +1,4 @@
-"""What snapshots show of workloads, kept in step so that a frozen copy costs what changed. Pure."""
+"""Rows of the next snapshot about workloads, kept up to date so that a frozen copy costs what changed. Pure."""
 
 from collections.abc import Collection
 
@@ -39,9 +39,9 @@ class SnapshotRows:
         return before is None or after is None or before.decisive() != after.decisive()
 
     def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
-        self._node_inventory.ports.look(before.key, ())
+        self._node_inventory.ports.update(before.key, ())
         if after is None or not after.seat_maps:
-            self._budgets.look(before.key, ())
+            self._budgets.update(before.key, ())
         self.unbooked.pop(before.key, None)
         for place in before.seat_maps:
             self.ended.pop(place.admission.id, None)
@@ -55,7 +55,7 @@ class SnapshotRows:
     def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
         asks = after.workload.pod_sets if after.needs_seats or after.seat_maps else ()
         self._node_inventory.demand.update(after.key, asks)
-        self._node_inventory.ports.look(after.key, after.workload.pod_sets)
+        self._node_inventory.ports.update(after.key, after.workload.pod_sets)
         if after.needs_seats and after.key in numbered:
             self.pending.put(after.key, after.workload)
         else:
@@ -66,7 +66,7 @@ class SnapshotRows:
         self.evictable.update(after.evictable)
         if after.seat_maps:
             self.holders.put(after.key, after.workload)
-            self._budgets.look(after.key, after.pods)
+            self._budgets.update(after.key, after.pods)
         else:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))

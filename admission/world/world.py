@@ -71,7 +71,7 @@ class World:
         self.ledger_seq = rows.ledger_seq
         self.arrivals = dict(rows.arrivals)
         self.setbacks = dict(rows.setbacks)
-        #: Who took the place of those who wait again.
+        #: The last eviction for a beneficiary, of workloads that wait again.
         self.displacements = dict(rows.displacements)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
@@ -140,16 +140,16 @@ class World:
             if uid in self.recreations.stored:
                 self._stale.add(self.recreations.stored[uid].workload)
         else:
-            self.recreations.see(fact)
+            self.recreations.update(fact)
             fact = following(before, fact)
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
         self.pod_index.put_pod(uid, fact)
-        self.pod_outcomes.see(uid, fact)
+        self.pod_outcomes.update(uid, fact)
         self._settle(uid)
 
     def _settle(self, uid: str) -> None:
-        """Find out whose pod it is, and put its use on its node if it is in nobody's books."""
+        """Assign a pod to its workload; what it takes is charged to its node if no seat covers it."""
         fact = self.pods.get(uid)
         before, owner = self.pod_index.settle(uid)
         self._stale.update(filter(None, (before, owner)))
@@ -192,7 +192,7 @@ class World:
         if fact is not None:
             self.queues[name] = fact
         self.unsaved.queues[name] = fact
-        self.snapshot_is_stale = self.usage_history.stale = True
+        self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -267,10 +267,10 @@ class World:
             self.avoided_nodes.note(key, self.states[key].refusing_nodes, not_before + self.timeouts.detour)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
-        """Sequence numbers given by intake. Who takes another's place waits as long as that one."""
+        """Arrival numbers given by intake. A recreated pod takes over the setbacks of the workload that it replaces."""
         self.arrivals.update(arrivals)
-        for key in arrivals.keys() & self.recreations.heirs.keys():
-            before = self.recreations.heirs.pop(key)
+        for key in arrivals.keys() & self.recreations.successions.keys():
+            before = self.recreations.successions.pop(key)
             self.avoided_nodes.pass_on(before, key)
             if (setbacks := self.setbacks.get(before)) is not None:
                 self.setbacks[key] = setbacks
@@ -408,7 +408,7 @@ class World:
         )
 
     def user_of(self, key: WorkloadKey) -> str:
-        """Who asked for a workload; "": unknown."""
+        """The user that asked for a workload; "": unknown."""
         state = self.states.get(key)
         return state.workload.user if state is not None else ""
 

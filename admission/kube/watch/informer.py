@@ -1,7 +1,7 @@
-"""Keeps what is known of one kind of object current: LIST in pages, then WATCH with bookmarks, for ever.
+"""An informer keeps the store of one kind of object current: LIST in pages, then WATCH with bookmarks, for ever.
 
-After a 410 comes a new LIST, never the same resource version again; after anything else the watch goes on
-where it was.
+After a 410 it lists again, never from the same resource version; after any other failure the watch goes on where
+it was.
 """
 
 import asyncio

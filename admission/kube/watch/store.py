@@ -1,7 +1,7 @@
-"""What is known of the objects of one kind: values made of them, and how these change.
+"""The store of one kind of object: a value per object, and changes of these values.
 
-Only the value that ``translate`` makes of an object is kept, not the object. One object that cannot be read
-costs that object, not the others.
+Only the value that ``translate`` returns for an object is kept, not the object. An object that cannot be read does
+not keep others from being read.
 """
 
 import logging

@@ -287,7 +287,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     world.begin((), (), cluster.watch.list_anew(cluster.objects))
     world.refresh(0)
     assert world.recreations.unsaved == {"old": None}
-    assert world.recreations.heirs == {new: old}
+    assert world.recreations.successions == {new: old}
     world.number({new: 7})
     world.recreations.saved({"old": None})
     world.mark_dirty(old)

@@ -91,17 +91,17 @@ KEY = WorkloadKey(WorkloadKind.JOB, "j")
 
 def test_pods_are_counted_under_the_budgets_that_select_them() -> None:
     budgets = Budgets()
-    budgets.look(KEY, [pod("a", app="web"), pod("b", app="web", tier="test"), pod("c", app="db")])
+    budgets.update(KEY, [pod("a", app="web"), pod("b", app="web", tier="test"), pod("c", app="db")])
     budgets.put("u", budget(app="web"))
     (found,) = budgets.all()
     assert (found.allowed, found.pods) == (1, {KEY: 1})
     assert budgets.all() is budgets.all()
 
-    budgets.look(KEY, [pod("a", app="web"), pod("d", app="web")])
+    budgets.update(KEY, [pod("a", app="web"), pod("d", app="web")])
     assert budgets.all()[0].pods == {KEY: 2}
     budgets.put("u", budget(allowed=0, app="web"))
     assert budgets.all()[0].allowed == 0
-    budgets.look(KEY, [])
+    budgets.update(KEY, [])
     assert budgets.all() == ()
     budgets.put("u", None)
     assert budgets.all() == ()
@@ -113,5 +113,5 @@ def test_a_budget_without_a_selector_is_about_nobody_and_another_namespace_about
         "none", budget_fact(WirePodDisruptionBudget(metadata=WireMetadata(namespace="team", name="none")))
     )
     budgets.put("else", replace(budget(app="web"), namespace="other"))
-    budgets.look(KEY, [pod("a", app="web")])
+    budgets.update(KEY, [pod("a", app="web")])
     assert budgets.all() == ()

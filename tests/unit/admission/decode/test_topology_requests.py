@@ -192,13 +192,13 @@ def test_ports_are_taken_by_live_pods_and_by_seats() -> None:
     ports = PortsInUse()
     assert ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
     assert not ports.occupy("foreign", (NodeName("n1"), (HostPort(80),)))
-    ports.look(JOB, [PodSet(name="main", count=1, takes=Resources(), ports=(HostPort(90),))])
+    ports.update(JOB, [PodSet(name="main", count=1, takes=Resources(), ports=(HostPort(90),))])
     mine = [admission(JOB, "n1 n2")]
 
     assert ports.by_node(lambda key: mine) == {"n1": (HostPort(80), HostPort(90)), "n2": (HostPort(90),)}
 
     assert ports.occupy("foreign", None)
-    ports.look(JOB, [])
+    ports.update(JOB, [])
     assert ports.by_node(lambda key: mine) == {}
 
 
