@@ -6,11 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from queues.plan import Admit, Adopt
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
-from tests.sql.ledger_harness import GPUS, Back, Gang, Running, Stage, gang, queue
+from tests.sql.ledger_harness import GPUS, LedgerHarness, freeing, gang, queue
 
 QUEUES = ("team", "a", "b", "other")
 #: (queue, nodes, GPUs per seat), or which admission to free and which of its seats.
@@ -27,7 +28,7 @@ STEP = st.one_of(
 )
 
 
-async def fresh(muster: Database) -> Stage:
+async def fresh(muster: Database) -> LedgerHarness:
     async with muster.transaction() as tx:
         await tx.execute(
             text(
@@ -36,7 +37,7 @@ async def fresh(muster: Database) -> Stage:
             )
         )
         await tx.execute(text("INSERT INTO queues (name) VALUES ('root')"))
-    return await Stage.set(
+    return await LedgerHarness.begin(
         muster,
         [
             queue("team", capability=9),
@@ -48,9 +49,9 @@ async def fresh(muster: Database) -> Stage:
     )
 
 
-async def check(stage: Stage) -> None:
+async def check(harness: LedgerHarness) -> None:
     """Balances are the sums over open seats, by queue and by node; postings agree; limits hold for what was given."""
-    async with stage.muster.snapshot() as tx:
+    async with harness.muster.snapshot() as tx:
         world = await load_world(tx)
         posted = await tx.execute(
             text(
@@ -68,11 +69,11 @@ async def check(stage: Stage) -> None:
             units = seat.takes.get(GPUS.resource)
             own[admission.queue] = own.get(admission.queue, 0) + units
             nodes[seat.node] = nodes.get(seat.node, 0) + units
-    stored = await stage.balances()
+    stored = await harness.balances()
     assert {name: units for name, units in own.items() if units} == {
         name: balance[0] for name, balance in stored.items() if balance[0]
     }
-    assert {name: units for name, units in nodes.items() if units} == await stage.on_nodes()
+    assert {name: units for name, units in nodes.items() if units} == await harness.on_nodes()
     assert sum(own.values()) == stored.get("root", (0, 0, 0))[1]
     assert sum(journal.values()) == 0
     assert {f"queue/{name}": units for name, units in own.items() if units} == {
@@ -94,7 +95,7 @@ async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(datab
 
 
 async def play(muster: Database, steps: list[tuple[str, object]]) -> None:
-    stage = await fresh(muster)
+    harness = await fresh(muster)
     opened: list[tuple[AdmissionId, int]] = []
     names = (f"j{index}" for index in range(1000))
     for verb, what in steps:
@@ -102,40 +103,42 @@ async def play(muster: Database, steps: list[tuple[str, object]]) -> None:
             which, seats = what  # type: ignore[misc]
             if opened:
                 id_, _ = opened[which % len(opened)]
-                await stage.free(id_, *seats)
+                await harness.free(id_, *seats)
         elif verb == "reshape":
             parent, guarantee = what  # type: ignore[misc]
-            await stage.queues(queue("a", parent, guarantee=guarantee))
+            await harness.queues(queue("a", parent, guarantee=guarantee))
         else:
-            gangs: list[Gang] = [
+            gangs: list[Admit] = [
                 gang(next(names), into, nodes, takes=takes)
                 for into, nodes, takes in what  # type: ignore[attr-defined]
             ]
-            await stage.arrive(*(each.name for each in gangs))
+            await harness.arrive(*(each.name for each in gangs))
             if verb == "admit":
-                before = await stage.balances(), await stage.on_nodes()
-                verdict = await stage.admit(*gangs)
+                before = await harness.balances(), await harness.on_nodes()
+                verdict = await harness.admit(*gangs)
                 opened += [(id_, len(gangs[index].seats)) for index, id_ in verdict.accepted.items()]
-                await within_limits(stage, *before)
+                await within_limits(harness, *before)
             else:
-                ids = await stage.adopt(*(Running(admit=each, pods={}) for each in gangs))
+                ids = await harness.adopt(*(Adopt(admit=each, pods={}) for each in gangs))
                 opened += [(id_, len(each.seats)) for id_, each in zip(ids, gangs, strict=True)]
-        await check(stage)
+        await check(harness)
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
-        backs = [Back(admission=id_, seats=frozenset(range(count))) for id_, count in opened]
+        entry = await harness.enter(tx)
+        backs = [freeing(id_, frozenset(range(count))) for id_, count in opened]
         await ledger.free(tx, entry, [*backs, *backs])
-    stage.seq = entry.seq
-    await stage.queues(removed=QUEUES)
-    assert await stage.balances() == {}
-    assert await stage.on_nodes() == {}
+    harness.seq = entry.seq
+    await harness.queues(removed=QUEUES)
+    assert await harness.balances() == {}
+    assert await harness.on_nodes() == {}
 
 
-async def within_limits(stage: Stage, queues: dict[str, tuple[int, int, int]], nodes: dict[str, int]) -> None:
+async def within_limits(
+    harness: LedgerHarness, queues: dict[str, tuple[int, int, int]], nodes: dict[str, int]
+) -> None:
     """What grew is within its limit now."""
     ceilings = {"team": 9, "b": 5, "root": 14}
-    for name, (_, _, counted) in (await stage.balances()).items():
+    for name, (_, _, counted) in (await harness.balances()).items():
         grew = counted > queues.get(name, (0, 0, 0))[2]
         assert not grew or counted <= ceilings.get(name, counted)
-    for node, used in (await stage.on_nodes()).items():
+    for node, used in (await harness.on_nodes()).items():
         assert used <= {"n1": 8, "n2": 6}[node] or used == nodes.get(node, 0)

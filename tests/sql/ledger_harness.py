@@ -1,14 +1,16 @@
-"""What ledger tests start from: a term, queues, nodes and workloads, in a line each."""
+"""What tests of the ledger start from: a term, queues, nodes and workloads, in a line each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
+from queues.plan import Admit, Adopt, Evict, Free, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
@@ -32,45 +34,41 @@ def gpus(count: int) -> Resources:
     return Resources({GPU: count})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gang:
-    """What the engine would ask for."""
-
-    workload: WorkloadKey
-    namespace: str = "ns"
-    name: str
-    queue: QueueName
-    priority: int = 0
-    generation: str = "1"
-    seats: tuple[Seat, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    admit: Gang
-    pods: Mapping[str, int]
+def eviction(
+    admission: AdmissionId,
+    *,
+    code: ReasonCode = ReasonCode.PREEMPTED,
+    not_before: int = 0,
+    beneficiary: WorkloadKey | None = None,
+) -> Evict:
+    return Evict(
+        admission=admission,
+        code=code,
+        message="for another workload",
+        not_before=not_before,
+        beneficiary=beneficiary,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Back:
-    admission: AdmissionId
-    seats: frozenset[int]
+def freeing(admission: AdmissionId, seats: frozenset[int]) -> Free:
+    """Seats given back. Whether that closes the admission, the ledger finds by itself."""
+    return Free(admission=admission, seats=seats, closes=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Away:
-    admission: AdmissionId
-    code: str = "Preempted"
-    message: str = "for somebody else"
-    not_before: int = 0
-    beneficiary: WorkloadKey | None = None
+def reason(code: str, message: str = "", facts: Mapping[str, Any] | None = None) -> Reason:
+    return Reason(code=ReasonCode(code), message=message, facts=facts or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
-    code: str
-    message: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+def admit(name: str, queue: QueueName, seats: tuple[Seat, ...]) -> Admit:
+    return Admit(
+        workload=key(name),
+        namespace="ns",
+        name=name,
+        queue=queue,
+        priority=0,
+        generation="1",
+        seats=seats,
+    )
 
 
 def gang(
@@ -81,14 +79,13 @@ def gang(
     takes: int = 1,
     flavor: str = NO_FLAVOR,
     first: int = 0,
-) -> Gang:
+) -> Admit:
     """One seat per node named (``"n1 n1 n2"``), each taking so many GPUs."""
     names = nodes.split() if isinstance(nodes, str) else nodes
-    return Gang(
-        workload=key(name),
-        name=name,
-        queue=QueueName(queue),
-        seats=tuple(
+    return admit(
+        name,
+        QueueName(queue),
+        tuple(
             Seat(
                 pod_set="worker",
                 ordinal=first + index,
@@ -126,8 +123,8 @@ def queue(
     )
 
 
-class Stage:
-    """A database with a term, and what a leader would do with it."""
+class LedgerHarness:
+    """A database with a term, and what a leader does with it."""
 
     def __init__(self, muster: Database, term: Term) -> None:
         self.muster = muster
@@ -135,21 +132,21 @@ class Stage:
         self.seq = 0
 
     @classmethod
-    async def set(
+    async def begin(
         cls,
         muster: Database,
         queues: Sequence[QueueVersion] = (),
         nodes: Mapping[str, int] | None = None,
         workloads: Sequence[str] = (),
-    ) -> "Stage":
+    ) -> "LedgerHarness":
         async with muster.transaction() as tx:
             term = await elect(tx, "leader", 600.0)
         assert term is not None
-        stage = cls(muster, term)
-        await stage.queues(*queues)
-        await stage.nodes(**(nodes or {}))
-        await stage.arrive(*workloads)
-        return stage
+        harness = cls(muster, term)
+        await harness.queues(*queues)
+        await harness.nodes(**(nodes or {}))
+        await harness.arrive(*workloads)
+        return harness
 
     async def queues(self, *changed: QueueVersion, removed: Sequence[str] = ()) -> None:
         async with self.muster.transaction() as tx:
@@ -171,14 +168,14 @@ class Stage:
     async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.LedgerTransaction:
         return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)
 
-    async def admit(self, *gangs: Gang, at: int = NOW) -> ledger.LedgerOutcome:
+    async def admit(self, *gangs: Admit, at: int = NOW) -> ledger.LedgerOutcome:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx, at)
             verdict = await ledger.admit(tx, entry, gangs)
         self.seq = entry.seq
         return verdict
 
-    async def adopt(self, *running: Running) -> list[AdmissionId]:
+    async def adopt(self, *running: Adopt) -> list[AdmissionId]:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx)
             ids = await ledger.adopt(tx, entry, running)
@@ -188,11 +185,11 @@ class Stage:
     async def free(self, admission: AdmissionId, *seats: int, at: int = NOW) -> ledger.Freed:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx, at)
-            freed = await ledger.free(tx, entry, [Back(admission=admission, seats=frozenset(seats))])
+            given_back = await ledger.free(tx, entry, [freeing(admission, frozenset(seats))])
         self.seq = entry.seq
-        return freed
+        return given_back
 
-    async def evict(self, *rows: Away) -> frozenset[AdmissionId]:
+    async def evict(self, *rows: Evict) -> frozenset[AdmissionId]:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx)
             evicted = await ledger.evict(tx, entry, rows)

@@ -6,7 +6,7 @@ from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
-from tests.sql.ledger_harness import NOW, Away, Stage, gang, key, queue
+from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 
 def promise(name: str, *victims: int, until: int = NOW + 600) -> Claim:
@@ -28,32 +28,32 @@ async def claims(muster: Database) -> dict[str, Claim]:
 
 
 async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9, "n2": 9}, ["j1", "j2"])
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9, "n2": 9}, ["j1", "j2"])
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         await ledger.claim(tx, entry, [promise("j1", 1, 2), promise("j2")])
         await ledger.claim(tx, entry, [promise("j1", 3, until=NOW + 60)])
-    stage.seq = entry.seq
+    harness.seq = entry.seq
     assert await claims(muster) == {"j1": promise("j1", 3, until=NOW + 60), "j2": promise("j2")}
 
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         await ledger.drop_claims(tx, entry, [key("j1")])
-    stage.seq = entry.seq
+    harness.seq = entry.seq
     assert list(await claims(muster)) == ["j2"]
     async with muster.transaction() as tx:
-        await workloads.depart(tx, stage.term, [key("j2")])
+        await workloads.depart(tx, harness.term, [key("j2")])
     assert await claims(muster) == {}
 
 
 async def test_who_goes_for_others_is_counted_once_however_much_it_loses(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
-    first = (await stage.admit(gang("j1", "a", "n1"))).accepted.values()
-    second = (await stage.admit(gang("j2", "a", "n1"))).accepted.values()
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
+    first = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
+    second = (await harness.admit(gang("j2", "a", "n1"))).accepted.values()
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
-        away = [Away(admission=id_, beneficiary=key("j9")) for id_ in first]
-        await ledger.evict(tx, entry, [*away, *(Away(admission=id_) for id_ in second)])
+        entry = await harness.enter(tx)
+        away = [eviction(id_, beneficiary=key("j9")) for id_ in first]
+        await ledger.evict(tx, entry, [*away, *(eviction(id_) for id_ in second)])
     async with muster.snapshot() as tx:
         world = await load_world(tx)
     assert world.setbacks == {key("j1"): Setbacks(not_before=0, rollbacks=0, evictions=1, waiting_since=NOW)}

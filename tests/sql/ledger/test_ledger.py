@@ -3,41 +3,48 @@
 import pytest
 
 from queues.errors import Fenced
+from queues.plan import Adopt
 from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.seat_columns import held_seats
 from queues.workload import FlavorName, WorkloadKey
-from tests.sql.ledger_harness import GPU, NOW, Away, Running, Stage, gang, gpus, key, queue
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
 
 async def test_an_admission_is_posted_along_the_path_and_on_its_nodes(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("team"), queue("a", "team")], {"n1": 8, "n2": 8}, ["j1"])
+    harness = await LedgerHarness.begin(
+        muster, [queue("team"), queue("a", "team")], {"n1": 8, "n2": 8}, ["j1"]
+    )
 
-    verdict = await stage.admit(gang("j1", "a", "n1 n1 n2", takes=2))
+    verdict = await harness.admit(gang("j1", "a", "n1 n1 n2", takes=2))
 
     assert verdict.rejected == {}
-    assert await stage.balances() == {"a": (6, 6, 6), "team": (0, 6, 6), "root": (0, 6, 6)}
-    assert await stage.on_nodes() == {"n1": 4, "n2": 2}
+    assert await harness.balances() == {"a": (6, 6, 6), "team": (0, 6, 6), "root": (0, 6, 6)}
+    assert await harness.on_nodes() == {"n1": 4, "n2": 2}
 
 
 async def test_a_gang_above_its_queue_is_dropped_whole_and_the_others_stand(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a", capability=3), queue("b")], {"n1": 8}, ["j1", "j2", "j3"])
+    harness = await LedgerHarness.begin(
+        muster, [queue("a", capability=3), queue("b")], {"n1": 8}, ["j1", "j2", "j3"]
+    )
 
-    verdict = await stage.admit(gang("j1", "a", "n1 n1"), gang("j2", "a", "n1 n1"), gang("j3", "b", "n1 n1"))
+    verdict = await harness.admit(
+        gang("j1", "a", "n1 n1"), gang("j2", "a", "n1 n1"), gang("j3", "b", "n1 n1")
+    )
 
     assert set(verdict.accepted) == {0, 2}
     rejection = verdict.rejected[1]
     assert (rejection.code, rejection.queue, rejection.resource) == ("QueueLimit", "a", GPU)
     assert (rejection.limit, rejection.used, rejection.asked) == (3, 2, 2)
-    assert await stage.balances() == {"a": (2, 2, 2), "b": (2, 2, 2), "root": (0, 4, 4)}
-    assert await stage.on_nodes() == {"n1": 4}
+    assert await harness.balances() == {"a": (2, 2, 2), "b": (2, 2, 2), "root": (0, 4, 4)}
+    assert await harness.on_nodes() == {"n1": 4}
 
 
 async def test_ids_grow_in_the_order_of_the_plan(muster: Database) -> None:
     names = [f"j{index:02}" for index in range(40)]
-    stage = await Stage.set(muster, [queue("a")], {"n1": 100}, names)
-    verdict = await stage.admit(*(gang(name, "a", "n1") for name in reversed(names)))
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 100}, names)
+    verdict = await harness.admit(*(gang(name, "a", "n1") for name in reversed(names)))
     ids = [verdict.accepted[index] for index in range(40)]
     assert ids == sorted(ids)
     async with muster.transaction() as tx:
@@ -46,133 +53,133 @@ async def test_ids_grow_in_the_order_of_the_plan(muster: Database) -> None:
 
 
 async def test_an_ancestors_limit_counts_too(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster, [queue("team", capability=3), queue("a", "team"), queue("b", "team")], {"n1": 8}, ["j1", "j2"]
     )
-    verdict = await stage.admit(gang("j1", "a", "n1 n1"), gang("j2", "b", "n1 n1"))
+    verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "b", "n1 n1"))
     assert verdict.rejected[1].queue == "team"
 
 
 async def test_nobody_gets_what_another_queue_is_guaranteed(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster, [queue("a", guarantee=6), queue("b")], {"n1": 8}, ["j1", "j2", "j3", "j4"]
     )
-    verdict = await stage.admit(gang("j1", "b", "n1 n1 n1"), gang("j2", "b", "n1 n1"))
+    verdict = await harness.admit(gang("j1", "b", "n1 n1 n1"), gang("j2", "b", "n1 n1"))
     assert verdict.rejected[0].queue == "root"
     assert 1 in verdict.accepted
 
-    verdict = await stage.admit(gang("j3", "a", ["n1"] * 6), gang("j4", "a", "n1"))
+    verdict = await harness.admit(gang("j3", "a", ["n1"] * 6), gang("j4", "a", "n1"))
     assert set(verdict.accepted) == {0}
-    assert await stage.balances() == {"a": (6, 6, 6), "b": (2, 2, 2), "root": (0, 8, 8)}
+    assert await harness.balances() == {"a": (6, 6, 6), "b": (2, 2, 2), "root": (0, 8, 8)}
 
 
 async def test_a_node_is_never_given_more_than_it_has(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 2, "n2": 8}, ["j1", "j2"])
-    verdict = await stage.admit(gang("j1", "a", "n1 n1 n1"), gang("j2", "a", "n1 n1 n2"))
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 2, "n2": 8}, ["j1", "j2"])
+    verdict = await harness.admit(gang("j1", "a", "n1 n1 n1"), gang("j2", "a", "n1 n1 n2"))
     assert (verdict.rejected[0].code, verdict.rejected[0].node) == ("NodeFull", "n1")
-    assert await stage.on_nodes() == {"n1": 2, "n2": 1}
+    assert await harness.on_nodes() == {"n1": 2, "n2": 1}
 
 
 async def test_a_node_that_is_gone_or_cordoned_takes_nothing_new(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 4, "n2": 4}, ["j1", "j2", "j3", "j4"])
-    await stage.admit(gang("j1", "a", "n1 n1"))
-    await stage.nodes(n1=NodeLimit(limits=gpus(4), usable=False))
-    assert (await stage.admit(gang("j2", "a", "n1"))).rejected[0].code == "NodeFull"
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4, "n2": 4}, ["j1", "j2", "j3", "j4"])
+    await harness.admit(gang("j1", "a", "n1 n1"))
+    await harness.nodes(n1=NodeLimit(limits=gpus(4), usable=False))
+    assert (await harness.admit(gang("j2", "a", "n1"))).rejected[0].code == "NodeFull"
 
     # What is held on it does not keep others from the nodes that are left.
-    assert (await stage.admit(gang("j3", "a", ["n2"] * 3))).rejected == {}
-    await stage.nodes(removed=["n1"])
-    assert (await stage.admit(gang("j4", "a", "n1"))).rejected[0].code == "NodeFull"
+    assert (await harness.admit(gang("j3", "a", ["n2"] * 3))).rejected == {}
+    await harness.nodes(removed=["n1"])
+    assert (await harness.admit(gang("j4", "a", "n1"))).rejected[0].code == "NodeFull"
 
 
 async def test_seats_of_a_flavor_count_in_it_and_in_the_sum(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [queue("a", capability=2, flavor="h100")],
         {},
         ["j1", "j2", "j3"],
     )
-    await stage.nodes(
+    await harness.nodes(
         n1=NodeLimit(limits=gpus(8), flavor=FlavorName("h100")),
         n2=NodeLimit(limits=gpus(8), flavor=FlavorName("a100")),
     )
-    verdict = await stage.admit(
+    verdict = await harness.admit(
         gang("j1", "a", "n1 n1", flavor="h100"),
         gang("j2", "a", "n1", flavor="h100"),
         gang("j3", "a", "n2", flavor="a100"),
     )
     assert verdict.rejected[1].flavor == "h100"
-    assert await stage.balances(Account(FlavorName("h100"), GPU)) == {"a": (2, 2, 2), "root": (0, 2, 2)}
-    assert await stage.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
+    assert await harness.balances(Account(FlavorName("h100"), GPU)) == {"a": (2, 2, 2), "root": (0, 2, 2)}
+    assert await harness.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
 
 
 async def test_freeing_twice_gives_back_once_and_books_return_to_zero(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 8}, ["j1"])
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1 n1"))).accepted.values()
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1 n1"))).accepted.values()
 
-    freed = await stage.free(id_, 0, 2)
+    freed = await harness.free(id_, 0, 2)
     assert freed.seats == {id_: frozenset({0, 2})}
     assert freed.closed == frozenset()
-    assert await stage.balances() == {"a": (1, 1, 1), "root": (0, 1, 1)}
+    assert await harness.balances() == {"a": (1, 1, 1), "root": (0, 1, 1)}
 
-    freed = await stage.free(id_, 0, 1, 2, 7)
+    freed = await harness.free(id_, 0, 1, 2, 7)
     assert freed.seats == {id_: frozenset({1})}
     assert freed.closed == {id_}
-    assert await stage.balances() == {}
-    assert await stage.on_nodes() == {}
+    assert await harness.balances() == {}
+    assert await harness.on_nodes() == {}
 
-    assert (await stage.free(id_, 0, 1, 2)).seats == {}
-    assert await stage.balances() == {}
+    assert (await harness.free(id_, 0, 1, 2)).seats == {}
+    assert await harness.balances() == {}
 
 
 async def test_running_pods_are_adopted_whatever_the_limits_say(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a", capability=1)], {"n1": 1}, ["j1", "j2"])
-    running = Running(admit=gang("j1", "a", "n1 n1 n1"), pods={"p0": 0, "p1": 1, "p2": 2})
-    (id_,) = await stage.adopt(running)
-    assert await stage.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
-    assert (await stage.admit(gang("j2", "a", "n1"))).rejected[0].used == 3
-    await stage.free(id_, 0, 1, 2)
-    assert await stage.balances() == {}
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=1)], {"n1": 1}, ["j1", "j2"])
+    running = Adopt(admit=gang("j1", "a", "n1 n1 n1"), pods={"p0": 0, "p1": 1, "p2": 2})
+    (id_,) = await harness.adopt(running)
+    assert await harness.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
+    assert (await harness.admit(gang("j2", "a", "n1"))).rejected[0].used == 3
+    await harness.free(id_, 0, 1, 2)
+    assert await harness.balances() == {}
 
 
 async def test_pods_of_an_unknown_queue_count_in_root(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
-    (id_,) = await stage.adopt(Running(admit=gang("j1", "nowhere", "n1 n1 n1"), pods={}))
-    assert await stage.balances() == {"nowhere": (3, 3, 3), "root": (0, 3, 3)}
-    assert (await stage.admit(gang("j2", "a", "n1 n1"))).rejected[0].queue == "root"
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
+    (id_,) = await harness.adopt(Adopt(admit=gang("j1", "nowhere", "n1 n1 n1"), pods={}))
+    assert await harness.balances() == {"nowhere": (3, 3, 3), "root": (0, 3, 3)}
+    assert (await harness.admit(gang("j2", "a", "n1 n1"))).rejected[0].queue == "root"
 
-    await stage.queues(queue("team"), queue("nowhere", "team"))
-    assert await stage.balances() == {"nowhere": (3, 3, 3), "team": (0, 3, 3), "root": (0, 3, 3)}
-    await stage.free(id_, 0, 1, 2)
-    assert await stage.balances() == {}
+    await harness.queues(queue("team"), queue("nowhere", "team"))
+    assert await harness.balances() == {"nowhere": (3, 3, 3), "team": (0, 3, 3), "root": (0, 3, 3)}
+    await harness.free(id_, 0, 1, 2)
+    assert await harness.balances() == {}
 
 
 async def test_a_seat_is_not_given_twice(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1"])
-    twice = await stage.admit(gang("j1", "a", "n1 n1"), gang("j1", "a", "n1 n1", first=1))
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1"])
+    twice = await harness.admit(gang("j1", "a", "n1 n1"), gang("j1", "a", "n1 n1", first=1))
     assert twice.rejected[1].code == "AlreadySeated"
-    again = await stage.admit(gang("j1", "a", "n1 n1", first=1), gang("j1", "a", "n1 n1", first=2))
+    again = await harness.admit(gang("j1", "a", "n1 n1", first=1), gang("j1", "a", "n1 n1", first=2))
     assert again.rejected[0].code == "AlreadySeated"
     assert set(again.accepted) == {1}
 
-    await stage.free(twice.accepted[0], 1)
-    assert (await stage.admit(gang("j1", "a", "n1", first=1))).rejected == {}
+    await harness.free(twice.accepted[0], 1)
+    assert (await harness.admit(gang("j1", "a", "n1", first=1))).rejected == {}
 
 
 async def test_what_has_left_is_not_admitted(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, [])
-    assert (await stage.admit(gang("j1", "a", "n1"))).rejected[0].code == "Departed"
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, [])
+    assert (await harness.admit(gang("j1", "a", "n1"))).rejected[0].code == "Departed"
 
 
 async def test_a_queue_that_is_unknown_broken_or_removed_takes_nothing(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [queue("a"), queue("orphan", "nowhere"), queue("x", "y"), queue("y", "x"), queue("w", broken="bad")],
         {"n1": 9},
         ["j1", "j2", "j3", "j4", "j5"],
     )
-    await stage.queues(removed=["a"])
-    verdict = await stage.admit(
+    await harness.queues(removed=["a"])
+    verdict = await harness.admit(
         *(gang(f"j{index}", name, "n1") for index, name in enumerate(["a", "orphan", "x", "z", "w"], start=1))
     )
     assert [verdict.rejected[index].code for index in range(5)] == [
@@ -186,28 +193,28 @@ async def test_a_queue_that_is_unknown_broken_or_removed_takes_nothing(muster: D
 
 @pytest.mark.parametrize("takes", [-1, 0])
 async def test_a_seat_cannot_take_less_than_nothing(muster: Database, takes: int) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1"])
-    verdict = await stage.admit(gang("j1", "a", "n1", takes=takes))
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1"])
+    verdict = await harness.admit(gang("j1", "a", "n1", takes=takes))
     assert [rejection.code for rejection in verdict.rejected.values()] == (
         ["InvalidSeat"] if takes < 0 else []
     )
 
 
 async def test_eviction_is_stored_once_and_holds_its_seats_until_freed(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 8}, ["j1"])
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    away = Away(admission=id_, not_before=NOW + 60, beneficiary=WorkloadKey(key("j9").kind, "j9"))
-    assert await stage.evict(away) == {id_}
-    assert await stage.evict(away) == frozenset()
-    assert await stage.balances() == {"a": (2, 2, 2), "root": (0, 2, 2)}
-    assert (await stage.free(id_, 0, 1)).closed == {id_}
-    assert await stage.evict(away) == frozenset()
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
+    away = eviction(id_, not_before=NOW + 60, beneficiary=WorkloadKey(key("j9").kind, "j9"))
+    assert await harness.evict(away) == {id_}
+    assert await harness.evict(away) == frozenset()
+    assert await harness.balances() == {"a": (2, 2, 2), "root": (0, 2, 2)}
+    assert (await harness.free(id_, 0, 1)).closed == {id_}
+    assert await harness.evict(away) == frozenset()
 
 
 async def test_who_does_not_know_the_last_write_is_fenced(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 8}, ["j1", "j2"])
-    await stage.admit(gang("j1", "a", "n1"))
-    stage.seq -= 1
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1", "j2"])
+    await harness.admit(gang("j1", "a", "n1"))
+    harness.seq -= 1
     with pytest.raises(Fenced, match="the ledger is at 1, this was decided at 0"):
-        await stage.admit(gang("j2", "a", "n1"))
-    assert await stage.balances() == {"a": (1, 1, 1), "root": (0, 1, 1)}
+        await harness.admit(gang("j2", "a", "n1"))
+    assert await harness.balances() == {"a": (1, 1, 1), "root": (0, 1, 1)}

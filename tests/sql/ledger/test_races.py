@@ -13,7 +13,7 @@ from queues.sql.leadership import Term, elect, renew
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
-from tests.sql.ledger_harness import NOW, Stage, gang, queue
+from tests.sql.ledger_harness import NOW, LedgerHarness, gang, queue
 
 
 async def waits_for_a_lock(muster: Database) -> None:
@@ -36,23 +36,23 @@ async def in_ledger(muster: Database) -> int:
 
 async def test_of_appliers_that_race_with_the_same_knowledge_one_writes(muster: Database) -> None:
     names = [f"j{index}" for index in range(6)]
-    stage = await Stage.set(muster, [queue("a", capability=4)], {"n1": 4}, names)
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=4)], {"n1": 4}, names)
 
     async def apply(name: str) -> bool:
         async with muster.transaction() as tx:
-            entry = await ledger.fence(tx, stage.term, ledger_seq=0, now=NOW)
+            entry = await ledger.fence(tx, harness.term, ledger_seq=0, now=NOW)
             verdict = await ledger.admit(tx, entry, [gang(name, "a", "n1 n1 n1")])
         return bool(verdict.accepted)
 
     outcomes = await asyncio.gather(*(apply(name) for name in names), return_exceptions=True)
 
     assert sorted(str(type(outcome).__name__) for outcome in outcomes) == ["Fenced"] * 5 + ["bool"]
-    assert await stage.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
+    assert await harness.balances() == {"a": (3, 3, 3), "root": (0, 3, 3)}
 
 
 async def test_appliers_that_race_and_try_again_never_give_more_than_there_is(muster: Database) -> None:
     names = [f"j{index}" for index in range(8)]
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [queue("team", capability=9), queue("a", "team"), queue("b", "team")],
         {"n1": 7, "n2": 7},
@@ -63,7 +63,7 @@ async def test_appliers_that_race_and_try_again_never_give_more_than_there_is(mu
         while True:
             try:
                 async with muster.transaction() as tx:
-                    entry = await ledger.fence(tx, stage.term, ledger_seq=await in_ledger(muster), now=NOW)
+                    entry = await ledger.fence(tx, harness.term, ledger_seq=await in_ledger(muster), now=NOW)
                     verdict = await ledger.admit(tx, entry, [gang(name, into, nodes)])
                 return bool(verdict.accepted)
             except Fenced:
@@ -74,30 +74,32 @@ async def test_appliers_that_race_and_try_again_never_give_more_than_there_is(mu
     accepted = await asyncio.gather(*(apply(*each) for each in gangs))
 
     assert sum(accepted) == 3
-    assert (await stage.balances())["team"] == (0, 9, 9)
-    assert max((await stage.on_nodes()).values()) <= 7
+    assert (await harness.balances())["team"] == (0, 9, 9)
+    assert max((await harness.on_nodes()).values()) <= 7
 
 
 async def test_a_wrong_engine_gets_no_more_than_the_limits(muster: Database) -> None:
     names = [f"j{index}" for index in range(50)]
-    stage = await Stage.set(muster, [queue("a", capability=10), queue("b")], {"n1": 12, "n2": 3}, names)
-    verdict = await stage.admit(
+    harness = await LedgerHarness.begin(
+        muster, [queue("a", capability=10), queue("b")], {"n1": 12, "n2": 3}, names
+    )
+    verdict = await harness.admit(
         *(gang(name, "ab"[index % 2], ["n1", "n2"]) for index, name in enumerate(names))
     )
     assert len(verdict.accepted) == 3
     assert {rejection.code for rejection in verdict.rejected.values()} == {"NodeFull"}
-    assert await stage.on_nodes() == {"n1": 3, "n2": 3}
+    assert await harness.on_nodes() == {"n1": 3, "n2": 3}
 
 
 @pytest.mark.parametrize("where", ["queue", "node"])
 async def test_the_statements_refuse_what_the_arithmetic_let_pass(muster: Database, where: str) -> None:
-    stage = await Stage.set(muster, [queue("a", capability=4)], {"n1": 4}, [])
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=4)], {"n1": 4}, [])
 
     wanted = gang("j1", "a", ["n1"] * 5)
 
     async def write_too_much() -> None:
         async with muster.transaction() as tx:
-            await stage.enter(tx)
+            await harness.enter(tx)
             posting = Posting.of(wanted.queue, wanted.seats)
             books = await open_books(tx, [posting])
             books.post(posting)
@@ -109,12 +111,12 @@ async def test_the_statements_refuse_what_the_arithmetic_let_pass(muster: Databa
 
     with pytest.raises(LedgerMismatch, match=f"{where} accounts would pass their limit"):
         await write_too_much()
-    assert await stage.balances() == {}
-    assert await stage.on_nodes() == {}
+    assert await harness.balances() == {}
+    assert await harness.on_nodes() == {}
 
 
 async def test_an_election_waits_for_the_write_that_has_begun_and_knows_it(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1"])
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1"])
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE leases SET expires = clock_timestamp() + interval '0.3 s'"))
 
@@ -123,55 +125,55 @@ async def test_an_election_waits_for_the_write_that_has_begun_and_knows_it(muste
             return await elect(tx, "other")
 
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         await tx.execute(text("SELECT pg_sleep_until(expires + interval '1 ms') FROM leases"))
         successor = asyncio.create_task(take_over())
         await waits_for_a_lock(muster)
         await ledger.admit(tx, entry, [gang("j1", "a", "n1")])
     term = await successor
     assert term is not None
-    assert term.number == stage.term.number + 1
+    assert term.number == harness.term.number + 1
     assert await in_ledger(muster) == entry.seq
 
 
 async def test_a_deposed_leader_writes_nothing(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1"])
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1"])
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE leases SET expires = clock_timestamp() - interval '1 s'"))
     for reason in ("its lease has ended", "a later term has begun"):
         with pytest.raises(Fenced, match=reason):
-            await stage.admit(gang("j1", "a", "n1"))
+            await harness.admit(gang("j1", "a", "n1"))
         with pytest.raises(Fenced, match=reason):
-            await stage.arrive("j2")
+            await harness.arrive("j2")
         with pytest.raises(Fenced, match=reason):
-            await stage.queues(queue("b"))
+            await harness.queues(queue("b"))
         with pytest.raises(Fenced, match=reason):
-            await stage.nodes(n1=8)
+            await harness.nodes(n1=8)
         async with muster.transaction() as tx:
             await elect(tx, "other")
     assert await in_ledger(muster) == 0
-    assert await stage.balances() == {}
+    assert await harness.balances() == {}
 
 
 async def test_intake_and_apply_do_not_write_at_the_same_moment(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a", capability=4)], {"n1": 8}, ["j1"])
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=4)], {"n1": 8}, ["j1"])
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
-        shrinking = asyncio.create_task(stage.queues(queue("a", capability=1)))
+        entry = await harness.enter(tx)
+        shrinking = asyncio.create_task(harness.queues(queue("a", capability=1)))
         await waits_for_a_lock(muster)
         assert (await ledger.admit(tx, entry, [gang("j1", "a", "n1 n1")])).rejected == {}
     await shrinking
 
 
 async def test_a_renewal_waits_for_intake_and_succeeds(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 8}, ["j1"])
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
     async with muster.transaction() as tx:
-        await workloads.check_term(tx, stage.term)
-        renewing = asyncio.create_task(_renew(stage))
+        await workloads.check_term(tx, harness.term)
+        renewing = asyncio.create_task(_renew(harness))
         await waits_for_a_lock(muster)
     assert await renewing
 
 
-async def _renew(stage: Stage) -> bool:
-    async with stage.muster.transaction() as tx:
-        return await renew(tx, stage.term) is not None
+async def _renew(harness: LedgerHarness) -> bool:
+    async with harness.muster.transaction() as tx:
+        return await renew(tx, harness.term) is not None

@@ -10,7 +10,7 @@ from queues.sql.observed import workloads
 from queues.sql.observed.rows import Arrival, Description, NodeLimit
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
-from tests.sql.ledger_harness import GPU, GPUS, Stage, gang, gpus, key, queue
+from tests.sql.ledger_harness import GPU, GPUS, LedgerHarness, gang, gpus, key, queue
 
 
 async def capacity(muster: Database) -> dict[tuple[str, str], int]:
@@ -20,24 +20,24 @@ async def capacity(muster: Database) -> dict[tuple[str, str], int]:
 
 
 async def test_who_comes_first_has_the_smaller_number_and_keeps_it(muster: Database) -> None:
-    stage = await Stage.set(muster)
-    first = await stage.arrive("c", "a", "b", "a")
+    harness = await LedgerHarness.begin(muster)
+    first = await harness.arrive("c", "a", "b", "a")
     assert sorted(first, key=first.__getitem__) == [key("c"), key("a"), key("b")]
-    second = await stage.arrive("d", "a", "c")
+    second = await harness.arrive("d", "a", "c")
     assert second[key("a")] == first[key("a")]
     assert second[key("c")] == first[key("c")]
     assert second[key("d")] > max(first.values())
 
 
 async def test_a_hundred_arrivals_in_one_batch_keep_their_order(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     names = [f"{index * 7919 % 100}" for index in range(100)]
-    numbers = await stage.arrive(*names)
+    numbers = await harness.arrive(*names)
     assert [numbers[key(name)] for name in names] == sorted(numbers.values())
 
 
 async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
-    stage = await Stage.set(muster, workloads=["j1"])
+    harness = await LedgerHarness.begin(muster, workloads=["j1"])
     succeeded = PodOutcome(workload=key("j1"), pod_set="worker", ordinal=3, pod_uid="p1", phase="Succeeded")
     failed = PodOutcome(
         workload=key("j1"),
@@ -50,23 +50,23 @@ async def test_outcomes_are_stored_once_per_pod(muster: Database) -> None:
     )
     for rows in ([succeeded], [succeeded, failed]):
         async with muster.transaction() as tx:
-            await workloads.record_outcomes(tx, stage.term, rows)
+            await workloads.record_outcomes(tx, harness.term, rows)
     async with muster.snapshot() as tx:
         assert (await load_world(tx)).outcomes == (succeeded, failed)
 
 
 async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1", "j2"])
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
     outcome = PodOutcome(workload=key("j1"), pod_set="worker", ordinal=0, pod_uid="p1", phase="Succeeded")
 
     async def depart() -> frozenset[object]:
         async with muster.transaction() as tx:
-            await workloads.record_outcomes(tx, stage.term, [outcome])
-            return await workloads.depart(tx, stage.term, [key("j1"), key("j2"), key("never-seen")])
+            await workloads.record_outcomes(tx, harness.term, [outcome])
+            return await workloads.depart(tx, harness.term, [key("j1"), key("j2"), key("never-seen")])
 
     assert await depart() == {key("j2"), key("never-seen")}
-    await stage.free(id_, 0, 1)
+    await harness.free(id_, 0, 1)
     assert await depart() == {key("j1"), key("j2"), key("never-seen")}
 
     async with muster.transaction() as tx:
@@ -85,11 +85,11 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
 
 
 async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     first = queue("a", capability=1)
     async with muster.transaction() as tx:
-        await workloads.record_queues(tx, stage.term, [first])
-        await workloads.record_queues(tx, stage.term, [first])
+        await workloads.record_queues(tx, harness.term, [first])
+        await workloads.record_queues(tx, harness.term, [first])
         changed = workloads.QueueVersion(
             name=first.name,
             uid=first.uid,
@@ -98,8 +98,8 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
             changed_by="ann",
             document={"spec": {"weight": 2}},
         )
-        await workloads.record_queues(tx, stage.term, [changed])
-        await workloads.record_queues(tx, stage.term, [], [first.name])
+        await workloads.record_queues(tx, harness.term, [changed])
+        await workloads.record_queues(tx, harness.term, [], [first.name])
         rows = await tx.execute(
             text(
                 "SELECT generation, changed_by, document, removed FROM queue_versions "
@@ -114,83 +114,85 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
 
 
 async def test_use_moves_with_a_queue_that_gets_another_parent(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("x"), queue("y"), queue("a", "x")], {"n1": 4}, ["j1"])
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    await stage.queues(queue("a", "y"))
-    assert await stage.balances() == {"a": (2, 2, 2), "y": (0, 2, 2), "root": (0, 2, 2)}
-    await stage.free(id_, 0, 1)
-    assert await stage.balances() == {}
+    harness = await LedgerHarness.begin(muster, [queue("x"), queue("y"), queue("a", "x")], {"n1": 4}, ["j1"])
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
+    await harness.queues(queue("a", "y"))
+    assert await harness.balances() == {"a": (2, 2, 2), "y": (0, 2, 2), "root": (0, 2, 2)}
+    await harness.free(id_, 0, 1)
+    assert await harness.balances() == {}
 
 
 async def test_a_guarantee_counts_upwards_as_soon_as_it_is_written(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("x"), queue("a", "x", guarantee=3)], {"n1": 9}, ["j1"])
-    assert await stage.balances() == {"x": (0, 0, 3), "root": (0, 0, 3)}
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    assert await stage.balances() == {"a": (2, 2, 2), "x": (0, 2, 3), "root": (0, 2, 3)}
-    await stage.queues(queue("a", "x", guarantee=1))
-    assert await stage.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
-    await stage.free(id_, 0, 1)
-    assert await stage.balances() == {"x": (0, 0, 1), "root": (0, 0, 1)}
-    await stage.queues(removed=["a"])
-    assert await stage.balances() == {}
+    harness = await LedgerHarness.begin(muster, [queue("x"), queue("a", "x", guarantee=3)], {"n1": 9}, ["j1"])
+    assert await harness.balances() == {"x": (0, 0, 3), "root": (0, 0, 3)}
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
+    assert await harness.balances() == {"a": (2, 2, 2), "x": (0, 2, 3), "root": (0, 2, 3)}
+    await harness.queues(queue("a", "x", guarantee=1))
+    assert await harness.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
+    await harness.free(id_, 0, 1)
+    assert await harness.balances() == {"x": (0, 0, 1), "root": (0, 0, 1)}
+    await harness.queues(removed=["a"])
+    assert await harness.balances() == {}
 
 
 async def test_a_removed_queue_counts_where_it_did_until_it_holds_nothing(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("x"), queue("a", "x")], {"n1": 4}, ["j1", "j2"])
-    (id_,) = (await stage.admit(gang("j1", "a", "n1 n1"))).accepted.values()
-    await stage.queues(removed=["a", "x"])
-    assert await stage.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
-    assert (await stage.admit(gang("j2", "a", "n1"))).rejected[0].code == "QueueBroken"
-    await stage.queues(queue("x"), queue("a", "x"))
-    assert (await stage.admit(gang("j2", "a", "n1"))).rejected == {}
-    await stage.free(id_, 0, 1)
+    harness = await LedgerHarness.begin(muster, [queue("x"), queue("a", "x")], {"n1": 4}, ["j1", "j2"])
+    (id_,) = (await harness.admit(gang("j1", "a", "n1 n1"))).accepted.values()
+    await harness.queues(removed=["a", "x"])
+    assert await harness.balances() == {"a": (2, 2, 2), "x": (0, 2, 2), "root": (0, 2, 2)}
+    assert (await harness.admit(gang("j2", "a", "n1"))).rejected[0].code == "QueueBroken"
+    await harness.queues(queue("x"), queue("a", "x"))
+    assert (await harness.admit(gang("j2", "a", "n1"))).rejected == {}
+    await harness.free(id_, 0, 1)
 
 
 async def test_children_guaranteed_more_than_their_parent_has_keep_nothing(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [queue("x", guarantee=2), queue("a", "x", guarantee=2), queue("b", "x", guarantee=2), queue("c")],
         {"n1": 4},
         ["j1", "j2"],
     )
-    verdict = await stage.admit(gang("j1", "a", "n1"), gang("j2", "c", "n1 n1"))
+    verdict = await harness.admit(gang("j1", "a", "n1"), gang("j2", "c", "n1 n1"))
     assert verdict.rejected[0].code == "QueueBroken"
     assert set(verdict.accepted) == {1}
 
 
 async def test_limits_too_large_for_any_cluster_limit_nothing(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a", capability=10**30)], {"n1": 4}, ["j1"])
-    assert (await stage.admit(gang("j1", "a", "n1"))).rejected == {}
+    harness = await LedgerHarness.begin(muster, [queue("a", capability=10**30)], {"n1": 4}, ["j1"])
+    assert (await harness.admit(gang("j1", "a", "n1"))).rejected == {}
 
 
 async def test_guarantees_that_add_up_beyond_all_reason_stop_nobody(muster: Database) -> None:
     huge = [queue(f"q{number}", guarantee=2**60, capability=2**60) for number in range(20)]
-    stage = await Stage.set(muster, huge, {f"n{number}": MOST_ON_NODE for number in range(20)}, ["j1", "j2"])
+    harness = await LedgerHarness.begin(
+        muster, huge, {f"n{number}": MOST_ON_NODE for number in range(20)}, ["j1", "j2"]
+    )
 
     assert await capacity(muster) == {("", GPU): 20 * MOST_ON_NODE}
-    assert (await stage.admit(gang("j1", "q1", "n1"))).rejected == {}
-    await stage.queues(queue("q2"))
-    assert (await stage.admit(gang("j2", "q3", "n2 n3"))).rejected == {}
+    assert (await harness.admit(gang("j1", "q1", "n1"))).rejected == {}
+    await harness.queues(queue("q2"))
+    assert (await harness.admit(gang("j2", "q3", "n2 n3"))).rejected == {}
 
 
 async def test_capacity_follows_the_nodes(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     h100 = FlavorName("h100")
-    await stage.nodes(n1=NodeLimit(limits=gpus(8), flavor=h100), n2=8)
+    await harness.nodes(n1=NodeLimit(limits=gpus(8), flavor=h100), n2=8)
     assert await capacity(muster) == {("", GPU): 16, ("h100", GPU): 8}
     # Somebody else's pod took two; n2 was labelled.
-    await stage.nodes(n1=NodeLimit(limits=gpus(6), flavor=h100), n2=NodeLimit(limits=gpus(8), flavor=h100))
+    await harness.nodes(n1=NodeLimit(limits=gpus(6), flavor=h100), n2=NodeLimit(limits=gpus(8), flavor=h100))
     assert await capacity(muster) == {("", GPU): 14, ("h100", GPU): 14}
-    await stage.nodes(n1=NodeLimit(limits=gpus(6), flavor=h100, usable=False))
+    await harness.nodes(n1=NodeLimit(limits=gpus(6), flavor=h100, usable=False))
     assert await capacity(muster) == {("", GPU): 8, ("h100", GPU): 8}
-    await stage.nodes(removed=["n1", "n2", "never-seen"])
+    await harness.nodes(removed=["n1", "n2", "never-seen"])
     assert await capacity(muster) == {}
 
 
 async def test_a_resource_that_a_node_loses_is_gone(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {}, ["j1"])
-    await stage.nodes(n1=NodeLimit(limits=Resources({GPU: 8, "cpu": 4000})))
-    await stage.nodes(n1=NodeLimit(limits=Resources({"cpu": 4000})))
+    harness = await LedgerHarness.begin(muster, [queue("a")], {}, ["j1"])
+    await harness.nodes(n1=NodeLimit(limits=Resources({GPU: 8, "cpu": 4000})))
+    await harness.nodes(n1=NodeLimit(limits=Resources({"cpu": 4000})))
     assert await capacity(muster) == {("", "cpu"): 4000}
     async with muster.snapshot() as tx:
         limits = (await tx.execute(text("SELECT node, resource, amount FROM node_limits"))).all()
@@ -198,11 +200,11 @@ async def test_a_resource_that_a_node_loses_is_gone(muster: Database) -> None:
 
 
 async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a"), queue("b")], workloads=["j1"])
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], workloads=["j1"])
     async with muster.transaction() as tx:
         await workloads.describe(
             tx,
-            stage.term,
+            harness.term,
             [
                 Description(
                     key=key(name), namespace="ns", name=name, queue=QueueName("b"), priority=5, asks=gpus(8)
@@ -214,17 +216,17 @@ async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: D
     assert [tuple(row) for row in rows] == [("j1", "b", 5, {GPU: 8})]
     again = [Arrival(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"))]
     async with muster.transaction() as tx:
-        await workloads.arrive(tx, stage.term, again)
+        await workloads.arrive(tx, harness.term, again)
         assert await tx.scalar(text("SELECT queue FROM workloads")) == "b"
 
 
 async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     async with muster.transaction() as tx:
-        await workloads.record_queues(tx, stage.term, [])
-        await workloads.record_node_limits(tx, stage.term, {})
-        await workloads.record_outcomes(tx, stage.term, [])
-        await workloads.describe(tx, stage.term, [])
-        assert await workloads.arrive(tx, stage.term, []) == {}
-        assert await workloads.depart(tx, stage.term, []) == frozenset()
-    assert await stage.balances(Account(GPUS.flavor, GPUS.resource)) == {}
+        await workloads.record_queues(tx, harness.term, [])
+        await workloads.record_node_limits(tx, harness.term, {})
+        await workloads.record_outcomes(tx, harness.term, [])
+        await workloads.describe(tx, harness.term, [])
+        assert await workloads.arrive(tx, harness.term, []) == {}
+        assert await workloads.depart(tx, harness.term, []) == frozenset()
+    assert await harness.balances(Account(GPUS.flavor, GPUS.resource)) == {}

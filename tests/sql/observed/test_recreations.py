@@ -13,7 +13,7 @@ from queues.sql.observed import workloads
 from queues.sql.observed.rows import Arrival, Succession
 from queues.sql.read.world import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
-from tests.sql.ledger_harness import Stage
+from tests.sql.ledger_harness import LedgerHarness
 
 OLD = WorkloadKey(WorkloadKind.POD, "old")
 
@@ -37,20 +37,20 @@ async def record(muster: Database, term: Term, *rows: Recreation, gone: tuple[st
 
 
 async def test_an_intent_is_kept_as_it_was_told_last_until_it_is_dropped(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     other = replace(INTENT, pod_uid="other")
-    await record(muster, stage.term, INTENT, other)
+    await record(muster, harness.term, INTENT, other)
     changed = replace(INTENT, manifest="{}")
-    await record(muster, stage.term, changed)
+    await record(muster, harness.term, changed)
     assert await stored(muster) == (changed, other)
-    await record(muster, stage.term, gone=("old", "never heard of"))
+    await record(muster, harness.term, gone=("old", "never heard of"))
     assert await stored(muster) == (other,)
 
 
 async def test_a_deposed_leader_keeps_no_intent(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     with pytest.raises(Fenced):
-        await record(muster, replace(stage.term, number=stage.term.number - 1), INTENT)
+        await record(muster, replace(harness.term, number=harness.term.number - 1), INTENT)
     assert await stored(muster) == ()
 
 
@@ -59,21 +59,21 @@ def arrival(key: WorkloadKey) -> Arrival:
 
 
 async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     late = WorkloadKey(WorkloadKind.POD, "late")
     async with muster.transaction() as tx:
-        before = await workloads.arrive(tx, stage.term, [arrival(OLD), arrival(late)])
+        before = await workloads.arrive(tx, harness.term, [arrival(OLD), arrival(late)])
         await tx.execute(text("INSERT INTO backoffs VALUES ('pod', 'old', 1800000060, 3)"))
     for _ in range(2):
         async with muster.transaction() as tx:
-            await workloads.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
-            numbers = await workloads.arrive(tx, stage.term, [arrival(NEW)])
+            await workloads.succeed(tx, harness.term, [Succession(arrival=arrival(NEW), after=OLD)])
+            numbers = await workloads.arrive(tx, harness.term, [arrival(NEW)])
         assert numbers == {NEW: before[OLD]}
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert rows.setbacks[NEW] == Setbacks(not_before=1_800_000_060, rollbacks=3)
     async with muster.transaction() as tx:
-        await workloads.depart(tx, stage.term, [OLD])
+        await workloads.depart(tx, harness.term, [OLD])
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert rows.arrivals == {late: before[late], NEW: before[OLD]}
@@ -81,9 +81,9 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
 
 
 async def test_whoever_takes_the_place_of_nobody_known_arrives_last(muster: Database) -> None:
-    stage = await Stage.set(muster)
+    harness = await LedgerHarness.begin(muster)
     async with muster.transaction() as tx:
-        first = await workloads.arrive(tx, stage.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
-        await workloads.succeed(tx, stage.term, [Succession(arrival=arrival(NEW), after=OLD)])
-        numbers = await workloads.arrive(tx, stage.term, [arrival(NEW)])
+        first = await workloads.arrive(tx, harness.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
+        await workloads.succeed(tx, harness.term, [Succession(arrival=arrival(NEW), after=OLD)])
+        numbers = await workloads.arrive(tx, harness.term, [arrival(NEW)])
     assert numbers[NEW] > max(first.values())

@@ -7,12 +7,14 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.read import world
 from queues.workload import AdmissionId, QueueName, WorkloadKey
-from tests.sql.ledger_harness import NOW, Away, Stage, Why, gang, key, queue
+from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue, reason
 
 WHEN = "2027-01-15T08:00:00Z"
 
 
-async def decided(stage: Stage, kind: str, name: str, code: str = "", by: str | None = None) -> None:
+async def decided(
+    harness: LedgerHarness, kind: str, name: str, code: str = "", by: str | None = None
+) -> None:
     """A line of the decision log, as ``admission.apply`` writes it."""
     line = ledger.Decision(
         kind=kind,
@@ -24,28 +26,30 @@ async def decided(stage: Stage, kind: str, name: str, code: str = "", by: str | 
         beneficiary=None if by is None else key("other"),
         numbers={"seats": 2} if by is None else {"seats": 2, "for": by},
     )
-    async with stage.muster.transaction() as tx:
-        entry = await stage.enter(tx)
+    async with harness.muster.transaction() as tx:
+        entry = await harness.enter(tx)
         await ledger.record_decisions(tx, entry, [line])
-        await ledger.record_reasons(tx, entry, {key(name): Why("NoFit", "0 of 2 pods fit")})
-    stage.seq = entry.seq
+        await ledger.record_reasons(tx, entry, {key(name): reason("NoFit", "0 of 2 pods fit")})
+    harness.seq = entry.seq
 
 
-async def admitted(stage: Stage, name: str) -> AdmissionId:
-    verdict = await stage.admit(gang(name, "a", "n1 n1"))
-    await decided(stage, "admit", name, "gang")
+async def admitted(harness: LedgerHarness, name: str) -> AdmissionId:
+    verdict = await harness.admit(gang(name, "a", "n1 n1"))
+    await decided(harness, "admit", name, "gang")
     return verdict.accepted[0]
 
 
-async def evicted(stage: Stage, name: str, admission: AdmissionId, **away: object) -> None:
-    row = Away(admission=admission, **away)  # type: ignore[arg-type]
-    await stage.evict(row)
-    await decided(stage, "evict", name, row.code, "vcjob/ns/other" if row.beneficiary else None)
-    await stage.free(admission, 0, 1)
+async def evicted(harness: LedgerHarness, name: str, admission: AdmissionId, **away: object) -> None:
+    row = eviction(admission, **away)  # type: ignore[arg-type]
+    await harness.evict(row)
+    await decided(harness, "evict", name, row.code, "vcjob/ns/other" if row.beneficiary else None)
+    await harness.free(admission, 0, 1)
 
 
-async def staged(muster: Database) -> Stage:
-    return await Stage.set(muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["train", "calm"])
+async def staged(muster: Database) -> LedgerHarness:
+    return await LedgerHarness.begin(
+        muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["train", "calm"]
+    )
 
 
 async def known(muster: Database) -> dict[WorkloadKey, LastPreemption]:
@@ -55,22 +59,22 @@ async def known(muster: Database) -> dict[WorkloadKey, LastPreemption]:
 
 
 async def test_who_took_the_place_is_told_until_it_has_another(muster: Database) -> None:
-    stage = await staged(muster)
-    first = await admitted(stage, "train")
+    harness = await staged(muster)
+    first = await admitted(harness, "train")
     assert await known(muster) == {}
-    await evicted(stage, "train", first, code="Reclaimed", beneficiary=key("other"))
+    await evicted(harness, "train", first, code="Reclaimed", beneficiary=key("other"))
 
     assert await known(muster) == {
         key("train"): LastPreemption(at=NOW, code="Reclaimed", by="vcjob/ns/other"),
     }
-    await admitted(stage, "train")
+    await admitted(harness, "train")
     assert await known(muster) == {}
 
 
 async def test_the_list_and_the_story_say_it_alike(muster: Database) -> None:
-    stage = await staged(muster)
-    await evicted(stage, "train", await admitted(stage, "train"), beneficiary=key("other"))
-    await decided(stage, "reject", "train", "NodeFull")
+    harness = await staged(muster)
+    await evicted(harness, "train", await admitted(harness, "train"), beneficiary=key("other"))
+    await decided(harness, "reject", "train", "NodeFull")
     reader = SqlReader(muster, clock=lambda: NOW)
 
     waiting = {
@@ -89,9 +93,9 @@ async def test_the_list_and_the_story_say_it_alike(muster: Database) -> None:
 
 
 async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> None:
-    stage = await staged(muster)
-    await evicted(stage, "train", await admitted(stage, "train"), beneficiary=key("other"))
-    again = await admitted(stage, "train")
-    await evicted(stage, "train", again, code="Refused", not_before=NOW + 10)
+    harness = await staged(muster)
+    await evicted(harness, "train", await admitted(harness, "train"), beneficiary=key("other"))
+    again = await admitted(harness, "train")
+    await evicted(harness, "train", again, code="Refused", not_before=NOW + 10)
 
     assert await known(muster) == {}

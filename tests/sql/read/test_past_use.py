@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from queues.admissions import Seat
+from queues.plan import Admit, Adopt
 from queues.quota.accounts import Account, charges
 from queues.quota.decayed_usage import HORIZON, NO_PAST, UsageHolder, UsageRecorder, oldest_block
 from queues.resources import Resources
@@ -17,15 +18,15 @@ from queues.sql.observed.rows import NodeLimit
 from queues.sql.read import past_use as bygone
 from queues.sql.read.past_use import PAGE_ROWS, UsageReader, past_use
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName
-from tests.sql.ledger_harness import GPU, GPUS, NOW, Back, Gang, Running, Stage, key, queue
+from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, admit, freeing, queue
 
 A, B = QueueName("a"), QueueName("b")
 
 HALF_LIFE = 604_800
 
 
-def wanted(name: str, into: QueueName, seats: tuple[Seat, ...]) -> Gang:
-    return Gang(workload=key(name), name=name, queue=into, seats=seats)
+def wanted(name: str, into: QueueName, seats: tuple[Seat, ...]) -> Admit:
+    return admit(name, into, seats)
 
 
 def seat(takes: Mapping[str, int], ordinal: int = 0, flavor: str = "") -> Seat:
@@ -41,8 +42,10 @@ def seat(takes: Mapping[str, int], ordinal: int = 0, flavor: str = "") -> Seat:
 class Followed:
     """A ledger, and memories that hear of every posting."""
 
-    def __init__(self, stage: Stage, half_lives: Mapping[QueueName, frozenset[int]], began: int) -> None:
-        self.stage, self.half_lives = stage, half_lives
+    def __init__(
+        self, harness: LedgerHarness, half_lives: Mapping[QueueName, frozenset[int]], began: int
+    ) -> None:
+        self.harness, self.half_lives = harness, half_lives
         self.memories = UsageRecorder()
         self.memories.begin(half_lives, {}, began)
         self.held: dict[AdmissionId, tuple[QueueName, str, tuple[Seat, ...]]] = {}
@@ -50,35 +53,35 @@ class Followed:
     async def take(
         self, name: str, into: QueueName, user: str, seats: tuple[Seat, ...], at: int
     ) -> AdmissionId:
-        stage, row = self.stage, wanted(name, into, seats)
-        async with stage.muster.transaction() as tx:
-            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
+        harness, row = self.harness, wanted(name, into, seats)
+        async with harness.muster.transaction() as tx:
+            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=at)
             verdict = await ledger.admit(tx, entry, [row], {row.workload: user})
-        stage.seq = entry.seq
+        harness.seq = entry.seq
         self.memories.post(into, user, charges(seats), at)
         self.held[verdict.accepted[0]] = (into, user, seats)
         return verdict.accepted[0]
 
     async def give_back(self, id_: AdmissionId, indices: frozenset[int], at: int) -> None:
-        stage, (queue_, user, seats) = self.stage, self.held[id_]
-        async with stage.muster.transaction() as tx:
-            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=at)
-            freed = await ledger.free(tx, entry, [Back(admission=id_, seats=indices)])
-        stage.seq = entry.seq
+        harness, (queue_, user, seats) = self.harness, self.held[id_]
+        async with harness.muster.transaction() as tx:
+            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=at)
+            freed = await ledger.free(tx, entry, [freeing(id_, indices)])
+        harness.seq = entry.seq
         gone = [seats[index] for index in freed.seats.get(id_, ())]
         amounts = charges(gone)
         self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)
 
     async def read(self, now: int) -> dict[UsageHolder, dict[Account, dict[int, int]]]:
-        async with self.stage.muster.transaction() as tx:
+        async with self.harness.muster.transaction() as tx:
             return await past_use(tx, self.half_lives, now)
 
 
-async def stage_of(muster: Database, *names: str) -> Stage:
-    stage = await Stage.set(muster, [queue("a"), queue("b")], {}, names)
+async def stage_of(muster: Database, *names: str) -> LedgerHarness:
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {}, names)
     offered = Resources({GPU: 1000, "cpu": 10**12, "memory": 10**18})
-    await stage.nodes(n1=NodeLimit(limits=offered), n2=NodeLimit(limits=offered, flavor=FlavorName("h100")))
-    return stage
+    await harness.nodes(n1=NodeLimit(limits=offered), n2=NodeLimit(limits=offered, flavor=FlavorName("h100")))
+    return harness
 
 
 @pytest.mark.parametrize("page", [3, PAGE_ROWS])
@@ -89,8 +92,8 @@ async def test_a_new_leader_reads_what_the_old_one_remembered(
     chance = random.Random(7)
     names = [f"j{number}" for number in range(40)]
     fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
-    stage = await stage_of(muster, *names)
-    followed = Followed(stage, fading, NOW)
+    harness = await stage_of(muster, *names)
+    followed = Followed(harness, fading, NOW)
     now, ids = NOW, []
     for name in names:
         now += chance.randrange(40_000)
@@ -119,8 +122,8 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
     chance = random.Random(11)
     names = [f"j{number}" for number in range(24)]
     fading = {A: frozenset({HALF_LIFE, 3601}), B: frozenset({HALF_LIFE})}
-    stage = await stage_of(muster, *names)
-    followed, gathering = Followed(stage, fading, NOW), UsageReader()
+    harness = await stage_of(muster, *names)
+    followed, gathering = Followed(harness, fading, NOW), UsageReader()
     now, told = NOW, 0
     for name in names:
         now += chance.randrange(20_000)
@@ -131,7 +134,7 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
         if chance.random() < 0.5:
             continue
         steps = chance.randrange(12)
-        async with stage.muster.snapshot() as tx:
+        async with harness.muster.snapshot() as tx:
             past = await gathering.past_use(tx, fading, now, enough=stop_after(steps))
         if past is None:
             continue
@@ -139,7 +142,7 @@ async def test_a_replica_that_is_asked_now_and_then_knows_what_a_new_leader_woul
         assert past.rows == of_all_users(await followed.read(now), now)
     assert told > 1
 
-    async with stage.muster.snapshot() as tx:
+    async with harness.muster.snapshot() as tx:
         assert await gathering.past_use(tx, {}, now, enough=lambda: True) is NO_PAST
         again = await gathering.past_use(tx, {A: frozenset({60})}, now, enough=lambda: False)
     assert again is not None
@@ -172,11 +175,11 @@ def of_all_users(
 
 
 async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> None:
-    stage = await stage_of(muster, "j1")
+    harness = await stage_of(muster, "j1")
     row = wanted("j1", A, (seat({GPU: 2}, flavor="h100"),))
     async with muster.transaction() as tx:
-        entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=NOW)
-        await ledger.adopt(tx, entry, [Running(admit=row, pods={"p0": 0})], {row.workload: "ann"})
+        entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=NOW)
+        await ledger.adopt(tx, entry, [Adopt(admit=row, pods={"p0": 0})], {row.workload: "ann"})
 
     async with muster.transaction() as tx:
         rows = await past_use(tx, {A: frozenset({HALF_LIFE})}, NOW)
@@ -188,18 +191,18 @@ async def test_pods_that_were_adopted_count_for_their_user(muster: Database) -> 
 
 
 async def test_queues_without_a_half_life_are_not_read(muster: Database) -> None:
-    stage = await stage_of(muster, "j1", "j2")
-    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    harness = await stage_of(muster, "j1", "j2")
+    followed = Followed(harness, {A: frozenset({HALF_LIFE})}, NOW)
     await followed.take("j1", A, "ann", (seat({GPU: 2}),), NOW)
     await followed.take("j2", B, "ann", (seat({GPU: 2}),), NOW)
 
     assert (await followed.read(NOW)).keys() == {UsageHolder(A, "ann", HALF_LIFE)}
-    assert await Followed(stage, {}, NOW).read(NOW) == {}
+    assert await Followed(harness, {}, NOW).read(NOW) == {}
 
 
 async def test_postings_from_before_users_were_noted_count_for_the_queue(muster: Database) -> None:
-    stage = await stage_of(muster, "j1")
-    followed = Followed(stage, {A: frozenset({HALF_LIFE})}, NOW)
+    harness = await stage_of(muster, "j1")
+    followed = Followed(harness, {A: frozenset({HALF_LIFE})}, NOW)
     await followed.take("j1", A, "ann", (seat({"cpu": 5}),), NOW)
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE postings SET username = DEFAULT"))

@@ -15,14 +15,14 @@ from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description
 from queues.sql.tables import backoffs
 from queues.workload import QueueName
-from tests.sql.ledger_harness import GPU, NOW, Stage, Why, gang, gpus, key, queue
+from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, gang, gpus, key, queue, reason
 
 
-async def describe(stage: Stage, **priorities: int) -> None:
-    async with stage.muster.transaction() as tx:
+async def describe(harness: LedgerHarness, **priorities: int) -> None:
+    async with harness.muster.transaction() as tx:
         await workloads.describe(
             tx,
-            stage.term,
+            harness.term,
             [
                 Description(
                     key=key(name),
@@ -40,26 +40,26 @@ async def describe(stage: Stage, **priorities: int) -> None:
         )
 
 
-async def staged(muster: Database) -> Stage:
-    stage = await Stage.set(
+async def staged(muster: Database) -> LedgerHarness:
+    harness = await LedgerHarness.begin(
         muster,
         [queue(ROOT, None), queue("a", capability=8000), queue("b", guarantee=2000)],
         {"n1": 16000},
         ["runs", "small", "big"],
     )
-    await describe(stage, runs=0, small=0, big=100)
-    await stage.admit(gang("runs", "a", "n1 n1", takes=3000))
+    await describe(harness, runs=0, small=0, big=100)
+    await harness.admit(gang("runs", "a", "n1 n1", takes=3000))
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         facts = {"queue": "a", "resource": GPU, "limit": 8000, "used": 6000, "asked": 4000, "over": 2000}
-        why = Why("QueueLimit", "queue a may use 8 nvidia.com/gpu", facts)
+        why = reason("QueueLimit", "queue a may use 8 nvidia.com/gpu", facts)
         admitted = ledger.Decision(
             kind="admit", workload=key("runs"), namespace="ns", name="runs", queue=QueueName("a"), code="gang"
         )
         await ledger.record_decisions(tx, entry, [admitted])
         await ledger.record_reasons(tx, entry, {key("small"): why, key("big"): why})
-    stage.seq = entry.seq
-    return stage
+    harness.seq = entry.seq
+    return harness
 
 
 def reader(muster: Database) -> SqlReader:
@@ -87,7 +87,7 @@ DAY = 86_400
 
 async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> None:
     fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [
             queue(ROOT, None),
@@ -99,11 +99,11 @@ async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> N
         ["ran", "runs", "later"],
     )
     away = SqlReader(muster, clock=lambda: NOW + DAY)
-    verdict = await stage.admit(
+    verdict = await harness.admit(
         gang("ran", "leaf", "n1", takes=4000), gang("runs", "other", "n1", takes=4000)
     )
     before = {line.name: line for line in (await away.queues()).items}
-    await stage.free(verdict.accepted[0], 0, at=NOW + DAY)
+    await harness.free(verdict.accepted[0], 0, at=NOW + DAY)
 
     told = {line.name: line for line in (await away.queues()).items}
 
@@ -124,7 +124,7 @@ async def test_past_use_is_told_where_it_counts_and_fades(muster: Database) -> N
     (still,) = before["team"].accounts
     assert still.share_with_past == pytest.approx(0.375, abs=0.01)
 
-    await stage.admit(gang("later", "leaf", "n1", takes=8000), at=NOW + 2 * DAY)
+    await harness.admit(gang("later", "leaf", "n1", takes=8000), at=NOW + 2 * DAY)
     months_later = SqlReader(muster, clock=lambda: NOW + 40 * DAY)
     (team,) = {line.name: line for line in (await months_later.queues()).items}["team"].accounts
     assert (team.used, team.past_use, team.share_with_past) == ("8", "8", 1.0)
@@ -134,10 +134,10 @@ async def test_a_ledger_that_is_not_read_yet_leaves_the_past_untold(
     muster: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fading = {"spec": {"policy": {"usageHalfLife": "24h"}}}
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster, [queue(ROOT, None), replace(queue("a"), document=fading)], {"n1": 16000}, ["runs"]
     )
-    await stage.admit(gang("runs", "a", "n1", takes=4000))
+    await harness.admit(gang("runs", "a", "n1", takes=4000))
     monkeypatch.setattr("admission.web.sql_reader._PAST_SECONDS", -1.0)
 
     (_, a) = (await reader(muster).queues()).items
@@ -162,14 +162,14 @@ async def test_the_place_in_the_list_is_the_place_that_is_explained(muster: Data
 
 
 async def test_the_place_is_that_of_the_engine_small_before_large(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster, [queue(ROOT, None), queue("a")], {"n1": 16000}, ["large", "small", "back"]
     )
     plain = Description(key=key("large"), namespace="ns", name="large", queue=QueueName("a"), created=NOW)
     async with muster.transaction() as tx:
         await workloads.describe(
             tx,
-            stage.term,
+            harness.term,
             [
                 replace(plain, devices=2**70, run_time=2**70),
                 replace(plain, key=key("small"), name="small", devices=1, run_time=60),

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from queues.admissions import AdmissionState, Setbacks
-from queues.plan import Reason
+from queues.plan import Adopt, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.sql import ledger
@@ -17,7 +17,7 @@ from queues.sql.read import views
 from queues.sql.read.world import load_world, read_admissions
 from queues.sql.tables import admissions
 from queues.workload import FlavorName, QueueName
-from tests.sql.ledger_harness import GPU, GPUS, NOW, Away, Running, Stage, Why, gang, gpus, key, queue
+from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, eviction, gang, gpus, key, queue, reason
 
 PAGE = Path(__file__).parents[3] / "docs/reference/views.md"
 
@@ -26,11 +26,11 @@ DAY = 86_400
 LAST_MONTH = text("SELECT extract(epoch FROM date_trunc('month', now()) - interval '1 month')::bigint")
 
 
-async def describe(stage: Stage, **priorities: int) -> None:
-    async with stage.muster.transaction() as tx:
+async def describe(harness: LedgerHarness, **priorities: int) -> None:
+    async with harness.muster.transaction() as tx:
         await workloads.describe(
             tx,
-            stage.term,
+            harness.term,
             [
                 Description(key=key(name), namespace="ns", name=name, queue=QueueName("a"), priority=priority)
                 for name, priority in priorities.items()
@@ -39,32 +39,34 @@ async def describe(stage: Stage, **priorities: int) -> None:
 
 
 async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a", guarantee=1)], {"n1": 9}, ["j1", "j2", "j3", "j4"])
+    harness = await LedgerHarness.begin(
+        muster, [queue("a", guarantee=1)], {"n1": 9}, ["j1", "j2", "j3", "j4"]
+    )
     wanted = gang("j1", "a", "n1 n1 n1", takes=2)
-    (kept,) = (await stage.admit(wanted)).accepted.values()
-    (closed,) = (await stage.admit(gang("j4", "a", "n1"))).accepted.values()
-    await stage.free(kept, 1)
-    await stage.free(closed, 0)
+    (kept,) = (await harness.admit(wanted)).accepted.values()
+    (closed,) = (await harness.admit(gang("j4", "a", "n1"))).accepted.values()
+    await harness.free(kept, 1)
+    await harness.free(closed, 0)
     running = gang("j2", "a", "n1 n1")
-    (adopted,) = await stage.adopt(Running(admit=running, pods={"p0": 0, "p1": 1}))
+    (adopted,) = await harness.adopt(Adopt(admit=running, pods={"p0": 0, "p1": 1}))
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         await ledger.start(tx, entry, [kept])
-        await ledger.evict(tx, entry, [Away(admission=adopted, not_before=NOW + 60, beneficiary=key("j3"))])
+        await ledger.evict(tx, entry, [eviction(adopted, not_before=NOW + 60, beneficiary=key("j3"))])
         await ledger.record_reasons(
-            tx, entry, {key("j3"): Why("NoFit", "no room", {"free": gpus(2)}), key("j4"): Why("Behind")}
+            tx, entry, {key("j3"): reason("NoFit", "no room", {"free": gpus(2)}), key("j4"): reason("Behind")}
         )
         await ledger.record_reasons(tx, entry, {}, [key("j4")])
         await ledger.record_job_states(
             tx, entry, [ledger.JobRow(key=key("j1"), state={"phase": "Running", "version": 3})]
         )
-    stage.seq = entry.seq
+    harness.seq = entry.seq
 
     async with muster.snapshot() as tx:
         world = await load_world(tx)
         _, evictions = await read_admissions(tx, admissions.c.state != "closed")
 
-    assert world.ledger_seq == stage.seq
+    assert world.ledger_seq == harness.seq
     first, second = world.admissions
     assert (first.id, first.workload, first.seats, first.ended) == (kept, key("j1"), wanted.seats, {1})
     assert (first.started, first.state, first.opened_at, first.adopted) == (
@@ -76,7 +78,9 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     assert (second.id, second.seats, second.state) == (adopted, running.seats, AdmissionState.EVICTING)
     assert (second.adopted, second.started) == ({"p0": 0, "p1": 1}, True)
     assert evictions == {
-        adopted: views.Eviction(code="Preempted", message="for somebody else", at=NOW, beneficiary=key("j3"))
+        adopted: views.Eviction(
+            code="Preempted", message="for another workload", at=NOW, beneficiary=key("j3")
+        )
     }
     assert world.setbacks == {
         key("j2"): Setbacks(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
@@ -86,18 +90,18 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     assert sorted(world.arrivals, key=world.arrivals.__getitem__) == [key(f"j{n}") for n in (1, 2, 3, 4)]
     assert world.queues == {ROOT, "a"}
     assert world.nodes == {"n1"}
-    assert await stage.balances() == {"a": (6, 6, 6), ROOT: (0, 6, 6)}
+    assert await harness.balances() == {"a": (6, 6, 6), ROOT: (0, 6, 6)}
 
 
 async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:
-    stage = await Stage.set(muster, workloads=["j1"])
+    harness = await LedgerHarness.begin(muster, workloads=["j1"])
 
     async def told(moment: int, code: str, message: str) -> int:
         async with muster.transaction() as tx:
-            entry = await ledger.fence(tx, stage.term, ledger_seq=stage.seq, now=moment)
-            await ledger.record_reasons(tx, entry, {key("j1"): Why(code, message)})
+            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=moment)
+            await ledger.record_reasons(tx, entry, {key("j1"): reason(code, message)})
             (line,) = await views.pending(tx)
-        stage.seq = entry.seq
+        harness.seq = entry.seq
         assert line.reason is not None
         assert line.reason.message == message
         return line.reason.since
@@ -108,13 +112,13 @@ async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:
 
 
 async def test_queues_are_shown_with_limits_and_use(muster: Database) -> None:
-    stage = await Stage.set(
+    harness = await LedgerHarness.begin(
         muster,
         [queue("team", capability=6), queue("a", "team", guarantee=2), queue("b", "nowhere")],
         {"n1": 9},
         ["j1", "j2"],
     )
-    await stage.admit(gang("j1", "a", "n1"))
+    await harness.admit(gang("j1", "a", "n1"))
     async with muster.snapshot() as tx:
         lines = {line.name: line for line in await views.queue_overview(tx)}
     assert set(lines) == {"root", "team", "a", "b"}
@@ -131,23 +135,23 @@ async def test_queues_are_shown_with_limits_and_use(muster: Database) -> None:
 
 
 async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a"), queue("b")], {"n1": 9}, ["j1", "j2", "j3"])
-    await stage.arrive("other", queue="b")
-    await stage.admit(gang("j2", "a", "n1"))
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 9}, ["j1", "j2", "j3"])
+    await harness.arrive("other", queue="b")
+    await harness.admit(gang("j2", "a", "n1"))
     async with muster.transaction() as tx:
         assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j1", "j3"]
         assert [line.name for line in await views.pending(tx)] == ["j1", "j3", "other"]
         assert set(await tx.scalars(text("SELECT name FROM muster_pending"))) == {"j1", "j3", "other"}
         done = Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"), finished=True)
-        await workloads.describe(tx, stage.term, [done])
+        await workloads.describe(tx, harness.term, [done])
         assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j3"]
 
 
 async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3", "j4"])
-    await describe(stage, j1=0, j2=0, j3=7, j4=0)
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3", "j4"])
+    await describe(harness, j1=0, j2=0, j3=7, j4=0)
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx)
+        entry = await harness.enter(tx)
         verdict = await ledger.admit(tx, entry, [gang("j1", "a", "n1 n1")])
         await ledger.record_decisions(
             tx,
@@ -205,18 +209,18 @@ async def test_the_views_are_documented_column_by_column(muster: Database) -> No
 
 
 async def test_who_asked_is_in_the_views_and_adds_up_as_documented(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a")], {"n1": 90_000}, ["j1", "j2"])
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 90_000}, ["j1", "j2"])
     first, second = gang("j1", "a", "n1 n1", takes=4000), gang("j2", "a", "n1", takes=1000)
     async with muster.transaction() as tx:
         await tx.execute(text("SET LOCAL TIME ZONE 'UTC'"))
         month = int(await tx.scalar(text("SELECT extract(epoch FROM date_trunc('month', now()))")) or 0)
     before, within = month - 40 * DAY, month - 5 * DAY
     async with muster.transaction() as tx:
-        entry = await stage.enter(tx, before)
+        entry = await harness.enter(tx, before)
         verdict = await ledger.admit(tx, entry, [first], {first.workload: "ann"})
-    stage.seq = entry.seq
-    await stage.admit(second, at=within)
-    await stage.free(verdict.accepted[0], 0, at=within)
+    harness.seq = entry.seq
+    await harness.admit(second, at=within)
+    await harness.free(verdict.accepted[0], 0, at=within)
     async with muster.transaction() as tx:
         await tx.execute(text("SET LOCAL TIME ZONE 'UTC'"))
         days = (month - (await tx.scalar(LAST_MONTH) or 0)) // DAY
@@ -232,10 +236,10 @@ def questions() -> list[str]:
 
 
 async def test_postings_balance_by_double_entry(muster: Database) -> None:
-    stage = await Stage.set(muster, [queue("a"), queue("b")], {}, ["j1", "j2"])
-    await stage.nodes(n1=NodeLimit(limits=gpus(9), flavor=FlavorName("h100")))
-    verdict = await stage.admit(gang("j1", "a", "n1 n1", flavor="h100"), gang("j2", "b", "n1"))
-    await stage.free(verdict.accepted[0], 0)
+    harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {}, ["j1", "j2"])
+    await harness.nodes(n1=NodeLimit(limits=gpus(9), flavor=FlavorName("h100")))
+    verdict = await harness.admit(gang("j1", "a", "n1 n1", flavor="h100"), gang("j2", "b", "n1"))
+    await harness.free(verdict.accepted[0], 0)
     async with muster.transaction() as tx:
         rows = await tx.execute(
             text(
@@ -247,7 +251,7 @@ async def test_postings_balance_by_double_entry(muster: Database) -> None:
         assert {tuple(row) for row in rows} == {("queue/a", 1), ("queue/b", 1), ("pool", -2)}
         rows = await tx.execute(text("SELECT seats, seats_held, nodes FROM muster_admissions ORDER BY id"))
         assert [tuple(row) for row in rows] == [(2, 1, ["n1"]), (1, 1, ["n1"])]
-    assert await stage.balances(Account(GPUS.flavor, GPU)) == {
+    assert await harness.balances(Account(GPUS.flavor, GPU)) == {
         "a": (1, 1, 1),
         "b": (1, 1, 1),
         "root": (0, 2, 2),
