@@ -85,7 +85,7 @@ class Search:
     def of(cls, snapshot: Snapshot) -> "Search":
         tree = tree_of(snapshot.queues, gpus=100)
         trial = Trial.open(snapshot.nodes, Usage(tree))
-        held = claims.hold(snapshot, trial, tree)
+        held = claims.hold(snapshot, trial)
         drained = held.after_draining(trial)
         return cls(drained, CandidateArrays(candidates_in(snapshot, tree), drained))
 
