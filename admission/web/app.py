@@ -44,20 +44,19 @@ def app(
     reader: Reader,
     metrics: Callable[[], bytes],
     ready: Mapping[str, Check],
-    healthy: Mapping[str, Check] | None = None,
-    snapshot: Callable[[], Awaitable[bytes]] | None = None,
-    outlook: Outlooks | None = None,
+    snapshot: Callable[[], Awaitable[bytes]],
+    outlook: Outlooks,
 ) -> web.Application:
     """The application.
 
-    ``metrics`` gives the Prometheus text; ``ready`` and ``healthy`` are checks by name, run at each request;
+    ``metrics`` gives the Prometheus text; ``ready`` has checks by name, run at each request;
     ``snapshot`` gives the engine's input, serialised, or raises NotLeading; ``outlook`` gives what would let
     pending workloads of a namespace, name and kind in, or raises NotLeading.
     """
     application = web.Application(middlewares=[_errors_as_json])
     application.add_routes(
         [
-            web.get("/healthz", _checks(healthy or {})),
+            web.get("/healthz", _checks({})),
             web.get("/readyz", _checks(ready)),
             web.get("/metrics", _metrics(metrics)),
             web.get("/api/v1/queues", _queues(reader)),
@@ -151,12 +150,10 @@ def _explain(reader: Reader) -> Handler:
     return explain
 
 
-def _outlook(tell: Outlooks | None) -> Handler:
+def _outlook(outlooks: Outlooks) -> Handler:
     async def outlook(request: web.Request) -> web.Response:
         kind = _kind(request)
-        if tell is None:
-            return _problem(404, "This server has no outlooks.", hint="Ask a replica of the controller.")
-        return _json(list(await tell(request.match_info["namespace"], request.match_info["name"], kind)))
+        return _json(list(await outlooks(request.match_info["namespace"], request.match_info["name"], kind)))
 
     return outlook
 
@@ -169,10 +166,8 @@ def _kind(request: web.Request) -> str | None:
     return kind
 
 
-def _snapshot(take: Callable[[], Awaitable[bytes]] | None) -> Handler:
+def _snapshot(take: Callable[[], Awaitable[bytes]]) -> Handler:
     async def snapshot(_: web.Request) -> web.Response:
-        if take is None:
-            return _problem(404, "This server gives no snapshots.", hint="Ask a replica of the controller.")
         return web.Response(body=await take(), content_type="application/octet-stream")
 
     return snapshot

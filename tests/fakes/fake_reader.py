@@ -1,12 +1,14 @@
-"""A small cluster as the read API tells it, and a server that tells it."""
+"""A small cluster as the read API shows it, and a server that answers with it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+
+from aiohttp import web
 
 from admission.settings import Address
 from admission.web import bodies
 from admission.web.app import app, serving
-from admission.web.reader import NotLeading, UnknownName
+from admission.web.reader import Check, NotLeading, UnknownName
 from queues.errors import DatabaseUnavailable
 
 NOW = "2026-11-21T10:00:00Z"
@@ -376,9 +378,8 @@ class FakeReader:
             raise DatabaseUnavailable(reason="connection refused")
 
 
-@asynccontextmanager
-async def served(reader: FakeReader) -> AsyncIterator[str]:
-    """The server's URL; readiness follows the reader, and snapshots are refused twice, then given."""
+def fake_app(reader: FakeReader, ready: Mapping[str, Check]) -> web.Application:
+    """The read API over the fake cluster. Its replica refuses two snapshots as if it did not lead."""
     refusals = iter([True, True])
 
     async def snapshot() -> bytes:
@@ -393,15 +394,21 @@ async def served(reader: FakeReader) -> AsyncIterator[str]:
             if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
         )
 
-    async def postgres() -> str | None:
-        return "Postgres cannot be reached" if reader.down else None
-
-    application = app(
+    return app(
         reader=reader,
         metrics=lambda: b"muster_leader 1.0\n",
-        ready={"postgres": postgres},
+        ready=ready,
         snapshot=snapshot,
         outlook=outlook,
     )
-    async with serving(application, Address("127.0.0.1", 0)) as port:
+
+
+@asynccontextmanager
+async def served(reader: FakeReader) -> AsyncIterator[str]:
+    """The server's URL; readiness follows the reader."""
+
+    async def postgres() -> str | None:
+        return "Postgres cannot be reached" if reader.down else None
+
+    async with serving(fake_app(reader, {"postgres": postgres}), Address("127.0.0.1", 0)) as port:
         yield f"http://127.0.0.1:{port}"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest_asyncio
 
 from admission.settings import Address
-from admission.web.app import app, serving
+from admission.web.app import serving
 from deploy.local.cluster import LocalCluster
 from queues.errors import ApiError
-from tests.fakes.fake_reader import FakeReader
+from tests.fakes.fake_reader import FakeReader, fake_app
 
 NAMESPACE = "muster-plugin"
 
@@ -84,9 +84,7 @@ def publish(cluster: LocalCluster, port: int) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def plugin(local_cluster: LocalCluster) -> AsyncIterator[Plugin]:
-    async with serving(
-        app(reader=FakeReader(), metrics=lambda: b"", ready={}), Address("0.0.0.0", 0)
-    ) as port:
+    async with serving(fake_app(FakeReader(), {}), Address("0.0.0.0", 0)) as port:
         await asyncio.to_thread(publish, local_cluster, port)
         yield Plugin(local_cluster)
 

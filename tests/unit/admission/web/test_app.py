@@ -10,9 +10,9 @@ import pytest
 
 from admission.settings import Address
 from admission.web import bodies
-from admission.web.app import app, serving
+from admission.web.app import serving
 from admission.web.reader import Check
-from tests.fakes.fake_reader import QUEUES, FakeReader, served
+from tests.fakes.fake_reader import QUEUES, FakeReader, fake_app, served
 
 
 @pytest.fixture
@@ -162,8 +162,7 @@ async def test_a_check_that_breaks_or_hangs_fails_instead_of_breaking_the_answer
 
     monkeypatch.setattr("admission.web.app._CHECK_SECONDS", 0.01)
     checks: dict[str, Check] = {"breaks": breaks, "hangs": hangs}
-    application = app(reader=FakeReader(), metrics=lambda: b"", ready=checks)
-    async with serving(application, Address("127.0.0.1", 0)) as port:
+    async with serving(fake_app(FakeReader(), checks), Address("127.0.0.1", 0)) as port:
         status, body = await get(f"http://127.0.0.1:{port}", "/readyz")
 
     assert status == 503
