@@ -69,7 +69,7 @@ async def apply(
     admissions: Mapping[AdmissionId, Admission],
     failpoint: Callable[[str], None],
 ) -> Applied:
-    """Commit a plan. ``admissions``: those it was decided on. ``failpoint`` is called when seats are given back.
+    """Commit a plan. ``admissions``: the ones it was decided on. ``failpoint`` is called when seats are given back.
 
     Raises Fenced (the term is over, or another leader wrote: read the world again), OutcomeUnknown,
     DatabaseError.

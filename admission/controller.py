@@ -27,7 +27,7 @@ from admission.web.bodies import OutlookBody
 from admission.web.outlook import outlooks
 from admission.web.reader import Check, NotLeading
 from admission.web.sql_reader import SqlReader
-from admission.workloads.inputs import Timeouts as WorldPatience
+from admission.workloads.inputs import Timeouts
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.leadership import holder
@@ -39,20 +39,20 @@ SWITCH_INTERVAL = 0.0005
 
 
 class Controller:
-    """One replica: serves people and the API server always, and leads whenever elected."""
+    """One replica: serves users and the API server always, and leads whenever elected."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lead: LeaderTerm | None = None
+        self._term: LeaderTerm | None = None
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._metrics = Metrics(requests=self._requests, informers=self._watching)
 
     async def run(self) -> int:
-        """Run until told to stop; the exit code."""
+        """Run until SIGTERM or SIGINT; returns the exit code."""
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
-        process.seldom()
+        process.collect_seldom()
         _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Controller:
                     settings.kubeconfig, settings.context, concurrency=settings.api_concurrency
                 )
             )
-            means = self._means(database, self._client)
+            dependencies = self._dependencies(database, self._client)
             patience = LeaseTiming(lease=settings.lease_seconds, retry=settings.retry_seconds)
             leadership = self._leadership = Leadership(database, settings.identity, patience)
             application = web.app(
@@ -80,7 +80,7 @@ class Controller:
                 door = self._door(self._client)
                 opened = tasks.create_task(door.run(), name="webhook") if door is not None else None
                 work = tasks.create_task(
-                    leadership.run(lambda mandate: self._serve(means, mandate)), name="lead"
+                    leadership.run(lambda lease: self._serve(dependencies, lease)), name="lead"
                 )
                 await stop.wait()
                 _log.info("stopping")
@@ -117,7 +117,7 @@ class Controller:
             await check_schema(tx)
         return database
 
-    def _means(self, database: Database, client: Client) -> TermDependencies:
+    def _dependencies(self, database: Database, client: Client) -> TermDependencies:
         settings = self._settings
         twins: dict[str, str] = {}
         rules = PodRules(
@@ -130,7 +130,7 @@ class Controller:
             client=client,
             rules=rules,
             twins=twins,
-            patience=WorldPatience(
+            patience=Timeouts(
                 refusal_grace=int(settings.refusal_grace_seconds),
                 backoff=int(settings.backoff_seconds),
                 backoff_limit=int(settings.backoff_max_seconds),
@@ -140,14 +140,14 @@ class Controller:
             failpoint=armed(os.environ.get("MUSTER_FAULT")),
         )
 
-    async def _serve(self, means: TermDependencies, mandate: LeaderLease) -> None:
-        lead = self._lead = LeaderTerm(means, mandate)
-        self._metrics.leads(mandate.term.number)
+    async def _serve(self, dependencies: TermDependencies, lease: LeaderLease) -> None:
+        term = self._term = LeaderTerm(dependencies, lease)
+        self._metrics.leads(lease.term.number)
         try:
-            with about(term=mandate.term.number):
-                await lead.run()
+            with about(term=lease.term.number):
+                await term.run()
         finally:
-            self._lead = None
+            self._term = None
             self._metrics.leads(None)
 
     def _observe(self, report: TurnReport) -> None:
@@ -160,7 +160,7 @@ class Controller:
             return None
 
         async def leader() -> str | None:
-            if self._lead is not None and not self._lead.ready:
+            if self._term is not None and not self._term.ready:
                 return "this replica leads and is still reading the cluster"
             return None
 
@@ -178,7 +178,7 @@ class Controller:
 
     async def _last(self, database: Database) -> Decided:
         """The last decision of this replica. Raises NotLeading."""
-        cycle = self._lead.cycle if self._lead is not None else None
+        cycle = self._term.cycle if self._term is not None else None
         if cycle is None or cycle.last is None:
             async with database.transaction() as tx:
                 leads = await holder(tx)
@@ -193,11 +193,11 @@ class Controller:
         return found
 
     def _watching(self) -> dict[str, Watching]:
-        if self._lead is None:
+        if self._term is None:
             return {}
         return {
             name: Watching(silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects)
-            for name, h in self._lead.informers.hearings().items()
+            for name, h in self._term.informers.hearings().items()
         }
 
 

@@ -1,4 +1,4 @@
-"""One turn: take in what changed, save it, freeze, decide, apply. The loop around it does nothing else."""
+"""One turn: observe changes, save them, freeze, decide, apply."""
 
 import asyncio
 import logging
@@ -61,10 +61,10 @@ class Cycle:
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
-        self._told = StoredReasons()
-        self._telling = ReasonChanges(self._told)
+        self._stored_reasons = StoredReasons()
+        self._reason_changes = ReasonChanges(self._stored_reasons)
         self._numbers_stored_at = 0.0
-        self._numbers_put_off = False
+        self._numbers_postponed = False
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
         self.next_look = 0
         self.last: Decided | None = None
@@ -92,7 +92,7 @@ class Cycle:
             return TurnReport(now=now, changes=len(changes), dirty_workloads=self._take_dirty_workloads())
         started = perf_counter()
         snapshot = world.freeze(now)
-        # Until the plan is stored, what was seen is news still.
+        # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         frozen = perf_counter()
         plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
@@ -105,11 +105,11 @@ class Cycle:
         if turn.changes_ledger():
             applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
         world.snapshot_is_stale = False
-        self._told = self._telling.told
+        self._stored_reasons = self._reason_changes.stored_after
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._failpoint("applied")
-            self._take(applied, plan, reasons)
+            self._update_world(applied, plan, reasons)
             self._refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
         report = self._report(snapshot, plan, applied, len(changes))
@@ -158,8 +158,8 @@ class Cycle:
         ]
         return tuple(clock - at for at in created if at), tuple(bound)
 
-    def _take(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
-        """The world after the commit."""
+    def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
+        """Bring the world to the state after the commit, and log it."""
         world = self.world
         opened = [admit for _, admit in applied.admitted]
         world.ledger_seq = applied.ledger_seq
@@ -205,21 +205,23 @@ class Cycle:
             )
 
     def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> Reasons:
-        """Codes that changed now; changed numbers now and then; and whoever waits no more."""
+        """Reasons whose code changed, now and then also changed numbers, and workloads that wait no more."""
         moment = monotonic()
         with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
-        self._telling = self._told.next(plan, pending, self.world.reasons, with_numbers=with_numbers)
-        self._numbers_put_off = self._telling.put_off
-        if self._telling.numbers:
+        self._reason_changes = self._stored_reasons.next(
+            plan, pending, self.world.reasons, with_numbers=with_numbers
+        )
+        self._numbers_postponed = self._reason_changes.numbers_postponed
+        if self._reason_changes.with_numbers:
             self._numbers_stored_at = moment
-        return Reasons(changed=self._telling.changed, gone=self._telling.gone)
+        return Reasons(changed=self._reason_changes.changed, gone=self._reason_changes.gone)
 
     def _when_to_look_again(self, now: int, applied: Applied | None) -> int:
-        """When somebody who waits may be tried, or numbers put off may be told, though nothing changes."""
+        """Second of the next turn if nothing changes: a workload may be tried again, or numbers are to be stored."""
         waits = []
         if (until := self._memo.until) is not None:
             waits.append(max(until, now + 1))
-        if self._numbers_put_off or (applied is not None and applied.dropped):
+        if self._numbers_postponed or (applied is not None and applied.dropped):
             waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
 
@@ -243,7 +245,7 @@ class Cycle:
 
 
 async def look_back(database: Database, world: World, now: int) -> None:
-    """Ask the ledger what was used in the past, if half-lives are other ones than before. Raises DatabaseError."""
+    """Read past use from the ledger if half-lives have changed. Raises DatabaseError."""
     wanted = world.usage_history.unread({name: fact.queue for name, fact in world.queues.items()})
     if wanted is None:
         return
@@ -252,7 +254,7 @@ async def look_back(database: Database, world: World, now: int) -> None:
 
 
 async def recall(database: Database, world: World) -> None:
-    """Ask the ledger which of the admissions that live pods name it has closed. Raises DatabaseError."""
+    """Read from the ledger which of the unknown admissions that live pods name are closed. Raises DatabaseError."""
     asked = frozenset(world.admission_index.unknown)
     async with database.transaction() as tx:
         world.learn_closed(asked, await closed_among(tx, asked))

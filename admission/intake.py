@@ -1,7 +1,6 @@
-"""What the world saw and the cluster forgets goes into OBSERVED, in one short transaction per turn.
+"""Intake: what the world saw and the cluster forgets is stored in OBSERVED, in one short transaction per turn.
 
-The only importer of ``queues.sql.observed.workloads``. Nothing is taken off the world's list before the commit, so a
-failed write is simply tried again.
+The world's lists of unsaved rows are emptied after the commit only, so a failed write is tried again.
 """
 
 import logging
@@ -19,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 async def save(database: Database, term: Term, world: World) -> bool:
-    """Store everything unsaved; false: there was nothing.
+    """Store all unsaved rows; false: there were none.
 
     Raises Fenced when the term is over, DatabaseError when Postgres refuses or cannot be reached.
     """

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTiming:
-    """Seconds; lease and retry together are the longest time nobody leads."""
+    """Seconds; lease and retry together are the longest time without a leader."""
 
     lease: float = leadership.LEASE_SECONDS
     retry: float = leadership.RETRY_SECONDS
@@ -48,7 +48,7 @@ class LeaderLease:
         self._trust = trust
 
     def end(self) -> None:
-        """The term is over, whatever time is left: whoever still works for it must not write."""
+        """The term is over, whatever time is left: no task of it may write any more."""
         self._trust = LeaseTrust(until=0.0)
 
 
@@ -59,37 +59,37 @@ class Leadership:
         self._database = database
         self._holder = holder
         self._patience = patience
-        #: None while somebody else leads.
-        self.mandate: LeaderLease | None = None
+        #: None while another replica leads.
+        self.lease: LeaderLease | None = None
 
     async def run(self, lead: Callable[[LeaderLease], Awaitable[None]]) -> NoReturn:
         """Lead whenever elected. ``lead`` runs for one term; it ends with Fenced or when it must start afresh."""
         while True:
-            mandate, begun = await self._elected(), monotonic()
-            self.mandate = mandate
-            _log.info("elected", extra={"term": mandate.term.number})
+            lease, begun = await self._elected(), monotonic()
+            self.lease = lease
+            _log.info("elected", extra={"term": lease.term.number})
             try:
                 # A task of its own: its groups cancel the task they are in, and do not always take that back.
-                await asyncio.create_task(self._serve(mandate, lead), name="term")
+                await asyncio.create_task(self._serve(lease, lead), name="term")
             except* (Fenced, DatabaseError) as errors:
-                _log.warning("term ended", extra={"term": mandate.term.number, "why": str(_first(errors))})
+                _log.warning("term ended", extra={"term": lease.term.number, "why": str(_first(errors))})
             finally:
-                mandate.end()
-                self.mandate = None
-                await self._resign(mandate)
-            _end_if_told()
+                lease.end()
+                self.lease = None
+                await self._resign(lease)
+            _repeat_cancellation()
             if monotonic() - begun < self._patience.lease:
                 # What ends every term at once would else read the whole cluster again and again.
                 await asyncio.sleep(self._patience.retry)
 
-    async def _serve(self, mandate: LeaderLease, lead: Callable[[LeaderLease], Awaitable[None]]) -> None:
+    async def _serve(self, lease: LeaderLease, lead: Callable[[LeaderLease], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            renewing = tasks.create_task(self._keep(mandate), name="renew lease")
-            await lead(mandate)
+            renewing = tasks.create_task(self._keep(lease), name="renew lease")
+            await lead(lease)
             renewing.cancel()
 
     async def _elected(self) -> LeaderLease:
-        said = ""
+        last_error = ""
         while True:
             started = monotonic()
             try:
@@ -98,41 +98,39 @@ class Leadership:
                 if term is not None:
                     return LeaderLease(term, LeaseTrust.since(started, self._patience.lease))
             except DatabaseError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _log.warning("cannot run for leader", extra={"why": said})
+                if str(error) != last_error:
+                    last_error = str(error)
+                    _log.warning("cannot run for leader", extra={"why": last_error})
             await asyncio.sleep(self._patience.retry)
 
-    async def _keep(self, mandate: LeaderLease) -> None:
+    async def _keep(self, lease: LeaderLease) -> None:
         """Renew until the term is over. Raises Fenced."""
         while True:
-            await asyncio.sleep(min(self._patience.retry, mandate.left()))
+            await asyncio.sleep(min(self._patience.retry, lease.left()))
             started = monotonic()
             try:
-                async with asyncio.timeout(max(0.1, mandate.left())), self._database.transaction() as tx:
-                    term = await leadership.renew(tx, mandate.term, self._patience.lease)
+                async with asyncio.timeout(max(0.1, lease.left())), self._database.transaction() as tx:
+                    term = await leadership.renew(tx, lease.term, self._patience.lease)
             except (DatabaseError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
-                _log.warning("lease not renewed", extra={"why": why, "left": round(mandate.left(), 1)})
-                mandate.check_lease()
+                _log.warning("lease not renewed", extra={"why": why, "left": round(lease.left(), 1)})
+                lease.check_lease()
                 continue
             if term is None:
-                raise Fenced(
-                    term=mandate.term.number, holder=mandate.term.holder, reason="somebody else leads"
-                )
-            mandate.extend(LeaseTrust.since(started, self._patience.lease))
+                raise Fenced(term=lease.term.number, holder=lease.term.holder, reason="another replica leads")
+            lease.extend(LeaseTrust.since(started, self._patience.lease))
 
-    async def _resign(self, mandate: LeaderLease) -> None:
+    async def _resign(self, lease: LeaderLease) -> None:
         """So that the next leader need not wait; if it fails, the lease runs out by itself."""
         try:
             async with asyncio.timeout(2.0), self._database.transaction() as tx:
-                await leadership.resign(tx, mandate.term)
+                await leadership.resign(tx, lease.term)
         except (DatabaseError, TimeoutError) as error:
             _log.info("not resigned", extra={"why": str(error)})
 
 
-def _end_if_told() -> None:
-    """A task group that fails just as it is cancelled tells of its failure only, up to Python 3.12."""
+def _repeat_cancellation() -> None:
+    """Repeat a cancellation: up to Python 3.12 a task group that fails just then raises its failure only."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

@@ -1,4 +1,4 @@
-"""Which reasons have to be stored after a turn: class by class, so that it costs what changed."""
+"""Reasons to store after a turn, found class by class, so that it costs what changed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,26 +9,26 @@ from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
-_NOBODY: Mapping[WorkloadKey, Reason] = {}
+_NO_REASONS: Mapping[WorkloadKey, Reason] = {}
 
 
 @dataclass(slots=True)
 class ReasonChanges:
-    """What one turn changed, and what will be told once that is stored."""
+    """Reasons that one turn changed, and what the ledger holds once they are stored."""
 
-    told: "StoredReasons"
+    stored_after: "StoredReasons"
     changed: dict[WorkloadKey, Reason] = field(default_factory=dict)
     #: Workloads that have a reason in the ledger and do not wait any more.
     gone: list[WorkloadKey] = field(default_factory=list)
     #: Some of the changed ones have the same code as before.
-    numbers: bool = False
+    with_numbers: bool = False
     #: Some numbers changed and are not among the changed ones yet.
-    put_off: bool = False
+    numbers_postponed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReasons:
-    """What the ledger knows: verdicts whose every member has that reason there. Empty at the start of a term."""
+    """Answers of classes whose every member has that reason in the ledger. Empty at the start of a term."""
 
     classes: Mapping[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class StoredReasons:
         *,
         with_numbers: bool,
     ) -> ReasonChanges:
-        """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: those of equal code as well."""
+        """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: changed numbers too."""
         reasons = plan.reasons if isinstance(plan.reasons, ClassAnswers) else ClassAnswers({}, plan.reasons)
-        telling = ReasonChanges(self)
+        changes = ReasonChanges(self)
         classes: dict[WorkloadClass, ClassAnswer] = {}
         maybe_gone: set[WorkloadKey] = {admit.workload for admit in plan.admits}
         for name, verdict in reasons.classes.items():
@@ -53,12 +53,12 @@ class StoredReasons:
                 classes[name] = verdict
             elif before is not None and not with_numbers and _same_but_numbers(before, verdict):
                 classes[name] = before
-                telling.put_off = True
+                changes.numbers_postponed = True
             else:
                 compared = {
                     key: verdict.reason for key in verdict.workloads() if key not in reasons.own_reasons
                 }
-                if _compare(telling, compared, stored, with_numbers):
+                if _compare(changes, compared, stored, with_numbers):
                     classes[name] = verdict
                 if before is not None:
                     maybe_gone.update(before.workloads())
@@ -66,16 +66,16 @@ class StoredReasons:
             maybe_gone.update(self.classes[name].workloads())
         singles: Mapping[WorkloadKey, Reason] = self.singles
         if reasons.own_reasons is not self.singles:
-            whole = _compare(telling, reasons.own_reasons, stored, with_numbers)
+            whole = _compare(changes, reasons.own_reasons, stored, with_numbers)
             maybe_gone.update(self.singles)
-            singles = reasons.own_reasons if whole else _NOBODY
+            singles = reasons.own_reasons if whole else _NO_REASONS
         admitted = {admit.workload for admit in plan.admits}
         candidates: Iterable[WorkloadKey] = maybe_gone if self.begun else list(stored)
-        telling.gone = [
+        changes.gone = [
             key for key in candidates if key in stored and (key not in pending or key in admitted)
         ]
-        telling.told = StoredReasons(classes, singles, begun=True)
-        return telling
+        changes.stored_after = StoredReasons(classes, singles, begun=True)
+        return changes
 
 
 def _same_but_numbers(before: ClassAnswer, after: ClassAnswer) -> bool:
@@ -83,7 +83,7 @@ def _same_but_numbers(before: ClassAnswer, after: ClassAnswer) -> bool:
 
 
 def _compare(
-    telling: ReasonChanges,
+    changes: ReasonChanges,
     reasons: Mapping[WorkloadKey, Reason],
     stored: Mapping[WorkloadKey, Reason],
     with_numbers: bool,
@@ -93,13 +93,13 @@ def _compare(
     for key, reason in reasons.items():
         before = stored.get(key)
         if before is None or before.code != reason.code:
-            telling.changed[key] = reason
+            changes.changed[key] = reason
         elif before.message != reason.message:
             if with_numbers:
-                telling.changed[key] = reason
-                telling.numbers = True
+                changes.changed[key] = reason
+                changes.with_numbers = True
             else:
-                telling.put_off = True
+                changes.numbers_postponed = True
                 whole = False
     return whole
 

@@ -54,7 +54,7 @@ PARTITIONS_EVERY = 6 * 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermDependencies:
-    """What every term works with."""
+    """Connections and settings that every term uses."""
 
     database: Database
     client: Client
@@ -72,10 +72,10 @@ class TermDependencies:
 class LeaderTerm:
     """The work of one term."""
 
-    def __init__(self, means: TermDependencies, mandate: LeaderLease) -> None:
-        self._means = means
-        self._mandate = mandate
-        self.informers = Informers(means.client)
+    def __init__(self, dependencies: TermDependencies, lease: LeaderLease) -> None:
+        self._dependencies = dependencies
+        self._lease = lease
+        self.informers = Informers(dependencies.client)
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.ready = False
@@ -91,53 +91,53 @@ class LeaderTerm:
             tasks.create_task(self._turns(rows, tasks), name="turns")
 
     async def _rows(self) -> WorldRows:
-        async with self._means.database.snapshot() as tx:
+        async with self._dependencies.database.snapshot() as tx:
             return await load_world(tx)
 
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
-        means, check_lease = self._means, self._mandate.check_lease
-        world = self.world = World(rows, means.patience)
+        dependencies, check_lease = self._dependencies, self._lease.check_lease
+        world = self.world = World(rows, dependencies.patience)
         self.informers.drain()
         world.begin(rows.queues, rows.nodes, self.informers.everything())
         tasks.create_task(self._keep_partitions(), name="partitions")
-        job_controller = VolcanoJobController(means.rules)
+        job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
-            means.client, world, check_lease, requeue=self._requeue, failpoint=means.failpoint
+            dependencies.client, world, check_lease, requeue=self._requeue, failpoint=dependencies.failpoint
         )
         recreate = RecreationWriter(
-            means.client,
+            dependencies.client,
             world,
             check_lease,
             hand_in=self.informers.hand_in,
             requeue=self._requeue,
-            failpoint=means.failpoint,
+            failpoint=dependencies.failpoint,
         )
         jobs = VolcanoJobWriter(
-            means.client,
+            dependencies.client,
             check_lease,
             requeue=self._requeue,
             report=lambda report: self._requeue(report.workload),
-            failpoint=means.failpoint,
+            failpoint=dependencies.failpoint,
         )
-        finalizers = FinalizerRemover(means.client, check_lease, requeue=self.informers.changed.set)
+        finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
         statuses = StatusLoop(
-            means.client,
+            dependencies.client,
             check_lease,
             WorldStatuses(
                 world, job_controller, ChainMap(jobs.problems, release.problems, recreate.problems)
             ),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
-            instance=self._mandate.term.holder,
+            instance=self._lease.term.holder,
         )
         cycle = self.cycle = Cycle(
-            means.database,
-            self._mandate.term,
+            dependencies.database,
+            self._lease.term,
             world,
             drain=self.informers.drain,
             creating=jobs.creating,
             transitions=job_controller.transitions,
             clock=time,
-            failpoint=means.failpoint,
+            failpoint=dependencies.failpoint,
         )
         tasks.create_task(statuses.run(), name="statuses")
         tasks.create_task(self._keep_twins(), name="priority class twins")
@@ -154,9 +154,9 @@ class LeaderTerm:
                     continue
                 check_lease()
                 if not self.ready:
-                    process.keep_what_there_is()
+                    process.freeze_objects()
                 self.ready = True
-                means.observe(report)
+                dependencies.observe(report)
                 recreate.reconcile(report.dirty_workloads)
                 self._carry_out(job_controller, release, jobs, statuses, report)
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
@@ -176,14 +176,16 @@ class LeaderTerm:
             today = datetime.fromtimestamp(time(), UTC).date()
             try:
                 for table in PARTITIONED:
-                    async with self._means.database.transaction() as tx:
+                    async with self._dependencies.database.transaction() as tx:
                         await ensure_partitions(tx, table, today)
             except DatabaseError as error:
                 _log.warning("partitions not made", extra={"why": str(error)})
             await asyncio.sleep(PARTITIONS_EVERY)
 
     async def _keep_twins(self) -> NoReturn:
-        twins = NonPreemptingClasses(self._means.client, self._mandate.check_lease, self._means.twins)
+        twins = NonPreemptingClasses(
+            self._dependencies.client, self._lease.check_lease, self._dependencies.twins
+        )
         seen: dict[str, ClassFact] = {}
         while True:
             if (classes := self.informers.classes()) != seen:
@@ -216,7 +218,7 @@ class LeaderTerm:
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or it is time to look again though nothing did."""
         try:
-            async with asyncio.timeout(min(self._means.turn_every, max(0.0, seconds))):
+            async with asyncio.timeout(min(self._dependencies.turn_every, max(0.0, seconds))):
                 await self.informers.changed.wait()
         except TimeoutError:
             return

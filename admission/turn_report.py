@@ -1,4 +1,4 @@
-"""What one turn did and went by: metrics, logs and statuses read it."""
+"""The outcome of one turn, for metrics, logs and statuses, and the decision behind it."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -47,7 +47,7 @@ class TurnReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The last decision, for whoever wants to save or repeat it."""
+    """A snapshot and the plan decided on it, to be saved or repeated."""
 
     snapshot: Snapshot
     plan: Plan
@@ -55,7 +55,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueAmounts:
-    """What queues use and deserve, as the last decision saw it; worked out anew only where that changed."""
+    """Use and deserved amounts of queues at the last decision; computed again only where they changed."""
 
     usage: Usage | None = None
     tree: QueueTree | None = None

@@ -1,4 +1,4 @@
-"""Space that is promised while victims leave, and what being evicted for others did to a workload."""
+"""Claims on space that victims still hold, and evictions for other workloads in the row of a workload's setbacks."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Who asked for what was posted: past use fades for each user of a queue.
+"""The user of each posting: past use fades for each user of a queue.
 
 Rows from before have no name; they count for their queue.
 """

@@ -105,7 +105,7 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """One read-only transaction whose statements all see the same moment. Raises as ``transaction``."""
+        """One read-only transaction whose statements all see the same state. Raises as ``transaction``."""
         async with self.bare_connection() as connection:
             await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
@@ -251,7 +251,7 @@ def _sqlstate(error: BaseException) -> str | None:
 
 def _reason(error: BaseException) -> str:
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    told = str(original).partition("\n")[0].strip()
-    if isinstance(error, asyncio.TimeoutError) and not told:
-        told = "no answer in time"
-    return told or type(original).__name__
+    text = str(original).partition("\n")[0].strip()
+    if isinstance(error, asyncio.TimeoutError) and not text:
+        text = "no answer in time"
+    return text or type(original).__name__

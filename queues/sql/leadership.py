@@ -1,8 +1,8 @@
-"""Who leads: one lease row, renewed by its exact term.
+"""The leader: one lease row, renewed by its exact term.
 
 A term is (holder, number). The number grows with every election, so a holder that comes back after a long
-sleep is recognised, and so is one that was elected anew under the same name. All times are the database's
-``clock_timestamp()``; the leader itself trusts only its monotonic clock (``LeaseTrust``). The rules are those
+sleep is recognised, and so is a process that was elected again under the same name. All times are the database's
+``clock_timestamp()``; the leader itself trusts only its monotonic clock (``LeaseTrust``). The rules are the ones
 of river's leader election: renewing and resigning need the exact term, and a notification only wakes.
 """
 
@@ -17,9 +17,9 @@ from queues.sql.tables import leases
 
 #: Name of the lease that the controller holds.
 CONTROLLER = "controller"
-#: Seconds a lease lasts. Lease plus one retry is the longest time nobody leads; it must stay below 15 s.
+#: Seconds a lease lasts. Lease plus one retry is the longest time without a leader; it must stay below 15 s.
 LEASE_SECONDS = 8.0
-#: Seconds between two attempts: of the others to be elected, of the leader to renew.
+#: Seconds between two attempts to be elected, or (of the leader) to renew.
 RETRY_SECONDS = 2.0
 #: Seconds the leader stops trusting its lease before the database does.
 MARGIN_SECONDS = 1.0
@@ -59,11 +59,11 @@ class LeaseTrust:
 async def elect(
     tx: AsyncConnection, holder: str, lease_seconds: float = LEASE_SECONDS, *, lease: str = CONTROLLER
 ) -> Term | None:
-    """Take the lease if nobody holds it; ``None``: somebody does.
+    """Take the lease if it is free; None: another process holds it.
 
-    ``holder`` must be unique to this process: nobody, however alike, takes a lease that has not ended.
+    ``holder`` must be unique to this process: a lease that has not ended is never taken, whatever the name.
     """
-    # Looked at without a lock first, so that those who wait do not disturb the one who leads.
+    # Read without a lock first, so that waiting replicas do not disturb the leader.
     held = await tx.scalar(
         select(leases.c.name).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
     )
@@ -103,7 +103,7 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
 
 
 async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
-    """Who leads now; None: nobody."""
+    """Name of the process that leads now; None: none does."""
     found = await tx.scalar(
         select(leases.c.holder).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
     )

@@ -13,7 +13,7 @@ LOCK = 0x6D6F6E746873
 
 
 async def ensure_partitions(tx: AsyncConnection, table: str, today: date, *, months: int = 2) -> list[str]:
-    """Make a table's partitions of this month and of those that follow; returns the names of the new ones.
+    """Make a table's partitions of this month and of the following ones; returns the names of the new ones.
 
     Called at the start of a term and some times a day, with one table to a transaction: a transaction that writes
     into several tables can then wait for this one, but never both for each other. Rows that the DEFAULT partition

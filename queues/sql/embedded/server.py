@@ -217,7 +217,7 @@ class EmbeddedPostgres:
 
 
 def _home(directory: Path, runner: Runner | None) -> Path:
-    """Where the data and the socket live: in the directory, if whoever runs Postgres can get there."""
+    """Where the data and the socket live: in the directory, if the user that runs Postgres can enter it."""
     base = directory
     if runner is not None and not runner.passes(directory):
         _sweep_elsewhere()
@@ -232,7 +232,7 @@ def _home(directory: Path, runner: Runner | None) -> Path:
 
 
 def _sweep_elsewhere() -> None:
-    """Remove data whose directory is gone, and so nobody can ask for it any more."""
+    """Remove data whose directory is gone: it cannot be reached any more."""
     for note in ELSEWHERE.glob(f"muster-postgres-*/{OF}"):
         if note.parent.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists():
             shutil.rmtree(note.parent, ignore_errors=True)

@@ -3,7 +3,7 @@
 A parent killed with SIGKILL cleans up nothing, and Linux's parent-death signal follows the *thread* that made
 the child, so neither is safe from a program with threads. This process has one thread and three ways to learn
 that its parent is gone: the end of its standard input, a pidfd, and its own parent's number. Then it stops
-the child, politely first. Should somebody kill this process too, the child gets the parent-death signal,
+the child, politely first. If this process is killed too, the child gets the parent-death signal,
 which is reliable from here.
 """
 
@@ -23,7 +23,7 @@ PR_SET_PDEATHSIG = 1
 #: A missed wake-up costs at most this long.
 LOOK_EVERY = 1.0
 
-#: Seconds that the child of a dead parent has left at most; nobody waits for it, others want its place.
+#: Seconds that the child of a dead parent gets to stop: nothing waits for it, and its successor needs the directory.
 ORPHAN_GRACE = 3.0
 
 
@@ -58,7 +58,7 @@ def spawn(order: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 
 class ProcessWatch:
-    """What tells us that it is time to stop: our parent's end, the end of our input, or a signal."""
+    """Ways in which the order to stop arrives: the parent's end, the end of the input, or a signal."""
 
     def __init__(self, parent: int) -> None:
         self.parent = parent
@@ -80,7 +80,7 @@ class ProcessWatch:
         self.asked = True
 
     def time_to_stop(self) -> bool:
-        """Wait a little; true when nobody needs the child any more."""
+        """Wait a little; true when the child is not needed any more."""
         ready, _, _ = select.select(self.watched, [], [], LOOK_EVERY)
         if self.wake in ready:
             os.read(self.wake, 4096)

@@ -1,8 +1,7 @@
-"""Who owns what. One short transaction per plan; only ``admission.apply`` imports this.
+"""Ownership of quota and nodes: one short transaction per plan; only ``admission.apply`` imports this.
 
-``fence`` comes first and gives the ``LedgerTransaction`` that every other function asks for, so nothing is written
-without
-it. Frees come before increases, so that a plan may give away what it gets back.
+``fence`` comes first and gives the ``LedgerTransaction`` that every other function asks for, so that nothing
+is written without it. Frees come before increases: a plan may admit into what it frees.
 """
 
 from collections.abc import Collection
@@ -13,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.errors import Fenced
 from queues.quota.posting import Rejection
 from queues.sql.leadership import Term
-from queues.sql.ledger.admissions import NOBODY, Users, admit, adopt, evict, free
+from queues.sql.ledger.admissions import admit, adopt, evict, free
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.ledger.types import (
@@ -29,7 +28,6 @@ from queues.sql.tables import admissions, leases
 from queues.workload import AdmissionId
 
 __all__ = [
-    "NOBODY",
     "Decision",
     "DecisionCode",
     "Freed",
@@ -37,7 +35,6 @@ __all__ = [
     "LedgerOutcome",
     "LedgerTransaction",
     "Rejection",
-    "Users",
     "admit",
     "adopt",
     "claim",
@@ -59,7 +56,7 @@ _FENCE = (
         leases.c.term == bindparam("number"),
     )
     .values(ledger_seq=leases.c.ledger_seq + 1)
-    # Told after the lock was had, so a wait for it does not make an old clock look good.
+    # Read after the row is locked, so that the wait for the lock counts as well.
     .returning(leases.c.ledger_seq, leases.c.expires > func.clock_timestamp())
 )
 
@@ -67,7 +64,7 @@ _FENCE = (
 async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -> LedgerTransaction:
     """Take the ledger for this transaction alone: as the current leader, knowing its last sequence number.
 
-    Raises Fenced when the term is over, or when somebody wrote since ``ledger_seq``: read the world again.
+    Raises Fenced when the term is over, or when the ledger was written since ``ledger_seq``: read the world again.
     """
     row = (
         await tx.execute(_FENCE, {"lease": term.lease, "leader": term.holder, "number": term.number})
@@ -91,7 +88,7 @@ _STARTED = UnnestRows(id=NUMBER)
 _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
 
-async def start(tx: AsyncConnection, entry: LedgerTransaction, ids: Collection[AdmissionId]) -> None:
-    """Note that every seat of these admissions has had a bound pod."""
+async def start(tx: AsyncConnection, transaction: LedgerTransaction, ids: Collection[AdmissionId]) -> None:
+    """Mark admissions as started: every seat has had a bound pod."""
     if ids:
         await tx.execute(_START, _STARTED.rows([(id_,) for id_ in sorted(ids)]))

@@ -1,22 +1,18 @@
-"""Seats are given: to gangs as far as the limits hold them, to running pods whatever the limits say.
+"""Admissions are opened, freed and evicted.
 
-Every gang is held against the books as the ones before it left them.
-
-Seats are given back, and an admission closes with its last one.
-
-Admissions are taken back; what that means for the next try of their workloads.
+Gangs get seats as far as the limits allow, each checked against the books as the gangs before it left them; running
+pods are adopted whatever the limits say. An admission closes when its last seat is given back. An eviction keeps the
+seats, and notes what it means for the next try of the workload.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
 
 from sqlalchemy import and_, bindparam, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
-from queues.plan import Admit, Adopt, Evict, Free
+from queues.plan import NO_USERS, Admit, Adopt, Evict, Free
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
 from queues.sql.ledger.balances import open_books, store_books
@@ -42,18 +38,15 @@ from queues.sql.statements import (
 from queues.sql.tables import admissions, backoffs, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
-#: Who asked for what a workload gets.
+#: Users by workload; a workload whose user is unknown is absent.
 Users = Mapping[WorkloadKey, str]
-
-NOBODY: Final[Users] = MappingProxyType({})
 
 
 async def admit(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Admit], users: Users = NOBODY
+    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Admit], users: Users = NO_USERS
 ) -> LedgerOutcome:
-    """Give seats, gang by gang in the order given. ``users``: who asked, as far as it is known.
-
-    A gang that would break a limit, has left, or has a seat twice is dropped whole; the others stand.
+    """Give seats to gangs, in the order given. A gang that would break a limit, has left, or has a seat twice is
+    rejected whole, and no other gang with it.
     """
     if not rows:
         return LedgerOutcome()
@@ -73,8 +66,8 @@ async def admit(
             held.update((seat.pod_set, seat.ordinal) for seat in row.seats)
     await store_books(tx, books, checked=True)
     admitted = [rows[index] for index in accepted]
-    ids = await _open(tx, entry, admitted, [{} for _ in admitted], users)
-    await post(tx, entry, "admit", _with_seats(ids, admitted, users))
+    ids = await _open(tx, transaction, admitted, [{} for _ in admitted], users)
+    await post(tx, transaction, "admit", _with_seats(ids, admitted, users))
     return LedgerOutcome(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
 
 
@@ -117,7 +110,7 @@ _TAKEN = (
 async def _taken(
     tx: AsyncConnection, keys: Collection[WorkloadKey]
 ) -> dict[WorkloadKey, set[tuple[str, int]]]:
-    """Seats that workloads hold; those that never arrived or have left are absent."""
+    """Seats that workloads hold, as (pod set, ordinal). Absent: the workload never arrived, or has left."""
     result = await tx.execute(_TAKEN, _ASKING.rows([(key.kind, key.uid) for key in sorted(keys)]))
     taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
     for kind, uid, pod_sets, ordinals, ended in result:
@@ -129,9 +122,9 @@ async def _taken(
 
 
 async def adopt(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Adopt], users: Users = NOBODY
+    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Adopt], users: Users = NO_USERS
 ) -> list[AdmissionId]:
-    """Take running pods into the books, whatever the limits say. Ids in the order given."""
+    """Open admissions for running pods, whatever the limits say; their ids, in the order given."""
     if not rows:
         return []
     wanted = [row.admit for row in rows]
@@ -140,8 +133,8 @@ async def adopt(
     for posting in each:
         books.post(posting)
     await store_books(tx, books, checked=False)
-    ids = await _open(tx, entry, wanted, [row.pods for row in rows], users)
-    await post(tx, entry, "adopt", _with_seats(ids, wanted, users))
+    ids = await _open(tx, transaction, wanted, [row.pods for row in rows], users)
+    await post(tx, transaction, "adopt", _with_seats(ids, wanted, users))
     return ids
 
 
@@ -177,7 +170,7 @@ _OPEN = (
 
 async def _open(
     tx: AsyncConnection,
-    entry: LedgerTransaction,
+    transaction: LedgerTransaction,
     rows: Sequence[Admit],
     pods: Sequence[Mapping[str, int]],
     users: Users,
@@ -202,9 +195,9 @@ async def _open(
         }
         for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
     ]
-    stamp = {"now": moment(entry.now), "term": entry.term.number}
+    stamp = {"now": moment(transaction.now), "term": transaction.term.number}
     result = await tx.execute(_OPEN, _NEW.rows(new) | stamp)
-    # Ids are given in the order of the rows, so the smallest is the first one's.
+    # Ids are given in the order of the rows, so the smallest belongs to the first row.
     return sorted(result.scalars())
 
 
@@ -216,8 +209,8 @@ def _with_seats(
     ]
 
 
-async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Free]) -> Freed:
-    """Give seats back. One that ended already gives nothing; an admission closes when its last seat ends."""
+async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Free]) -> Freed:
+    """Give seats back. A seat that ended already changes nothing; an admission closes when its last seat ends."""
     if not rows:
         return Freed(seats={}, closed=frozenset())
     asked: dict[AdmissionId, frozenset[int]] = {}
@@ -243,8 +236,8 @@ async def free(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Fre
         for posting in books_of:
             books.post(posting)
         await store_books(tx, books, checked=False)
-        await _store_ended(tx, entry, kept)
-        await post(tx, entry, "free", moves)
+        await _store_ended(tx, transaction, kept)
+        await post(tx, transaction, "free", moves)
     return Freed(seats=ending, closed=frozenset(closed))
 
 
@@ -262,10 +255,10 @@ _STORE_ENDED = (
 
 
 async def _store_ended(
-    tx: AsyncConnection, entry: LedgerTransaction, kept: Sequence[tuple[AdmissionId, list[int], bool]]
+    tx: AsyncConnection, transaction: LedgerTransaction, kept: Sequence[tuple[AdmissionId, list[int], bool]]
 ) -> None:
     rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
-    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(entry.now)})
+    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(transaction.now)})
 
 
 _LEAVING = UnnestRows(
@@ -294,12 +287,12 @@ _EVICT = (
 
 
 async def evict(
-    tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Evict]
+    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Evict]
 ) -> frozenset[AdmissionId]:
-    """Start taking admissions back; returns those that were open until now.
+    """Begin to evict admissions; returns the ids that were open until now.
 
-    Their seats stay held until they are freed. A workload that must wait before the next try has one rollback
-    more; one that goes for somebody else has one eviction more, however many admissions it loses, and waits anew.
+    Their seats stay held until they are freed. A workload that must wait before its next try counts one rollback
+    more; a victim counts one eviction more, however many admissions it loses, and its waiting time starts again.
     """
     if not rows:
         return frozenset()
@@ -314,10 +307,10 @@ async def evict(
         )
         for row in {row.admission: row for row in rows}.values()
     ]
-    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(entry.now)})
+    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(transaction.now)})
     evicted = result.all()
     await _back_off(
-        tx, entry, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
+        tx, transaction, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
     )
     return frozenset(AdmissionId(row.id) for row in evicted)
 
@@ -340,10 +333,18 @@ _BACK_OFF = _new_backoffs.on_conflict_do_update(
 
 
 async def _back_off(
-    tx: AsyncConnection, entry: LedgerTransaction, evicted: Mapping[tuple[str, str], tuple[int, str | None]]
+    tx: AsyncConnection,
+    transaction: LedgerTransaction,
+    evicted: Mapping[tuple[str, str], tuple[int, str | None]],
 ) -> None:
     rows = [
-        (*key, time, int(time > 0), int(beneficiary is not None), entry.now if beneficiary is not None else 0)
+        (
+            *key,
+            time,
+            int(time > 0),
+            int(beneficiary is not None),
+            transaction.now if beneficiary is not None else 0,
+        )
         for key, (time, beneficiary) in sorted(evicted.items())
         if time > 0 or beneficiary is not None
     ]

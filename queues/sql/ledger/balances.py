@@ -2,7 +2,7 @@
 
 Part of ``ledger``. Rows are locked in one fixed order (queue, flavor, resource; then node, resource), one
 statement per kind for the whole plan. Limits, tree and balances cannot change until the transaction ends,
-because whoever writes them holds the lease row, and the fence has taken it for this transaction alone.
+because their writers lock the lease row, which the fence has locked for this transaction.
 """
 
 from collections import Counter
@@ -146,7 +146,7 @@ _ROOT = union_all(select(capacity.c.flavor, capacity.c.resource, capacity.c.amou
 
 
 async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
-    """What usable nodes offer, and what is still held on the others."""
+    """Ceilings of root: what usable nodes offer, and what is still held on unusable nodes."""
     ceilings: Counter[Account] = Counter()
     for flavor, resource, amount, is_held in await tx.execute(_ROOT):
         # Capacity is stored over all flavors as well; what is held is not.

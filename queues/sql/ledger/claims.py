@@ -35,7 +35,7 @@ _ENDING = UnnestRows(kind=TEXT, uid=TEXT)
 _DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
 
 
-async def claim(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Claim]) -> None:
+async def claim(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Claim]) -> None:
     """Promise space; a later claim of the same beneficiary takes the place of the earlier."""
     new = [
         {
@@ -53,7 +53,9 @@ async def claim(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Cl
         await tx.execute(_CLAIM, _NEW.rows(new))
 
 
-async def drop_claims(tx: AsyncConnection, entry: LedgerTransaction, keys: Collection[WorkloadKey]) -> None:
+async def drop_claims(
+    tx: AsyncConnection, transaction: LedgerTransaction, keys: Collection[WorkloadKey]
+) -> None:
     """Promises that were kept, or are no good any more."""
     if keys:
         await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))

@@ -1,4 +1,4 @@
-"""What is only ever added or replaced: postings, decisions, reasons, states of Volcano Jobs. Part of ``ledger``."""
+"""Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ _NOW = bindparam("now", type_=MOMENT)
 _STAMP = (_NOW, bindparam("seq", type_=NUMBER), bindparam("term", type_=NUMBER))
 
 
-def _stamp(entry: LedgerTransaction) -> dict[str, Any]:
-    return {"now": moment(entry.now), "seq": entry.seq, "term": entry.term.number}
+def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
+    return {"now": moment(transaction.now), "seq": transaction.seq, "term": transaction.term.number}
 
 
 _LINES = JsonRows(
@@ -42,11 +42,11 @@ _POST = insert(postings).from_select(
 
 async def post(
     tx: AsyncConnection,
-    entry: LedgerTransaction,
+    transaction: LedgerTransaction,
     kind: str,
     moves: Sequence[tuple[AdmissionId, QueueName, str, Sequence[Seat]]],
 ) -> None:
-    """Double entry: the queue takes from the pool, or (``free``) the pool takes back. For each: who asked."""
+    """Double transaction: amounts move from the pool to the queue, or (``free``) back. A move names its user."""
     lines = []
     for id_, queue, user, seats in moves:
         amounts = charges_in_own_flavor(seats)
@@ -65,7 +65,7 @@ async def post(
             }
         )
     if lines:
-        await tx.execute(_POST, _LINES.rows(lines) | _stamp(entry))
+        await tx.execute(_POST, _LINES.rows(lines) | _stamp(transaction))
 
 
 _DECIDED = JsonRows(
@@ -88,7 +88,9 @@ _RECORD_DECISIONS = insert(decisions).from_select(
 )
 
 
-async def record_decisions(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[Decision]) -> None:
+async def record_decisions(
+    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Decision]
+) -> None:
     """Append to the decision log."""
     lines = [
         {
@@ -108,16 +110,16 @@ async def record_decisions(tx: AsyncConnection, entry: LedgerTransaction, rows: 
         for row in rows
     ]
     if lines:
-        await tx.execute(_RECORD_DECISIONS, _DECIDED.rows(lines) | _stamp(entry))
+        await tx.execute(_RECORD_DECISIONS, _DECIDED.rows(lines) | _stamp(transaction))
 
 
-_LEFT = UnnestRows(kind=TEXT, uid=TEXT)
+_GONE = UnnestRows(kind=TEXT, uid=TEXT)
 
-_FORGET_REASONS = delete(reasons).where(reasons.c.kind == _LEFT.c.kind, reasons.c.uid == _LEFT.c.uid)
+_FORGET_REASONS = delete(reasons).where(reasons.c.kind == _GONE.c.kind, reasons.c.uid == _GONE.c.uid)
 
-_TOLD = JsonRows(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
+_REASONS = JsonRows(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
 
-_new_reasons = insert(reasons).from_select([*_TOLD.c.keys(), "since"], select(*_TOLD.c, _NOW))
+_new_reasons = insert(reasons).from_select([*_REASONS.c.keys(), "since"], select(*_REASONS.c, _NOW))
 
 _RECORD_REASONS = _new_reasons.on_conflict_do_update(
     index_elements=list(reasons.primary_key),
@@ -135,15 +137,15 @@ _RECORD_REASONS = _new_reasons.on_conflict_do_update(
 
 async def record_reasons(
     tx: AsyncConnection,
-    entry: LedgerTransaction,
+    transaction: LedgerTransaction,
     changed: Mapping[WorkloadKey, Reason],
     gone: Collection[WorkloadKey] = (),
 ) -> None:
-    """Store changed reasons, and forget those of workloads that wait no more."""
+    """Store changed reasons, and delete the reasons of workloads that wait no more."""
     if left := sorted(set(gone) - changed.keys()):
-        await tx.execute(_FORGET_REASONS, _LEFT.rows([(key.kind, key.uid) for key in left]))
+        await tx.execute(_FORGET_REASONS, _GONE.rows([(key.kind, key.uid) for key in left]))
     if changed:
-        told = [
+        rows = [
             {
                 "kind": key.kind,
                 "uid": key.uid,
@@ -153,7 +155,7 @@ async def record_reasons(
             }
             for key, reason in sorted(changed.items(), key=lambda item: item[0])
         ]
-        await tx.execute(_RECORD_REASONS, _TOLD.rows(told) | {"now": moment(entry.now)})
+        await tx.execute(_RECORD_REASONS, _REASONS.rows(rows) | {"now": moment(transaction.now)})
 
 
 _STATES = JsonRows(kind=TEXT, uid=TEXT, state=JSON)
@@ -166,12 +168,14 @@ _RECORD_STATES = _new_states.on_conflict_do_update(
 )
 
 
-async def record_job_states(tx: AsyncConnection, entry: LedgerTransaction, rows: Sequence[JobRow]) -> None:
+async def record_job_states(
+    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[JobRow]
+) -> None:
     """Store transitions of Volcano Jobs; the last row about a Job counts."""
     latest = {row.key: row.state for row in rows}
     states = [{"kind": key.kind, "uid": key.uid, "state": _jsonable(latest[key])} for key in sorted(latest)]
     if states:
-        await tx.execute(_RECORD_STATES, _STATES.rows(states) | {"now": moment(entry.now)})
+        await tx.execute(_RECORD_STATES, _STATES.rows(states) | {"now": moment(transaction.now)})
 
 
 def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:

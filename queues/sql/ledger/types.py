@@ -43,7 +43,7 @@ DecisionCode = ReasonCode | Literal["gang", "elastic", "running", "ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One line of the decision log: who for whom, by which rule, on which numbers."""
+    """One line of the decision log: workload, rule, beneficiary and the numbers it was decided on."""
 
     #: admit | adopt | evict | free | reject | claim
     kind: str

@@ -1,4 +1,4 @@
-"""Versions of queues: how each is now, and who changed what. Part of ``observed``, by way of ``limits``.
+"""Versions of queues: each queue as it is now, and its changes with the user that made them.
 
 What queues may give: limits, and the balances that follow from the tree's shape.
 
@@ -57,7 +57,7 @@ _STORE_VERSIONS = insert(queue_versions).from_select(
 
 async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -> None:
     """These queues are so from now on; versions that differ from the last are kept for ever."""
-    told = [
+    versions = [
         {
             "name": queue.name,
             "uid": queue.uid,
@@ -72,8 +72,8 @@ async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -
         }
         for queue in changed
     ]
-    if told:
-        await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(told))
+    if versions:
+        await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(versions))
 
 
 async def store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None:

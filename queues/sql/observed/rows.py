@@ -53,7 +53,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueVersion:
-    """A queue as its object says, with who changed it."""
+    """A queue as its object says, with the user that changed it."""
 
     name: QueueName
     uid: str
@@ -62,7 +62,7 @@ class QueueVersion:
     parent: QueueName | None
     document: Mapping[str, Any] = field(default_factory=dict)
     changed_by: str = ""
-    #: Plain limits under NO_FLAVOR, the others under their flavor.
+    #: Limits by flavor; the plain fields under NO_FLAVOR.
     limits: Mapping[FlavorName, Limits] = field(default_factory=dict)
     paused: bool = False
     closed: bool = False

@@ -39,12 +39,12 @@ __all__ = [
 
 
 async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> dict[WorkloadKey, int]:
-    """Sequence numbers, growing in the order given; whoever has one keeps it. Raises Fenced."""
+    """Sequence numbers, growing in the order given; a workload that has one keeps it. Raises Fenced."""
     await check_term(tx, term)
     firsts = {row.key: row for row in reversed(rows)}
     ordered = [row for row in rows if firsts[row.key] is row]
     numbers: dict[WorkloadKey, int] = {}
-    # A second look is needed only when somebody else stored the same workload at the same moment.
+    # A second look is needed only when another transaction stored the same workload at the same moment.
     while missing := [row for row in ordered if row.key not in numbers]:
         numbers |= await _arrive(tx, missing)
     return numbers
@@ -84,7 +84,7 @@ async def _arrive(tx: AsyncConnection, rows: Sequence[Arrival]) -> dict[Workload
     return {WorkloadKey(WorkloadKind(kind), uid): arrival for kind, uid, arrival in result}
 
 
-_TOLD = JsonRows(
+_DESCRIBED = JsonRows(
     kind=TEXT,
     uid=TEXT,
     namespace=TEXT,
@@ -102,15 +102,15 @@ _TOLD = JsonRows(
 
 _DESCRIBE = (
     update(workloads)
-    .where(workloads.c.kind == _TOLD.c.kind, workloads.c.uid == _TOLD.c.uid)
-    .values({column.key: column for column in _TOLD.c if column.key not in {"kind", "uid"}})
+    .where(workloads.c.kind == _DESCRIBED.c.kind, workloads.c.uid == _DESCRIBED.c.uid)
+    .values({column.key: column for column in _DESCRIBED.c if column.key not in {"kind", "uid"}})
 )
 
 
 async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> None:
-    """Store what changed about workloads that have arrived; others are passed over. Raises Fenced."""
+    """Store what changed about workloads that have arrived; any other workload is passed over. Raises Fenced."""
     await check_term(tx, term)
-    told = [
+    descriptions = [
         {
             "kind": row.key.kind,
             "uid": row.key.uid,
@@ -128,14 +128,15 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
         }
         for row in rows
     ]
-    if told:
-        await tx.execute(_DESCRIBE, _TOLD.rows(told))
+    if descriptions:
+        await tx.execute(_DESCRIBE, _DESCRIBED.rows(descriptions))
 
 
 async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey]) -> frozenset[WorkloadKey]:
     """Move workloads whose object is gone into the history, with all that was stored about them.
 
-    Those that still hold something stay, to be named again later. Returns those that are gone. Raises Fenced.
+    A workload that still holds something stays, and is named again later. Returns the workloads that left.
+    Raises Fenced.
     """
     await check_term(tx, term)
     if not keys:
@@ -230,7 +231,7 @@ _KEEP = _keep.on_conflict_do_update(
 async def record_recreations(
     tx: AsyncConnection, term: Term, rows: Sequence[Recreation], gone: Collection[str]
 ) -> None:
-    """Store intents to make pods again, and forget those of other pods (uids). Raises Fenced."""
+    """Store intents to create pods again, and forget the intents of the pods ``dropped`` (uids). Raises Fenced."""
     await check_term(tx, term)
     if rows:
         kept = [
@@ -281,7 +282,7 @@ _WAIT_ON = (
 
 
 async def succeed(tx: AsyncConnection, term: Term, rows: Sequence[Succession]) -> None:
-    """Who takes another's place gets its number, and waits as long. ``arrive`` comes after. Raises Fenced."""
+    """Give each successor the number and the setbacks of its predecessor. ``arrive`` comes after. Raises Fenced."""
     await check_term(tx, term)
     if not rows:
         return

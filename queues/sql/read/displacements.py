@@ -1,4 +1,4 @@
-"""Who took the place of whom, as far as those still wait: read from the log of decisions."""
+"""Last preemption of each workload that still waits: read from the log of decisions."""
 
 from sqlalchemy import ColumnElement, and_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,7 +8,7 @@ from queues.reason_codes import ReasonCode
 from queues.sql.tables import backoffs, decisions, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
-#: What changes whether somebody runs.
+#: Decisions that start or end a run.
 _TURNING_POINTS = ("admit", "adopt", "evict")
 
 #: By name: a pod that was made again has another uid than the one that was taken back, and its setback.
@@ -23,9 +23,9 @@ _OF_IT = and_(
 async def displacements(
     tx: AsyncConnection, which: ColumnElement[bool] | None = None
 ) -> dict[WorkloadKey, LastPreemption]:
-    """Workloads (``which`` of them) that gave their place up to somebody and were not admitted since.
+    """Workloads (that match ``which``) that were evicted for another one and not admitted since.
 
-    One whose eviction is older than the log of decisions is absent.
+    A workload whose eviction is older than the log of decisions is absent.
     """
     last = (
         select(decisions.c.decided_at, decisions.c.kind, decisions.c.code, decisions.c.numbers)

@@ -85,7 +85,7 @@ async def past_use(
 
 
 class PostingGap(NamedTuple):
-    """Postings that are still to be read: those with ids between these two."""
+    """Postings that are still to be read: ids between these two."""
 
     after: int
     before: int

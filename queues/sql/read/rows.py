@@ -10,7 +10,7 @@ from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """Why an admission is being taken back."""
+    """Why an admission is being evicted."""
 
     code: str
     message: str
@@ -81,11 +81,11 @@ class PendingLine:
     devices: int = 0
     #: Declared, in seconds; None: none is.
     run_time: int | None = None
-    #: Seconds since the epoch when it was last evicted for somebody; 0: it never was.
+    #: Second (since the epoch) of its last eviction for another workload; 0: there was none.
     waiting_since: int = 0
     #: It has seats, and further members wait.
     joins: bool = False
-    #: It had a place and gave it up to somebody; None: not since it was admitted last.
+    #: Its last eviction for another workload; None: it was admitted since, or never evicted.
     displaced: LastPreemption | None = None
 
 

@@ -1,4 +1,4 @@
-"""SELECT only: what people ask. Whoever holds no lease may answer, too."""
+"""Answers for users: queues, waiting workloads, explanations. SELECT only, so that any replica can answer."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -103,7 +103,7 @@ async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLin
         if not is_device(resource)
     }
     lines: dict[QueueName, list[AccountLine]] = {}
-    told: set[Account] = set()
+    listed: set[Account] = set()
     for row in await tx.execute(
         select(
             func.coalesce(balance.queue, limit.queue).label("queue"),
@@ -121,7 +121,7 @@ async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLin
         account = Account(row.flavor, row.resource)
         ceiling = row.ceiling
         if row.queue == ROOT:
-            told.add(account)
+            listed.add(account)
             units = offered.get(account, 0)
             ceiling = units if ceiling is None else min(units, ceiling)
         lines.setdefault(row.queue, []).append(
@@ -137,7 +137,7 @@ async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLin
         )
     unused = [
         AccountLine(flavor=account.flavor, resource=account.resource, capability=offered[account])
-        for account in sorted(offered.keys() - told)
+        for account in sorted(offered.keys() - listed)
     ]
     lines.setdefault(ROOT, []).extend(unused)
     return lines
@@ -206,7 +206,7 @@ def _line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingL
 
 
 async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[PendingLine, ...]:
-    """Who waits, in the order of arrival."""
+    """Waiting workloads, in the order of arrival."""
     lines = _workload_lines().where(_WAITS).order_by(workloads.c.arrival)
     if queue is not None:
         lines = lines.where(workloads.c.queue == queue)

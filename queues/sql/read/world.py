@@ -1,7 +1,4 @@
-"""Rows as values: what the world starts from and what people ask read them the same way.
-
-SELECT only: everything open, as the world starts from it.
-"""
+"""Everything open, as the world of a new leader starts from it, and rows as values for all readers. SELECT only."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -35,7 +32,7 @@ from queues.world_rows import WorldRows
 
 
 async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
-    """All of them, by beneficiary."""
+    """All claims, sorted by beneficiary."""
     rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
     return tuple(
         Claim(
@@ -54,14 +51,14 @@ REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
 
 
 def reason_of(row: Row[Any]) -> StoredReason:
-    """What ``REASON`` of a row says."""
+    """The columns ``REASON`` of a row as a value."""
     return StoredReason(code=row.code, message=row.message, facts=row.facts, since=seconds_of(row.since))
 
 
 async def read_admissions(
     tx: AsyncConnection, which: ColumnElement[bool]
 ) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
-    """Such admissions, oldest first, and why some of them are being taken back."""
+    """Admissions that match a condition, oldest first, and the causes of evictions among them."""
     rows = await tx.execute(
         select(
             admissions.c.id,
@@ -124,7 +121,7 @@ async def read_admissions(
 
 
 def key_of(kind: str, uid: str) -> WorkloadKey:
-    """Whose row it is."""
+    """Key of the workload that a row is about."""
     return WorkloadKey(WorkloadKind(kind), uid)
 
 
@@ -247,7 +244,7 @@ async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
 
 
 async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
-    """Those of the admissions that are closed, with their workload: their pods are leftovers.
+    """Closed ones among these admissions, with their workload: their pods are leftovers.
 
     An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
     """

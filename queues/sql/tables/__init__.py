@@ -1,8 +1,8 @@
 """The tables, by territory. Amounts are exact integers in units of ``queues.resources``.
 
 One writer per territory: the lease row by leadership, OBSERVED by intake, LEDGER by apply (what it says now, and
-``history``). Whoever writes holds the lease row, intake shared and apply alone, so a ledger transaction sees
-limits, tree and balances that nobody else changes until it commits.
+``history``). Every writer locks the lease row, intake shared and apply exclusively, so limits, tree
+and balances cannot change while a ledger transaction runs.
 """
 
 from collections.abc import MutableMapping
@@ -62,5 +62,5 @@ __all__ = [
 
 
 def is_ours(name: str | None, kind: str, parents: MutableMapping[Any, Any]) -> bool:
-    """For comparisons with a database: not the monthly parts, nor what others keep there."""
+    """False for tables that are not declared here: monthly partitions, and tables of another owner."""
     return kind != "table" or name in metadata.tables

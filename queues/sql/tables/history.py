@@ -26,7 +26,7 @@ postings: Final = Table(
     #: admit | adopt | free
     string("kind"),
     number("admission"),
-    #: Who asked; "": unknown.
+    #: User that the seats are for; "": unknown.
     string("username", server_default=text("''")),
     # Double entry: what the debit account takes, the credit account gives. 'queue/<name>' or 'pool'.
     string("debit"),

@@ -1,4 +1,4 @@
-"""Who leads. Written by ``queues.sql.leadership``; whoever writes anything else holds this row."""
+"""The lease of the leader. Written by ``queues.sql.leadership``; every other writer locks this row first."""
 
 from typing import Final
 

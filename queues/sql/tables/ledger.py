@@ -1,4 +1,4 @@
-"""LEDGER: who owns what now, and why the others wait. Written by apply (``queues.sql.ledger``)."""
+"""LEDGER: admissions, balances and claims, and why workloads wait. Written by apply (``queues.sql.ledger``)."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ admissions: Final = Table(
     number("priority"),
     #: Of the workload as it was admitted.
     string("generation"),
-    #: Who asked; "": unknown.
+    #: User that the seats are for; "": unknown.
     string("username", server_default=text("''")),
     #: open | evicting | closed
     string("state", server_default=text("'open'")),
@@ -98,7 +98,7 @@ backoffs: Final = Table(
     #: Seconds since the epoch.
     count("not_before"),
     count("rollbacks"),
-    #: For others.
+    #: Evictions for other workloads.
     count("evictions"),
     #: Seconds since the epoch: of the last of these; 0: there was none.
     count("waiting_since"),

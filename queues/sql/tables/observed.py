@@ -111,7 +111,7 @@ workloads: Final = Table(
     string("namespace"),
     string("name"),
     string("queue"),
-    #: Who came first.
+    #: Order of arrival.
     number("arrival"),
     count("priority"),
     #: Seconds since the epoch, from the object.
