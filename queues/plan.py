@@ -9,7 +9,7 @@ from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
-#: Users whose workloads the plan gives seats: none is known.
+#: Users by workload, where none is known.
 NO_USERS: Final[Mapping[WorkloadKey, str]] = MappingProxyType({})
 
 
@@ -95,12 +95,12 @@ class Plan:
     ledger_seq: int
     frees: tuple[Free, ...] = ()
     adopts: tuple[Adopt, ...] = ()
-    #: Admissions whose every seat has a bound pod now.
+    #: Admissions of which every seat has a bound pod now.
     starts: tuple[AdmissionId, ...] = ()
     evicts: tuple[Evict, ...] = ()
     #: New claims.
     claims: tuple[Claim, ...] = ()
-    #: Beneficiaries whose claims end: used, or no longer good.
+    #: Beneficiaries of claims that end, used or no longer valid.
     dropped: tuple[WorkloadKey, ...] = ()
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.

@@ -100,11 +100,11 @@ def parts_no_fit(
 
 def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int) -> Reason:
     """Pod sets that have to be in one domain of a level do not fit into any together."""
-    who = " and ".join(f"{counted(count, 'pod')} of {name}" for name, count in sets.items())
+    pods = " and ".join(f"{counted(count, 'pod')} of {name}" for name, count in sets.items())
     where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
     return Reason(
         code=ReasonCode.TOPOLOGY_NO_FIT,
-        message=f"{who} have to be {where}",
+        message=f"{pods} have to be {where}",
         facts={"level": level, "sets": dict(sets), "domains": domains},
     )
 

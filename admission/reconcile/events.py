@@ -59,7 +59,7 @@ class HyperNodeEvents:
         self._last: Mapping[str, str] = {}
 
     def new(self, hypernodes: Iterable[HyperNodeFact]) -> list[EventNote]:
-        """Events of HyperNodes whose problems differ from before."""
+        """Events of HyperNodes that have other problems than before."""
         seen = tuple(hypernodes)
         if seen == self._seen:
             return []

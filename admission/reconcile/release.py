@@ -1,7 +1,7 @@
 """What release must write for one workload: pods to let go or to remove, Jobs to resume or to suspend.
 
 Pure and level-triggered: orders follow from the state alone, so whatever was not done is ordered again.
-Volcano Jobs, whose pods Muster itself creates, are not here but in ``admission.volcano_jobs``.
+Muster itself creates the pods of Volcano Jobs: they are not here but in ``admission.volcano_jobs``.
 """
 
 import re

@@ -180,7 +180,7 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
 
 
 def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
-    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod, whose status other controllers write."""
+    """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod; other controllers write the rest."""
     told: tuple[StatusCondition, ...] = ()
     if workload.admitted and workload.problem is not None:
         problem = workload.problem
@@ -304,7 +304,7 @@ def without_blanks(fields: Mapping[str, Any]) -> Document:
 
 
 def settled(wanted: StatusWanted, before: Mapping[str, Any], now: int) -> Document:
-    """The status to have, given the present one: conditions and reasons whose code stays are kept whole."""
+    """The status to have, given the present one: conditions and reasons with an unchanged code are kept whole."""
     after: Document = dict(wanted.fields)
     if "state" in before and isinstance(after.get("state"), Mapping):
         same = all(before["state"].get(key) == after["state"].get(key) for key in ("phase", "reason"))

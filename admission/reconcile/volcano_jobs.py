@@ -21,7 +21,7 @@ class VolcanoJobController:
     def __init__(self, rules: PodRules) -> None:
         self._rules = rules
         self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
-        #: Jobs whose document cannot be used, with what is wrong.
+        #: Jobs with a document that cannot be used, and its errors.
         self.problems: dict[WorkloadKey, str] = {}
         #: When (seconds since the epoch) Jobs that ended are to be deleted, soonest first; each is there once.
         self._expiring: list[tuple[int, WorkloadKey]] = []
@@ -101,7 +101,7 @@ class VolcanoJobController:
         return found
 
     def due(self, now: int) -> list[WorkloadKey]:
-        """Jobs whose time after the end has come, each named once: there is work for them."""
+        """Jobs that have ended and are due for deletion now, each named once."""
         found = []
         while self._expiring and self._expiring[0][0] <= now:
             found.append(heappop(self._expiring)[1])

@@ -9,7 +9,7 @@ kept for longer than the gang has waited for it already, as far as that can be e
 What is expected need not come, and an admission that takes another place is the newest, and draws the gang there.
 So when the gang has waited for two weeks, and then for four, eight and so on, later admissions do not count any more
 until the next of these times: the gang waits only for work that runs at that moment, and that does end. Where places
-are cleared all this holds as well for a gang whose place was not cleared within a week.
+are cleared all this holds as well for a gang if its place was not cleared within a week.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -294,7 +294,7 @@ class CandidateArrays:
         return may
 
     def _clearable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
-        """(C,) candidates in whose queue a place may be cleared.
+        """(C,) candidates of queues in which a place may be cleared.
 
         ``own_victims``: with victims of the own queue no other queue could reclaim the place
         (``PreemptionRights.survives_reclaim``).
@@ -407,7 +407,7 @@ class CandidateArrays:
         return room
 
     def single_pods(self, chosen: CandidateMask, trial: Trial, request: Amounts, mask: Mask) -> list[int]:
-        """Candidates of one pod whose eviction alone makes room for one pod of that request, the cheapest first."""
+        """Candidates of one pod that alone, evicted, make room for one pod of that request, the cheapest first."""
         indices = np.flatnonzero(chosen & (self.only_seat >= 0))
         seats = self.only_seat[indices]
         columns = self.seat_columns[seats]

@@ -155,7 +155,7 @@ class PreemptionContext:
         )
 
     def give_up(self, claim: Claim) -> None:
-        """Drop a claim whose beneficiary was refused though all victims are gone: the nodes are not what they were."""
+        """Drop a claim if its beneficiary was refused though all victims are gone: the nodes have changed."""
         ports = self.held_claims.ports.get(claim.workload, ())
         self.drained.remove_seats(claim.queue, charges(claim.seats), claim.seats, ports)
         self.held_claims.drop(claim.workload, self.trial)

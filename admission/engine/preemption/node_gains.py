@@ -49,7 +49,7 @@ class NodeGains:
         )
 
     def within(self, chosen: CandidateMask) -> CandidateMask:
-        """Mask of the steps all of whose victims are among these."""
+        """Mask of the steps that have all their victims among these."""
         others = np.concatenate(([0], np.cumsum(~chosen[self.candidates])))
         return np.asarray(others[self.ends] == others[self.begins])
 
@@ -243,7 +243,7 @@ def gains_by_domain(trial: Trial, pods: PodSet, count: int, found: GainsByNode) 
 
 
 def _cheapest_domains(gains: NodeGains, level: TopologyLevel, short: Amounts) -> list[int]:
-    """Domains whose steps make room for as many pods as are short there (D,), the cheapest first."""
+    """Domains (D,) with steps that make room for as many pods as are short there, the cheapest first."""
     of = level.of[gains.columns]
     steps = np.flatnonzero(of >= 0)
     steps = steps[np.argsort(of[steps], kind="stable")]

@@ -115,7 +115,7 @@ class ParkedClasses:
     _parked: dict[WorkloadClass, _Parking] = field(default_factory=dict)
     _of_queue: dict[QueueName, dict[WorkloadClass, None]] = field(default_factory=dict)
     _by_shortage: dict[_Shortage, dict[WorkloadClass, None]] = field(default_factory=dict)
-    #: A heap. Entries whose class is not parked that way any more do not count.
+    #: A heap. Entries of classes that are not parked in that way any more do not count.
     _dues: list[_Due] = field(default_factory=list)
     _number: int = 0
 

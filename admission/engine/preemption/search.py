@@ -127,7 +127,7 @@ class VictimEstimate:
 
 
 def may_clear(workload: Workload, need: MissingMembers, context: PreemptionContext) -> bool:
-    """True if a gang starves and there is a single pod whose place could be cleared for it."""
+    """True if a gang starves and the place of some single pod could be cleared for it."""
     if not starves_now(workload, need, context) or not context.has_single_pods:
         return False
     size = size_of_members(workload, need.minimum)
@@ -232,7 +232,7 @@ def _contested(
 
 @dataclass(slots=True, eq=False)
 class _SingleCandidates:
-    """Candidates of one pod whose eviction makes room for one pod, not tried yet for this class, the cheapest first."""
+    """Candidates of one pod that, evicted, make room for one pod; not tried yet for this class; the cheapest first."""
 
     depth: ReclaimDepth = ReclaimDepth.NEVER
     indices: deque[int] = field(default_factory=deque)
@@ -318,7 +318,7 @@ class VictimSearch:
         return False
 
     def _swap_single_pods(self, victims: VictimSet) -> bool:
-        """The quick way for a single pod: the cheapest single victim on whose node the pod fits then."""
+        """The quick way for a single pod: the cheapest single victim with a node on which the pod fits then."""
         drained, arrays, workload = self.context.drained, self.context.arrays, victims.rights.workload
         victims.rights.depth = self._singles.depth
         request, tried = drained.vector(self.estimate.pods.takes), 0
