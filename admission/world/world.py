@@ -83,10 +83,10 @@ class World:
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
         self.pod_left_at: dict[WorkloadKey, int] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
-        self._stale: set[WorkloadKey] = set()
-        self._timed: set[WorkloadKey] = set()
+        self._dirty: set[WorkloadKey] = set()
+        self._awaiting_timeout: set[WorkloadKey] = set()
         self.put_admissions(rows.admissions)
-        self._stale |= self.arrivals.keys() | self.recreations.workloads()
+        self._dirty |= self.arrivals.keys() | self.recreations.workloads()
 
     def begin(
         self,
@@ -138,7 +138,7 @@ class World:
             if before is not None and before.node is not None and owner is not None:
                 self._lost_a_pod.add(owner)
             if uid in self.recreations.stored:
-                self._stale.add(self.recreations.stored[uid].workload)
+                self._dirty.add(self.recreations.stored[uid].workload)
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
@@ -152,7 +152,7 @@ class World:
         """Assign a pod to its workload; what it takes is charged to its node if no seat covers it."""
         fact = self.pods.get(uid)
         before, owner = self.pod_index.settle(uid)
-        self._stale.update(filter(None, (before, owner)))
+        self._dirty.update(filter(None, (before, owner)))
         if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
             self.pod_outcomes.note_outcome(owner, fact)
         place = ports = None
@@ -163,7 +163,7 @@ class World:
             self.snapshot_is_stale = True
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
-            self._stale |= self.admission_index.seated_on(node)
+            self._dirty |= self.admission_index.seated_on(node)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -172,20 +172,20 @@ class World:
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, (fact.namespace, fact.name))
             # The status of its Job is written on it.
-            self._stale.add(fact.stands_for)
+            self._dirty.add(fact.stands_for)
             return
         if self.pod_index.drop_job_group(change.key):
             return
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        self._stale.add(key)
+        self._dirty.add(key)
 
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.node_inventory.nodes.get(name)
         self.node_inventory.put_node(name, fact)
         self.snapshot_is_stale = True
         if before is None or fact is None or _offer(before) != _offer(fact):
-            self._stale |= self.admission_index.seated_on(name)
+            self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
         self.queues.pop(name, None)
@@ -215,12 +215,12 @@ class World:
         if before is None or closed:
             for uid in self.pod_index.uids_of(admission.workload):
                 self._settle(uid)
-        self._stale.add(admission.workload)
+        self._dirty.add(admission.workload)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
         """What the ledger says about admissions that the holdings did not know."""
         self.admission_index.learn_closed(asked, closed)
-        self._stale.update(closed.values())
+        self._dirty.update(closed.values())
 
     def put_claims(self, claims: Iterable[Claim], dropped: Iterable[WorkloadKey]) -> None:
         """Claims that an applied plan made or dropped."""
@@ -248,18 +248,18 @@ class World:
         if before is not None and before.version != state.version:
             self.outcomes.pop(key, None)
         self.jobs[key.uid] = state
-        self._stale.add(key)
+        self._dirty.add(key)
 
     def put_rollback(self, key: WorkloadKey, not_before: int) -> None:
         """A workload was rolled back, and is not tried before that second."""
         self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).rolled_back(not_before)
         self._avoid_nodes(key, not_before)
-        self._stale.add(key)
+        self._dirty.add(key)
 
     def put_eviction(self, key: WorkloadKey, now: int) -> None:
         """A workload was evicted for another one."""
         self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).evicted(now)
-        self._stale.add(key)
+        self._dirty.add(key)
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
@@ -278,7 +278,7 @@ class World:
                     self._avoid_nodes(key, setbacks.not_before)
             if (displaced := self.displacements.get(before)) is not None:
                 self.displacements[key] = displaced
-        self._stale.update(arrivals)
+        self._dirty.update(arrivals)
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
@@ -303,7 +303,7 @@ class World:
 
     def mark_dirty(self, key: WorkloadKey) -> None:
         """The state of a workload must be derived again, though nothing was seen to change."""
-        self._stale.add(key)
+        self._dirty.add(key)
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -312,11 +312,11 @@ class World:
 
         ``creating``: workloads of which pods are being created right now: a missing pod means nothing yet.
         """
-        stale, self._stale, self._timed = self._stale | self._timed, set(), set()
+        dirty, self._dirty, self._awaiting_timeout = self._dirty | self._awaiting_timeout, set(), set()
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
-        stale |= self.avoided_nodes.expire(now)
-        for key in sorted(stale):
+        dirty |= self.avoided_nodes.expire(now)
+        for key in sorted(dirty):
             before, state = self.states.get(key), self._derive(key, now, key in creating)
             if state is not None and state.unschedulable:
                 self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
@@ -337,12 +337,12 @@ class World:
             self.states[key] = state
             self.unsaved.departed.pop(key, None)
             if state.awaits_timeout:
-                self._timed.add(key)
+                self._awaiting_timeout.add(key)
             if key not in self.arrivals:
                 self.unsaved.arrivals[key] = None
             elif before is None or before.described() != state.described():
                 self.unsaved.described[key] = None
-        return stale
+        return dirty
 
     def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
         inputs = self._inputs(key, creating)
@@ -382,7 +382,7 @@ class World:
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
-        return bool(self._stale or self.unsaved or self.node_inventory.unsaved or self.recreations.unsaved)
+        return bool(self._dirty or self.unsaved or self.node_inventory.unsaved or self.recreations.unsaved)
 
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
