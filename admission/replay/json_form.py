@@ -43,7 +43,7 @@ def written(value: Any) -> Any:
         case Enum():
             form = value.value
         case Mapping():
-            form = {str(key): written(each) for key, each in value.items()}
+            form = in_order(dict(sorted(value.items(), key=lambda item: str(item[0]))))
         case Set():
             form = sorted(written(each) for each in value)
         case tuple() | list():
@@ -56,8 +56,13 @@ def written(value: Any) -> Any:
 
 
 def written_fields(value: Any, own: Mapping[str, Callable[[Any], Any]] = _NONE) -> dict[str, Any]:
-    """The JSON form of a dataclass. ``own``: how some fields are written, by name."""
-    return {name: own.get(name, written)(getattr(value, name)) for name in _fields(value.__class__)}
+    """The JSON form of a dataclass, fields by name. ``own``: how some fields are written, by name."""
+    return {name: own.get(name, written)(getattr(value, name)) for name in sorted(_fields(value.__class__))}
+
+
+def in_order(value: Mapping[Any, Any]) -> dict[str, Any]:
+    """The JSON form of a mapping with its keys in their own order, where that order means something."""
+    return {str(key): written(each) for key, each in value.items()}
 
 
 def read(kind: Any, form: Any, where: str) -> Any:

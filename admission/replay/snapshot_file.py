@@ -4,7 +4,7 @@ The form is that of the values themselves (``admission.replay.json_form``); node
 the same turn are equal byte for byte. ``docs/reference/snapshots.md`` documents the form.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, get_type_hints
 
@@ -19,7 +19,9 @@ from admission.replay import json_form
 from queues.errors import InvalidDocument, MusterError
 from queues.plan import Plan
 from queues.quota.decayed_usage import PastUse
+from queues.quota.queue import Queue
 from queues.resources import MOST_ON_NODE
+from queues.workload import QueueName
 
 #: Grows when the form changes in a way that older files cannot be read.
 SCHEMA: Final = "muster.dev/turn/v2"
@@ -50,13 +52,18 @@ class Saved:
 
 def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
     """One turn as JSON."""
-    document = {
-        "schema": SCHEMA,
-        "configuration": configuration,
-        "snapshot": json_form.written_fields(snapshot, {"nodes": _written_table, "past_use": PastUse.lines}),
-        "plan": json_form.written(plan),
+    writers: dict[str, Callable[[Any], Any]] = {
+        "nodes": _written_table,
+        "past_use": PastUse.lines,
+        "queues": _written_queues,
     }
-    return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=1)
+    document = {
+        "configuration": configuration,
+        "plan": json_form.written(plan),
+        "schema": SCHEMA,
+        "snapshot": json_form.written_fields(snapshot, writers),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=1)
 
 
 def load(text: bytes) -> Saved:
@@ -173,11 +180,20 @@ def _keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
 
 def _written_table(table: NodeTable) -> dict[str, Any]:
     layout = table.layout
-    return {
+    form = {
         "levels": _levels(layout),
         "nodes": [json_form.written(node) for node in nodes_of(table)],
-        "layout": {name: json_form.written(getattr(layout, name)) for name in _more(Layout)},
+        "layout": {name: json_form.written(getattr(layout, name)) for name in sorted(_more(Layout))},
         **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},
+    }
+    return dict(sorted(form.items()))
+
+
+def _written_queues(queues: Mapping[QueueName, Queue]) -> dict[str, Any]:
+    """Queues by name. The order of a queue's flavors is the order in which they are tried."""
+    return {
+        str(name): json_form.written_fields(queue, {"flavors": json_form.in_order})
+        for name, queue in sorted(queues.items())
     }
 
 

@@ -27,8 +27,9 @@ from admission.replay.snapshot_file import differences, load, nodes_of, save
 from admission.simulate import rules, trace
 from admission.simulate.gangs import Simulation
 from queues.plan import Plan
+from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
-from queues.workload import NodeName
+from queues.workload import FlavorName, NodeName, QueueName
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.admission.simulate.test_gangs import busy, folder
 
@@ -124,6 +125,16 @@ def test_what_a_table_has_beside_its_nodes_comes_back() -> None:
     snapshot = Snapshot(now=1, queues={}, nodes=replace(table, **more), pending={}, admissions={})
 
     assert comparable(load(save(snapshot, NOTHING_CHANGES)).snapshot) == comparable(snapshot)
+
+
+def test_flavors_come_back_in_the_order_in_which_they_are_tried() -> None:
+    name, flavors = QueueName("q"), ("h100", "a100", "mi300")
+    queue = Queue(name=name, flavors={FlavorName(flavor): Limits() for flavor in flavors})
+    snapshot = Snapshot(now=0, nodes=NodeTable.build([], {}), queues={name: queue}, pending={}, admissions={})
+
+    back = load(save(snapshot, NOTHING_CHANGES)).snapshot
+
+    assert tuple(back.queues[name].flavors) == flavors
 
 
 @pytest.mark.parametrize("levels", [(), (["rack"],), (["rack", HOST],), (["block", "rack"], ["row", HOST])])
