@@ -85,7 +85,10 @@ class Search:
     def of(cls, snapshot: Snapshot) -> "Search":
         tree = tree_of(snapshot.queues, gpus=100)
         trial = Trial.open(snapshot.nodes, Usage(tree))
-        held = claims.hold(snapshot, trial)
+        evicting = [
+            number for number, each in snapshot.admissions.items() if each.state is AdmissionState.EVICTING
+        ]
+        held = claims.hold(snapshot, trial, evicting)
         drained = held.after_draining(trial)
         return cls(drained, CandidateArrays(candidates_in(snapshot, tree), drained))
 
