@@ -107,7 +107,7 @@ def fits(binary: Binary, path: Path) -> bool:
     if not os.access(path, os.X_OK) or path.is_dir():
         return False
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             [path, *binary.version_argv],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -117,7 +117,7 @@ def fits(binary: Binary, path: Path) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return said.returncode == 0 and re.search(binary.says, said.stdout + said.stderr) is not None
+    return printed.returncode == 0 and re.search(binary.says, printed.stdout + printed.stderr) is not None
 
 
 def find(binary: Binary) -> Path | None:
@@ -226,12 +226,12 @@ class _Version(tuple[int, ...]):
 def _go_version(go: Path) -> _Version:
     env: Mapping[str, str] = os.environ | {"GOTOOLCHAIN": "local"}
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             [go, "env", "GOVERSION"], capture_output=True, text=True, env=env, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return _Version()
-    return _Version(int(part) for part in re.findall(r"\d+", said.stdout)[:3])
+    return _Version(int(part) for part in re.findall(r"\d+", printed.stdout)[:3])
 
 
 @contextmanager
