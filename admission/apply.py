@@ -30,7 +30,7 @@ class Applied:
     #: Gangs that the ledger refused.
     dropped: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     jobs: tuple[JobTransition, ...] = ()
-    #: New claims, and beneficiaries whose claims ended.
+    #: New claims, and beneficiaries of claims that ended.
     claims: tuple[Claim, ...] = ()
     unclaimed: tuple[WorkloadKey, ...] = ()
 
@@ -54,7 +54,7 @@ class TurnPlan:
     #: Transitions of Volcano Jobs.
     jobs: tuple[JobTransition, ...] = ()
     reasons: Reasons = Reasons()
-    #: Users whose workloads get seats; "" or absent: unknown.
+    #: Users of the workloads that get seats; "" or absent: unknown.
     users: Mapping[WorkloadKey, str] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:

@@ -27,7 +27,7 @@ from queues.workload import AdmissionId, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: Reasons whose numbers changed, but not their code, are stored at most this often.
+#: Changed numbers of a reason with the same code are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
 
 
@@ -55,7 +55,7 @@ class Cycle:
         self._transitions = transitions
         self._clock = clock
         self._failpoint = failpoint
-        #: Workloads whose objects may need a write since the last report.
+        #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
         self._memo = Memo()
         self._amounts = QueueAmounts()
@@ -131,7 +131,7 @@ class Cycle:
         return dirty
 
     def _users(self, plan: Plan) -> dict[WorkloadKey, str]:
-        """Users whose workloads the plan gives seats."""
+        """Users of the workloads that the plan gives seats."""
         opening = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
         return {admit.workload: self.world.user_of(admit.workload) for admit in opening}
 
@@ -205,7 +205,7 @@ class Cycle:
             )
 
     def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> Reasons:
-        """Reasons whose code changed, now and then also changed numbers, and workloads that wait no more."""
+        """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
         moment = monotonic()
         with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
         self._reason_changes = self._stored_reasons.next(

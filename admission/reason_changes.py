@@ -28,7 +28,7 @@ class ReasonChanges:
 
 @dataclass(frozen=True, slots=True)
 class StoredReasons:
-    """Answers of classes whose every member has that reason in the ledger. Empty at the start of a term."""
+    """Answers of classes; every member has that reason in the ledger. Empty at the start of a term."""
 
     classes: Mapping[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)

@@ -40,7 +40,7 @@ class TurnReport:
     admitted_after: Sequence[float] = ()
     #: Seconds from the commit of each admission to the binding of its last pod.
     bound_after: Sequence[float] = ()
-    #: Workloads whose objects may need a write.
+    #: Workloads that may need a write to their objects.
     dirty_workloads: AbstractSet[WorkloadKey] = frozenset()
     applied: Applied | None = None
 

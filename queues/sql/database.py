@@ -105,14 +105,14 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """One read-only transaction whose statements all see the same state. Raises as ``transaction``."""
+        """One read-only transaction; all its statements see the same state. Raises as ``transaction``."""
         async with self.bare_connection() as connection:
             await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
 
     @asynccontextmanager
     async def bare_connection(self) -> AsyncIterator[AsyncConnection]:
-        """A connection whose user commits; the rest is rolled back. Raises as ``transaction``."""
+        """A connection; what its user does not commit is rolled back. Raises as ``transaction``."""
         with _translated():
             connection = await self._engine.connect()
         try:

@@ -45,7 +45,7 @@ class PostgresNotRunnable(DatabaseError):
 
 
 class UnsafeFolder(DatabaseError):
-    """{folder} exists already but belongs to somebody else or can be written by others. Remove it."""
+    """{folder} exists already but belongs to another user or can be written by other users. Remove it."""
 
 
 class Identity(TypedDict, total=False):
@@ -58,7 +58,7 @@ class Identity(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The system user who runs Postgres on behalf of root."""
+    """The system user that runs Postgres on behalf of root."""
 
     uid: int
     gid: int

@@ -232,7 +232,7 @@ def _home(directory: Path, runner: Runner | None) -> Path:
 
 
 def _sweep_elsewhere() -> None:
-    """Remove data whose directory is gone: it cannot be reached any more."""
+    """Remove data of directories that are gone."""
     for note in ELSEWHERE.glob(f"muster-postgres-*/{OF}"):
         if note.parent.stat().st_uid == os.geteuid() and not Path(note.read_text()).exists():
             shutil.rmtree(note.parent, ignore_errors=True)

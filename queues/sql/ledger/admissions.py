@@ -38,7 +38,7 @@ from queues.sql.statements import (
 from queues.sql.tables import admissions, backoffs, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
-#: Users by workload; a workload whose user is unknown is absent.
+#: Users by workload; absent: unknown.
 Users = Mapping[WorkloadKey, str]
 
 
@@ -91,16 +91,18 @@ def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Reject
     return None
 
 
-_ASKING = UnnestRows(kind=TEXT, uid=TEXT)
+_WORKLOADS = UnnestRows(kind=TEXT, uid=TEXT)
 
-_TAKEN = (
-    select(_ASKING.c.kind, _ASKING.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended)
-    .join(workloads, and_(workloads.c.kind == _ASKING.c.kind, workloads.c.uid == _ASKING.c.uid))
+_SELECT_TAKEN_SEATS = (
+    select(
+        _WORKLOADS.c.kind, _WORKLOADS.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended
+    )
+    .join(workloads, and_(workloads.c.kind == _WORKLOADS.c.kind, workloads.c.uid == _WORKLOADS.c.uid))
     .outerjoin(
         admissions,
         and_(
-            admissions.c.kind == _ASKING.c.kind,
-            admissions.c.uid == _ASKING.c.uid,
+            admissions.c.kind == _WORKLOADS.c.kind,
+            admissions.c.uid == _WORKLOADS.c.uid,
             admissions.c.state != "closed",
         ),
     )
@@ -111,7 +113,9 @@ async def _taken(
     tx: AsyncConnection, keys: Collection[WorkloadKey]
 ) -> dict[WorkloadKey, set[tuple[str, int]]]:
     """Seats that workloads hold, as (pod set, ordinal). Absent: the workload never arrived, or has left."""
-    result = await tx.execute(_TAKEN, _ASKING.rows([(key.kind, key.uid) for key in sorted(keys)]))
+    result = await tx.execute(
+        _SELECT_TAKEN_SEATS, _WORKLOADS.rows([(key.kind, key.uid) for key in sorted(keys)])
+    )
     taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
     for kind, uid, pod_sets, ordinals, ended in result:
         seats = taken.setdefault(WorkloadKey(WorkloadKind(kind), uid), set())
@@ -138,7 +142,7 @@ async def adopt(
     return ids
 
 
-_NEW = JsonRows(
+_OPENING = JsonRows(
     place=PLAIN,
     kind=TEXT,
     uid=TEXT,
@@ -154,14 +158,14 @@ _NEW = JsonRows(
     **SEAT_TYPES,
 )
 
-_STORED = [column for column in _NEW.c if column.key != "place"]
+_OPENING_COLUMNS = [column for column in _OPENING.c if column.key != "place"]
 
-_OPEN = (
+_INSERT_ADMISSIONS = (
     insert(admissions)
     .from_select(
-        [*(column.key for column in _STORED), "opened_at", "term"],
-        select(*_STORED, bindparam("now", type_=MOMENT), bindparam("term", type_=NUMBER)).order_by(
-            _NEW.c.place
+        [*(column.key for column in _OPENING_COLUMNS), "opened_at", "term"],
+        select(*_OPENING_COLUMNS, bindparam("now", type_=MOMENT), bindparam("term", type_=NUMBER)).order_by(
+            _OPENING.c.place
         ),
     )
     .returning(admissions.c.id)
@@ -196,7 +200,7 @@ async def _open(
         for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
     ]
     stamp = {"now": moment(transaction.now), "term": transaction.term.number}
-    result = await tx.execute(_OPEN, _NEW.rows(new) | stamp)
+    result = await tx.execute(_INSERT_ADMISSIONS, _OPENING.rows(new) | stamp)
     # Ids are given in the order of the rows, so the smallest belongs to the first row.
     return sorted(result.scalars())
 
@@ -261,27 +265,27 @@ async def _store_ended(
     await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(transaction.now)})
 
 
-_LEAVING = UnnestRows(
+_EVICTIONS = UnnestRows(
     id=NUMBER, code=TEXT, message=TEXT, not_before=NUMBER, beneficiary_kind=TEXT, beneficiary_uid=TEXT
 )
 
 _EVICT = (
     update(admissions)
-    .where(admissions.c.id == _LEAVING.c.id, admissions.c.state == "open")
+    .where(admissions.c.id == _EVICTIONS.c.id, admissions.c.state == "open")
     .values(
         state="evicting",
         evicted_at=bindparam("now", type_=MOMENT),
-        cause_code=_LEAVING.c.code,
-        cause_message=_LEAVING.c.message,
-        beneficiary_kind=_LEAVING.c.beneficiary_kind,
-        beneficiary_uid=_LEAVING.c.beneficiary_uid,
+        cause_code=_EVICTIONS.c.code,
+        cause_message=_EVICTIONS.c.message,
+        beneficiary_kind=_EVICTIONS.c.beneficiary_kind,
+        beneficiary_uid=_EVICTIONS.c.beneficiary_uid,
     )
     .returning(
         admissions.c.id,
         admissions.c.kind,
         admissions.c.uid,
-        _LEAVING.c.not_before,
-        _LEAVING.c.beneficiary_uid,
+        _EVICTIONS.c.not_before,
+        _EVICTIONS.c.beneficiary_uid,
     )
 )
 
@@ -307,7 +311,7 @@ async def evict(
         )
         for row in {row.admission: row for row in rows}.values()
     ]
-    result = await tx.execute(_EVICT, _LEAVING.rows(leaving) | {"now": moment(transaction.now)})
+    result = await tx.execute(_EVICT, _EVICTIONS.rows(leaving) | {"now": moment(transaction.now)})
     evicted = result.all()
     await _back_off(
         tx, transaction, {(row.kind, row.uid): (row.not_before, row.beneficiary_uid) for row in evicted}
@@ -315,13 +319,13 @@ async def evict(
     return frozenset(AdmissionId(row.id) for row in evicted)
 
 
-_WAITING = UnnestRows(
+_SETBACKS = UnnestRows(
     kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
 )
 
-_new_backoffs = insert(backoffs).from_select(_WAITING.c.keys(), select(*_WAITING.c))
+_new_backoffs = insert(backoffs).from_select(_SETBACKS.c.keys(), select(*_SETBACKS.c))
 
-_BACK_OFF = _new_backoffs.on_conflict_do_update(
+_ADD_SETBACKS = _new_backoffs.on_conflict_do_update(
     index_elements=list(backoffs.primary_key),
     set_={
         "not_before": func.greatest(backoffs.c.not_before, _new_backoffs.excluded.not_before),
@@ -349,4 +353,4 @@ async def _back_off(
         if time > 0 or beneficiary is not None
     ]
     if rows:
-        await tx.execute(_BACK_OFF, _WAITING.rows(rows))
+        await tx.execute(_ADD_SETBACKS, _SETBACKS.rows(rows))

@@ -57,23 +57,25 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     await _move_nodes(tx, books, checked=checked)
 
 
-_PATHS_OF = UnnestRows(name=TEXT)
+_QUEUE_NAMES = UnnestRows(name=TEXT)
 
-_here = (
+_named_queues = (
     select(queues.c.name, queues.c.counts_in, queues.c.broken)
-    .join(_PATHS_OF.table, queues.c.name == _PATHS_OF.c.name)
+    .join(_QUEUE_NAMES.table, queues.c.name == _QUEUE_NAMES.c.name)
     .cte("path", recursive=True)
 )
 
-_path = _here.union(
-    select(queues.c.name, queues.c.counts_in, queues.c.broken).join(_here, queues.c.name == _here.c.counts_in)
+_path = _named_queues.union(
+    select(queues.c.name, queues.c.counts_in, queues.c.broken).join(
+        _named_queues, queues.c.name == _named_queues.c.counts_in
+    )
 )
 
-_PATHS = select(_path.c.name, _path.c.counts_in, _path.c.broken)
+_SELECT_PATHS = select(_path.c.name, _path.c.counts_in, _path.c.broken)
 
 
 async def _paths(tx: AsyncConnection, wanted: set[QueueName]) -> Books:
-    rows = (await tx.execute(_PATHS, _PATHS_OF.rows([(name,) for name in sorted(wanted)]))).all()
+    rows = (await tx.execute(_SELECT_PATHS, _QUEUE_NAMES.rows([(name,) for name in sorted(wanted)]))).all()
     return Books(
         counts_in={name: counts_in for name, counts_in, _ in rows},
         broken=frozenset(name for name, _, broken in rows if broken),
@@ -83,15 +85,17 @@ async def _paths(tx: AsyncConnection, wanted: set[QueueName]) -> Books:
 async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict[QueueAccount, QueueBalance]:
     found = await _lock_queue_rows(tx, accounts)
     if missing := accounts - found.keys():
-        await tx.execute(_ADD_QUEUES, _ACCOUNTS.rows(sorted(missing)))
+        await tx.execute(_ADD_QUEUES, _QUEUE_ACCOUNTS.rows(sorted(missing)))
         found |= await _lock_queue_rows(tx, missing)
     return found
 
 
-_ACCOUNTS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT)
+_QUEUE_ACCOUNTS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT)
 
 _ADD_QUEUES = (
-    insert(queue_balances).from_select(_ACCOUNTS.c.keys(), select(*_ACCOUNTS.c)).on_conflict_do_nothing()
+    insert(queue_balances)
+    .from_select(_QUEUE_ACCOUNTS.c.keys(), select(*_QUEUE_ACCOUNTS.c))
+    .on_conflict_do_nothing()
 )
 
 _LOCK_QUEUES = (
@@ -106,11 +110,11 @@ _LOCK_QUEUES = (
         queue_limits.c.ceiling,
     )
     .join(
-        _ACCOUNTS.table,
+        _QUEUE_ACCOUNTS.table,
         and_(
-            queue_balances.c.queue == _ACCOUNTS.c.queue,
-            queue_balances.c.flavor == _ACCOUNTS.c.flavor,
-            queue_balances.c.resource == _ACCOUNTS.c.resource,
+            queue_balances.c.queue == _QUEUE_ACCOUNTS.c.queue,
+            queue_balances.c.flavor == _QUEUE_ACCOUNTS.c.flavor,
+            queue_balances.c.resource == _QUEUE_ACCOUNTS.c.resource,
         ),
     )
     .outerjoin(
@@ -129,7 +133,7 @@ _LOCK_QUEUES = (
 async def _lock_queue_rows(
     tx: AsyncConnection, accounts: set[QueueAccount]
 ) -> dict[QueueAccount, QueueBalance]:
-    result = await tx.execute(_LOCK_QUEUES, _ACCOUNTS.rows(sorted(accounts)))
+    result = await tx.execute(_LOCK_QUEUES, _QUEUE_ACCOUNTS.rows(sorted(accounts)))
     return {
         QueueAccount(queue, flavor, resource): QueueBalance(*balance)
         for queue, flavor, resource, *balance in result
@@ -142,13 +146,15 @@ _held = (
     .where(~nodes.c.usable)
 )
 
-_ROOT = union_all(select(capacity.c.flavor, capacity.c.resource, capacity.c.amount, literal(False)), _held)
+_SELECT_ROOT_CEILINGS = union_all(
+    select(capacity.c.flavor, capacity.c.resource, capacity.c.amount, literal(False)), _held
+)
 
 
 async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
     """Ceilings of root: what usable nodes offer, and what is still held on unusable nodes."""
     ceilings: Counter[Account] = Counter()
-    for flavor, resource, amount, is_held in await tx.execute(_ROOT):
+    for flavor, resource, amount, is_held in await tx.execute(_SELECT_ROOT_CEILINGS):
         # Capacity is stored over all flavors as well; what is held is not.
         for each in {NO_FLAVOR, flavor} if is_held else {flavor}:
             ceilings[Account(FlavorName(each), resource)] += amount
@@ -158,14 +164,18 @@ async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
 async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
     found = await _lock_node_rows(tx, accounts)
     if missing := accounts - found.keys():
-        await tx.execute(_ADD_NODES, _PLACES.rows(sorted(missing)))
+        await tx.execute(_ADD_NODES, _NODE_ACCOUNTS.rows(sorted(missing)))
         found |= await _lock_node_rows(tx, missing)
     return found
 
 
-_PLACES = UnnestRows(node=TEXT, resource=TEXT)
+_NODE_ACCOUNTS = UnnestRows(node=TEXT, resource=TEXT)
 
-_ADD_NODES = insert(node_balances).from_select(_PLACES.c.keys(), select(*_PLACES.c)).on_conflict_do_nothing()
+_ADD_NODES = (
+    insert(node_balances)
+    .from_select(_NODE_ACCOUNTS.c.keys(), select(*_NODE_ACCOUNTS.c))
+    .on_conflict_do_nothing()
+)
 
 _LOCK_NODES = (
     select(
@@ -175,8 +185,11 @@ _LOCK_NODES = (
         func.coalesce(node_limits.c.amount, 0),
     )
     .join(
-        _PLACES.table,
-        and_(node_balances.c.node == _PLACES.c.node, node_balances.c.resource == _PLACES.c.resource),
+        _NODE_ACCOUNTS.table,
+        and_(
+            node_balances.c.node == _NODE_ACCOUNTS.c.node,
+            node_balances.c.resource == _NODE_ACCOUNTS.c.resource,
+        ),
     )
     .outerjoin(nodes, and_(nodes.c.name == node_balances.c.node, nodes.c.usable))
     .outerjoin(
@@ -189,11 +202,11 @@ _LOCK_NODES = (
 
 
 async def _lock_node_rows(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
-    result = await tx.execute(_LOCK_NODES, _PLACES.rows(sorted(accounts)))
+    result = await tx.execute(_LOCK_NODES, _NODE_ACCOUNTS.rows(sorted(accounts)))
     return {NodeAccount(node, resource): NodeBalance(used, limit) for node, resource, used, limit in result}
 
 
-_QUEUES_BY = UnnestRows(
+_QUEUE_MOVES = UnnestRows(
     queue=TEXT,
     flavor=TEXT,
     resource=TEXT,
@@ -206,19 +219,19 @@ _QUEUES_BY = UnnestRows(
 _MOVE_QUEUES = (
     update(queue_balances)
     .where(
-        queue_balances.c.queue == _QUEUES_BY.c.queue,
-        queue_balances.c.flavor == _QUEUES_BY.c.flavor,
-        queue_balances.c.resource == _QUEUES_BY.c.resource,
+        queue_balances.c.queue == _QUEUE_MOVES.c.queue,
+        queue_balances.c.flavor == _QUEUE_MOVES.c.flavor,
+        queue_balances.c.resource == _QUEUE_MOVES.c.resource,
         or_(
-            _QUEUES_BY.c.counted <= 0,
-            _QUEUES_BY.c.ceiling.is_(None),
-            queue_balances.c.counted + _QUEUES_BY.c.counted <= _QUEUES_BY.c.ceiling,
+            _QUEUE_MOVES.c.counted <= 0,
+            _QUEUE_MOVES.c.ceiling.is_(None),
+            queue_balances.c.counted + _QUEUE_MOVES.c.counted <= _QUEUE_MOVES.c.ceiling,
         ),
     )
     .values(
-        own=queue_balances.c.own + _QUEUES_BY.c.own,
-        used=queue_balances.c.used + _QUEUES_BY.c.used,
-        counted=queue_balances.c.counted + _QUEUES_BY.c.counted,
+        own=queue_balances.c.own + _QUEUE_MOVES.c.own,
+        used=queue_balances.c.used + _QUEUE_MOVES.c.used,
+        counted=queue_balances.c.counted + _QUEUE_MOVES.c.counted,
     )
 )
 
@@ -231,27 +244,27 @@ async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> N
     ]
     if not moved:
         return
-    result = await tx.execute(_MOVE_QUEUES, _QUEUES_BY.rows(moved))
+    result = await tx.execute(_MOVE_QUEUES, _QUEUE_MOVES.rows(moved))
     if result.rowcount != len(moved):
         raise LedgerMismatch(
             reason=f"{len(moved) - result.rowcount} of {len(moved)} queue accounts would pass their limit"
         )
 
 
-_NODES_BY = UnnestRows(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
+_NODE_MOVES = UnnestRows(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
 
 _MOVE_NODES = (
     update(node_balances)
     .where(
-        node_balances.c.node == _NODES_BY.c.node,
-        node_balances.c.resource == _NODES_BY.c.resource,
+        node_balances.c.node == _NODE_MOVES.c.node,
+        node_balances.c.resource == _NODE_MOVES.c.resource,
         or_(
-            _NODES_BY.c.units <= 0,
-            _NODES_BY.c.room.is_(None),
-            node_balances.c.used + _NODES_BY.c.units <= _NODES_BY.c.room,
+            _NODE_MOVES.c.units <= 0,
+            _NODE_MOVES.c.room.is_(None),
+            node_balances.c.used + _NODE_MOVES.c.units <= _NODE_MOVES.c.room,
         ),
     )
-    .values(used=node_balances.c.used + _NODES_BY.c.units)
+    .values(used=node_balances.c.used + _NODE_MOVES.c.units)
 )
 
 
@@ -263,7 +276,7 @@ async def _move_nodes(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     ]
     if not moved:
         return
-    result = await tx.execute(_MOVE_NODES, _NODES_BY.rows(moved))
+    result = await tx.execute(_MOVE_NODES, _NODE_MOVES.rows(moved))
     if result.rowcount != len(moved):
         raise LedgerMismatch(
             reason=f"{len(moved) - result.rowcount} of {len(moved)} node accounts would pass their limit"

@@ -1,4 +1,4 @@
-"""Space that is promised while victims leave. Part of ``ledger``; read at the start of a term."""
+"""Claims: space that is promised to a beneficiary while its victims leave."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,7 +13,7 @@ from queues.sql.statements import NUMBER, NUMBERS, TEXT, JsonRows, UnnestRows
 from queues.sql.tables import claims
 from queues.workload import WorkloadKey
 
-_NEW = JsonRows(
+_CLAIMS = JsonRows(
     kind=TEXT,
     uid=TEXT,
     queue=TEXT,
@@ -23,20 +23,22 @@ _NEW = JsonRows(
     **SEAT_TYPES,
 )
 
-_new_claims = insert(claims).from_select(_NEW.c.keys(), select(*_NEW.c))
+_new_claims = insert(claims).from_select(_CLAIMS.c.keys(), select(*_CLAIMS.c))
 
-_CLAIM = _new_claims.on_conflict_do_update(
+_UPSERT_CLAIMS = _new_claims.on_conflict_do_update(
     index_elements=list(claims.primary_key),
-    set_={name: _new_claims.excluded[name] for name in _NEW.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
+    set_={name: _new_claims.excluded[name] for name in _CLAIMS.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
 )
 
-_ENDING = UnnestRows(kind=TEXT, uid=TEXT)
+_ENDED_CLAIMS = UnnestRows(kind=TEXT, uid=TEXT)
 
-_DROP = delete(claims).where(claims.c.kind == _ENDING.c.kind, claims.c.uid == _ENDING.c.uid)
+_DELETE_CLAIMS = delete(claims).where(
+    claims.c.kind == _ENDED_CLAIMS.c.kind, claims.c.uid == _ENDED_CLAIMS.c.uid
+)
 
 
 async def claim(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Claim]) -> None:
-    """Promise space; a later claim of the same beneficiary takes the place of the earlier."""
+    """Store claims; a later claim of the same beneficiary replaces the earlier one."""
     new = [
         {
             "kind": row.workload.kind,
@@ -50,12 +52,12 @@ async def claim(tx: AsyncConnection, transaction: LedgerTransaction, rows: Seque
         for row in rows
     ]
     if new:
-        await tx.execute(_CLAIM, _NEW.rows(new))
+        await tx.execute(_UPSERT_CLAIMS, _CLAIMS.rows(new))
 
 
 async def drop_claims(
     tx: AsyncConnection, transaction: LedgerTransaction, keys: Collection[WorkloadKey]
 ) -> None:
-    """Promises that were kept, or are no good any more."""
+    """Delete the claims of these beneficiaries."""
     if keys:
-        await tx.execute(_DROP, _ENDING.rows([(key.kind, key.uid) for key in sorted(keys)]))
+        await tx.execute(_DELETE_CLAIMS, _ENDED_CLAIMS.rows([(key.kind, key.uid) for key in sorted(keys)]))

@@ -133,7 +133,7 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
 
 
 async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey]) -> frozenset[WorkloadKey]:
-    """Move workloads whose object is gone into the history, with all that was stored about them.
+    """Move workloads into the history after their object is gone, with all that was stored about them.
 
     A workload that still holds something stays, and is named again later. Returns the workloads that left.
     Raises Fenced.

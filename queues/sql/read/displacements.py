@@ -25,7 +25,7 @@ async def displacements(
 ) -> dict[WorkloadKey, LastPreemption]:
     """Workloads (that match ``which``) that were evicted for another one and not admitted since.
 
-    A workload whose eviction is older than the log of decisions is absent.
+    An eviction older than the log of decisions is absent.
     """
     last = (
         select(decisions.c.decided_at, decisions.c.kind, decisions.c.code, decisions.c.numbers)
