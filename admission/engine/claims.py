@@ -147,7 +147,8 @@ def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> H
     and its time is not over or its victims are still draining. To be called after the settlement, before any
     workload is tried. ``evicting``: all admissions in that state.
     """
-    held = HeldClaims(np.zeros_like(trial.free), np.zeros_like(trial.free))
+    # np.zeros takes pages that are zero already; zeros_like would write to them in every turn.
+    held = HeldClaims(np.zeros(trial.free.shape, np.int64), np.zeros(trial.free.shape, np.int64))
     for number in sorted({*evicting, *snapshot.evictable}):
         admission = snapshot.admissions.get(number)
         if admission is None or not (seats := snapshot.still_held(admission)):
