@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import explained, seconds
-from admission.facts import WorkloadFact
-from admission.facts.pods import SHAPE_DETAILS
+from admission.facts import SHAPE_DETAILS, WorkloadFact
 from admission.objects import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named

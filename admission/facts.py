@@ -1,0 +1,395 @@
+"""What the cluster shows, in domain terms: the output of translation, the input of intake and the world.
+
+A fact is about one object at one resource version. Facts are compared with ``==``: an update that changes nothing
+that matters is no change.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Final
+
+from queues.admissions import Recreation
+from queues.api.reading.device_shares import with_share
+from queues.quota.queue import Queue
+from queues.resources import Resources
+from queues.workload import (
+    EVERYWHERE,
+    AdmissionId,
+    DeviceShare,
+    HostPort,
+    NodeFilter,
+    NodeName,
+    Obstacle,
+    Partition,
+    PodSet,
+    Preference,
+    QueueName,
+    Requirement,
+    Taint,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+
+def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet one requirement of a label selector."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+# ── the cluster around workloads ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFact:
+    """A node as admissions see it."""
+
+    name: NodeName
+    allocatable: Resources
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFact:
+    """A Queue object, with the user who changed it last."""
+
+    queue: Queue
+    uid: str
+    changed_by: str = ""
+    document: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFact:
+    """A ResourceFlavor. A node is of the flavor with matching labels; if several match, of the first one by name."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyFact:
+    """A Topology: node label keys, outermost level first, the host last."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeMember:
+    """A member of a HyperNode: nodes, or (exact only) another HyperNode."""
+
+    hypernode: bool = False
+    exact: str | None = None
+    regex: str | None = None
+    #: Requirements over node labels; None: not chosen by labels.
+    labels: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNodeFact:
+    """A HyperNode of Volcano: a domain of the network. The lower the tier, the closer its nodes."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    #: Members that can be used.
+    members: tuple[HyperNodeMember, ...] = ()
+    uid: str = ""
+    #: What is wrong with the members that cannot be used.
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetFact:
+    """A PodDisruptionBudget: how many more of the pods that it selects may go now."""
+
+    namespace: str
+    name: str
+    allowed: int
+    #: Requirements over pod labels, all of which must hold: matchLabels and matchExpressions; None: no pods.
+    selector: tuple[Requirement, ...] | None = None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
+        return self.selector is not None and all(holds(each, labels) for each in self.selector)
+
+
+# ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """What the owner of a workload says about its run time and its eviction. Durations in seconds."""
+
+    #: The user who created the object; "": unknown.
+    user: str = ""
+    run_time: int | None = None
+    checkpoint_interval: int | None = None
+    min_run_time: int = 0
+    #: None: not given.
+    preemptable: bool | None = None
+    cooldown: int = 0
+
+
+NOTHING_SAID: Final = Conduct()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodShape:
+    """What one pod asks for, and where it may go. Pods of equal shapes are interchangeable.
+
+    Fields mean what they mean in ``PodSet``. A new field belongs here, in ``PodSet``, and in what reads it
+    (``admission.decode.topology_requests``); digests and pod sets follow.
+    """
+
+    #: Requests as written, ``pods: 1`` included; without the share of devices.
+    takes: Resources
+    nodes: NodeFilter = EVERYWHERE
+    required_topology: str | None = None
+    preferred_topology: str | None = None
+    prefers: tuple[Preference, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    together: str | None = None
+    balanced: bool = False
+    share: DeviceShare | None = None
+
+    def details(self) -> dict[str, object]:
+        """The fields beyond resources, nodes and levels, which most pods leave out. Empty: all are left out."""
+        found = {name: getattr(self, name) for name in SHAPE_DETAILS}
+        return found if any(found.values()) else {}
+
+    def pod_set(self, name: str, count: int = 0) -> PodSet:
+        """So many pods of this shape."""
+        return PodSet(
+            name=name,
+            count=count,
+            takes=with_share(self.takes, self.share),
+            nodes=self.nodes,
+            required_topology=self.required_topology,
+            preferred_topology=self.preferred_topology,
+            **self.details(),  # type: ignore[arg-type]
+        )
+
+
+#: Fields of a shape, and of a pod set, that most pods leave out; in the order of digests that are stored.
+SHAPE_DETAILS: Final = tuple(
+    each.name
+    for each in fields(PodShape)
+    if each.name not in ("takes", "nodes", "required_topology", "preferred_topology")
+)
+
+
+class PodPhase(StrEnum):
+    """How far a pod is."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFact:
+    """A pod, of a workload or not."""
+
+    uid: str
+    namespace: str
+    name: str
+    phase: PodPhase
+    ready: bool = False
+    #: Bound to this node.
+    node: NodeName | None = None
+    #: Still carries the gate ``muster.dev/admission``.
+    gated: bool = False
+    #: Carries scheduling gates other than Muster's.
+    held_by_others: bool = False
+    deleting: bool = False
+    #: Being deleted without a grace period, or the grace period is over.
+    forced: bool = False
+    #: The pod had ended before its deletion was requested; None: its object no longer shows whether.
+    ended_first: bool | None = True
+    #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
+    kept: bool = False
+    shape: PodShape
+    priority: int = 0
+    created: int = 0
+    #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
+    queue: QueueName | None = None
+    #: The workload the pod belongs to as far as itself tells: its controlling Job, or itself; None: foreign.
+    owner: WorkloadKey | None = None
+    #: Has a controller that makes a successor when it is deleted.
+    controlled: bool = False
+    #: Name of the PodGroup in the same namespace, if the pod names one.
+    group: str | None = None
+    #: Task or template of a Volcano Job, else "".
+    task: str = ""
+    #: Task index of a Volcano Job's pod or completion index of an Indexed Job's.
+    index: int | None = None
+    #: Annotations written by Muster.
+    admission: AdmissionId | None = None
+    seat: tuple[str, int] | None = None
+    #: Made again by Muster: uid of the pod that was taken back.
+    recreated_from: str | None = None
+    #: volcano.sh/job-version; a pod of an older version is stale.
+    version: int = 0
+    #: Since when (seconds) the stock scheduler says Unschedulable, with its message; None: it does not.
+    refused: tuple[int, str] | None = None
+    #: Exit code of the first container that terminated with one, once the pod failed.
+    exit_code: int | None = None
+    restarts: int = 0
+    conduct: Conduct = NOTHING_SAID
+    #: Those that all pods of one template share: what PodDisruptionBudgets select by.
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+# ── Jobs and PodGroups ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubGroup:
+    """Members of a PodGroup that start together in one domain: an entry of ``subGroupPolicy``."""
+
+    name: str
+    #: Members of one group; so many groups have to start, 0: no minimum.
+    size: int = 1
+    minimum: int = 0
+    #: Over pod labels; () = all members.
+    selector: tuple[Requirement, ...] = ()
+    #: Members with equal values of these labels are one group.
+    keys: tuple[str, ...] = ()
+    #: As in ``WorkloadFact.network_tier``.
+    tier: tuple[str, int | str] | None = None
+    #: The level of the tier, as (required, level).
+    level: tuple[bool, str] | None = None
+
+    def group_of(self, labels: Mapping[str, str]) -> str | None:
+        """Which group a member with these labels is in; None: in none of this entry."""
+        if not all(holds(each, labels) for each in self.selector):
+            return None
+        if any(key not in labels for key in self.keys):
+            return None
+        return ".".join([self.name, *(labels[key] for key in self.keys)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFact:
+    """A Volcano Job, a batch/v1 Job or a PodGroup: what it asks. Bare pods and a group's members are PodFacts."""
+
+    key: WorkloadKey
+    namespace: str
+    name: str
+    queue: QueueName | None
+    priority: int = 0
+    created: int = 0
+    minimum: int
+    #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
+    pod_sets: tuple[PodSet, ...] = ()
+    #: minTaskMember of a PodGroup.
+    task_minimums: Mapping[str, int] = field(default_factory=dict)
+    generation: str = ""
+    #: Not compared: a write that changes nothing else is no change. The informer has the current version.
+    resource_version: str = field(default="", compare=False)
+    #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
+    priority_class: str = ""
+    #: ``status.state.phase`` or ``status.phase`` as last seen.
+    phase: str = ""
+    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
+    network_tier: tuple[str, int | str] | None = None
+    #: The same of the partitions of each pod set.
+    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=dict)
+    #: subGroupPolicy of a PodGroup.
+    subgroups: tuple[SubGroup, ...] = ()
+    #: The level for all members of a PodGroup together, as (required, level); from ``network_tier``.
+    within: tuple[bool, str] | None = None
+    #: Ended by its own status (Complete, Failed, Aborted, …) or being deleted.
+    finished: bool = False
+    deleting: bool = False
+    #: batch/v1: spec.suspend now.
+    suspended: bool = False
+    #: batch/v1: spec.parallelism, Volcano: unused.
+    parallelism: int = 1
+    #: batch/v1: status.active, Volcano: unused.
+    active: int = 0
+    #: Why it can never be considered as written: invalid template, unsupported field, …
+    obstacle: Obstacle | None = None
+    #: Fields that are accepted but not acted on yet; shown as a condition.
+    unsupported: tuple[str, ...] = ()
+    #: The Volcano Job that a PodGroup stands for: then it is no workload of its own. None: it stands for itself.
+    stands_for: WorkloadKey | None = None
+    #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
+    indexed: bool = False
+    #: batch/v1: the admission that wrote its nodes into the pod template; None: its pods are seated one by one.
+    directed: AdmissionId | None = None
+    conduct: Conduct = NOTHING_SAID
+    #: Volcano Job: the object as JSON, from which pods are made.
+    document: bytes = field(default=b"", compare=False, repr=False)
+
+
+# ── changes of what the world is told ───────────────────────────────────────────────────────────────────────────
+
+
+class FactKind(StrEnum):
+    """Collections of facts: one per informer, and the intents that a writer hands in."""
+
+    NODE = "nodes"
+    POD = "pods"
+    WORKLOAD = "workloads"
+    QUEUE = "queues"
+    FLAVOR = "flavors"
+    TOPOLOGY = "topologies"
+    HYPERNODE = "hypernodes"
+    BUDGET = "poddisruptionbudgets"
+    RECREATION = "recreations"
+
+
+Fact = (
+    NodeFact
+    | PodFact
+    | WorkloadFact
+    | QueueFact
+    | FlavorFact
+    | TopologyFact
+    | HyperNodeFact
+    | BudgetFact
+    | Recreation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones.
+
+    Of an intent to make a pod again ``key`` is the uid of the pod that goes; None: forget the intent.
+    """
+
+    kind: FactKind
+    key: str
+    fact: Fact | None
+    workload_kind: WorkloadKind | None = None
+
+
+def asks(before: Fact | None, after: Fact | None) -> bool:
+    """True for a change that a turn should answer at once: a workload that is new or changed, a new gated pod."""
+    match before, after:
+        case WorkloadFact(), WorkloadFact():
+            return before.generation != after.generation
+        case None, WorkloadFact():
+            return True
+        case None, PodFact():
+            return after.gated
+    return False

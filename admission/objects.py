@@ -1,0 +1,309 @@
+"""Kubernetes objects as Muster reads them: only the needed fields, decoded by msgspec.
+
+Attribute names are the snake_case forms of the API's, so what queues.api tells of pods it tells of these too.
+``metadata.managedFields`` and everything else that is not named here is never materialised. Documents of
+administrators (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
+"""
+
+import msgspec
+
+Quantity = str | int | float
+
+
+class WireStruct(msgspec.Struct, rename="camel", gc=False):
+    """Base of all wire structs. No struct refers to its container, so the garbage collector need not track them."""
+
+
+class WireOwnerReference(WireStruct):
+    """The owner of an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class WireMetadata(WireStruct):
+    """ObjectMeta, the part that Muster reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[WireOwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class Bare(WireStruct):
+    """Any object, by its identity only: what is left of one that cannot be read."""
+
+    metadata: WireMetadata = msgspec.field(default_factory=WireMetadata)
+
+
+class WireCondition(WireStruct):
+    """A condition of a pod, node or Job."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class WireNetworkTopology(WireStruct):
+    """How far apart pods may lie, in tiers."""
+
+    mode: str | None = None
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None
+
+
+class WireSelectorRequirement(WireStruct):
+    """One expression of a label selector, or over labels or fields of a node."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+# ── pods and their templates ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class WireAmounts(WireStruct):
+    """Requests and limits."""
+
+    requests: dict[str, Quantity] | None = None
+    limits: dict[str, Quantity] | None = None
+
+
+class WireContainerPort(WireStruct):
+    """A port of a container, perhaps of the node."""
+
+    container_port: int = 0
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
+class WireContainer(WireStruct):
+    """A container."""
+
+    resources: WireAmounts | None = None
+    restart_policy: str | None = None
+    ports: tuple[WireContainerPort, ...] | None = None
+
+
+class WireNodeSelectorTerm(WireStruct):
+    """Expressions that must all hold."""
+
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
+    match_fields: tuple[WireSelectorRequirement, ...] | None = None
+
+
+class WireNodeSelector(WireStruct):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[WireNodeSelectorTerm, ...] | None = None
+
+
+class WirePreferredTerm(WireStruct):
+    """A term that nodes should meet."""
+
+    weight: int = 0
+    preference: WireNodeSelectorTerm = msgspec.field(default_factory=WireNodeSelectorTerm)
+
+
+class WireNodeAffinity(WireStruct):
+    """Node affinity."""
+
+    required_during_scheduling_ignored_during_execution: WireNodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WirePreferredTerm, ...] | None = None
+
+
+class WireAffinity(WireStruct):
+    """Affinity, the node half."""
+
+    node_affinity: WireNodeAffinity | None = None
+
+
+class WireToleration(WireStruct):
+    """A toleration."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class WireSchedulingGate(WireStruct):
+    """A scheduling gate."""
+
+    name: str
+
+
+class WirePodSpec(WireStruct):
+    """A pod's spec."""
+
+    containers: tuple[WireContainer, ...] = ()
+    init_containers: tuple[WireContainer, ...] | None = None
+    resources: WireAmounts | None = None
+    overhead: dict[str, Quantity] | None = None
+    node_name: str | None = None
+    host_network: bool | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: WireAffinity | None = None
+    tolerations: tuple[WireToleration, ...] | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: int | None = None
+    scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
+
+
+class WireTerminated(WireStruct):
+    """How a container ended."""
+
+    exit_code: int = 0
+    finished_at: str | None = None
+
+
+class WireContainerState(WireStruct):
+    """What a container does now."""
+
+    terminated: WireTerminated | None = None
+
+
+class WireContainerStatus(WireStruct):
+    """A container's state and restarts."""
+
+    restart_count: int = 0
+    state: WireContainerState | None = None
+
+
+class WirePodStatus(WireStruct):
+    """How far a pod is."""
+
+    phase: str = ""
+    conditions: tuple[WireCondition, ...] | None = None
+    container_statuses: tuple[WireContainerStatus, ...] | None = None
+    init_container_statuses: tuple[WireContainerStatus, ...] | None = None
+
+
+class WirePod(WireStruct):
+    """A pod."""
+
+    metadata: WireMetadata
+    spec: WirePodSpec = msgspec.field(default_factory=WirePodSpec)
+    status: WirePodStatus = msgspec.field(default_factory=WirePodStatus)
+
+
+class WirePodTemplate(WireStruct):
+    """A pod template: of a Job, of a task."""
+
+    metadata: WireMetadata | None = None
+    spec: WirePodSpec | None = None
+
+
+# ── what pods live among ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WireTaint(WireStruct):
+    """A taint."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
+class WireNodeSpec(WireStruct):
+    """A node's spec."""
+
+    taints: tuple[WireTaint, ...] | None = None
+    unschedulable: bool | None = None
+
+
+class WireNodeStatus(WireStruct):
+    """A node's status."""
+
+    allocatable: dict[str, Quantity] | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireNode(WireStruct):
+    """A node."""
+
+    metadata: WireMetadata
+    spec: WireNodeSpec = msgspec.field(default_factory=WireNodeSpec)
+    status: WireNodeStatus = msgspec.field(default_factory=WireNodeStatus)
+
+
+class WireLabelSelector(WireStruct):
+    """A label selector of Kubernetes."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
+
+
+class WireBudgetSpec(WireStruct):
+    """The spec of a PodDisruptionBudget, the part that Muster reads."""
+
+    selector: WireLabelSelector | None = None
+
+
+class WireBudgetStatus(WireStruct):
+    """What the disruption controller worked out."""
+
+    disruptions_allowed: int = 0
+
+
+class WirePodDisruptionBudget(WireStruct):
+    """A PodDisruptionBudget."""
+
+    metadata: WireMetadata = msgspec.field(default_factory=WireMetadata)
+    spec: WireBudgetSpec = msgspec.field(default_factory=WireBudgetSpec)
+    status: WireBudgetStatus = msgspec.field(default_factory=WireBudgetStatus)
+
+
+class WireNamespace(WireStruct):
+    """A namespace."""
+
+    metadata: WireMetadata
+
+
+class WirePriorityClass(WireStruct):
+    """A priority class."""
+
+    metadata: WireMetadata
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+# ── pages of lists, lines of watches ────────────────────────────────────────────────────────────────────────────
+
+
+class ListMetadata(WireStruct):
+    """Where a list was cut and how old it is."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class Page(WireStruct):
+    """One page of a list, its items not yet decoded."""
+
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchEvent(WireStruct):
+    """One line of a watch, its object not yet decoded."""
+
+    type: str
+    object: msgspec.Raw
