@@ -11,8 +11,7 @@ from typing import Any
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
 from admission.engine.preemption.candidates import HeldAdmission, victim_candidates
-from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, ShareRule
-from admission.engine.preemption.victim_set import VictimSet
+from admission.engine.preemption.rules import ReclaimDepth
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
@@ -32,6 +31,7 @@ from queues.workload import (
     WorkloadKind,
 )
 from tests.vectors import quota_tree
+from tests.vectors.fair_sharing import FairSharingRights, FairSharingVictims, ShareRule
 
 Case = dict[str, Any]
 
@@ -102,7 +102,7 @@ def chosen(case: Case) -> list[str]:
     found: list[tuple[Any, list[str]]] = []
     for depth in (ReclaimDepth.NEVER, ReclaimDepth.ANY):
         for share_rule in _ways(case):
-            rights = PreemptionRights(
+            rights = FairSharingRights(
                 workload=incoming,
                 usage=usage,
                 asked=contested,
@@ -124,7 +124,7 @@ def chosen(case: Case) -> list[str]:
     return min(found, default=(None, []))[1]
 
 
-class FewestVictims(VictimSet):
+class FewestVictims(FairSharingVictims):
     """Kueue's choice: as few victims as possible, then the least work lost."""
 
     def cost(self) -> Any:

@@ -281,8 +281,9 @@ class CandidateArrays:
         losable = self.excess.losable(workload.queue, asked, rights.depth)
         lower, most = self.priority < workload.priority, policy.borrow_max_priority
         charged = self.charged(asked)
-        always = own_victims or rights.share_rule is not None
-        owned = losable.queues & self._by_side(rights, losable.queues, rights.within_deserved, always=always)
+        owned = losable.queues & self._by_side(
+            rights, losable.queues, rights.within_deserved, always=own_victims
+        )
         may: CandidateMask = owned[self._queue_of]
         if most is not None:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)

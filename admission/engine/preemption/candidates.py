@@ -38,10 +38,6 @@ class SortKey(NamedTuple):
     uid: str
     admission: AdmissionId
 
-    def without_cost(self) -> tuple[object, ...]:
-        """Lower priority first, then newer."""
-        return self[2:]
-
 
 @dataclass(slots=True, eq=False)
 class HeldAdmission:

@@ -8,14 +8,12 @@
 - For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
   priority, in queues that are not brought below what they deserve for long.
 
-Candidates that are protected (``candidates``) are never asked about. Two queues that both use more than they deserve
-can be compared by how much more (Kueue's fair sharing, KEP-1714).
+Candidates that are protected (``candidates``) are never asked about.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from admission.engine.placement.need import size_of
@@ -24,60 +22,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
-from queues.workload import NO_FLAVOR, QueueName, Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareRule:
-    """Reclaim between queues that both use more than they deserve, by how much more (Kueue's fair sharing)."""
-
-    #: The victim's side exceeds it by at least as much as the beneficiary's side, after the eviction.
-    final: bool = True
-    #: The victim's side exceeded it by more before. Together with ``final``: for one victim of each queue.
-    initial: bool = True
-
-
-class ExcessShare(NamedTuple):
-    """How far a queue is above what it deserves; greater is farther."""
-
-    #: It borrows and has no weight: above every queue that has one.
-    weightless: bool
-    #: Largest over resources: borrowed ÷ what the parent can lend ÷ weight of the queue.
-    share: Fraction
-
-
-def excess_share(usage: Usage, queue: QueueName, more: Mapping[Account, int]) -> ExcessShare:
-    """How far a queue is above what it deserves when it uses so much more."""
-    tree = usage.tree
-    weight = tree.queues[queue].weight
-    parent = tree.paths[queue][1]
-    largest = Fraction(0)
-    used = {*usage.book(queue), *more}
-    for resource in sorted({account.resource for account in used}):
-        borrowed = sum(
-            max(0, usage.counted(queue, each) + more.get(each, 0) - tree.deserved(queue, each))
-            for each in _accounts_of(resource, used)
-        )
-        if borrowed > 0:
-            largest = max(largest, Fraction(borrowed, max(1, _lendable(usage, parent, resource))))
-    if weight <= 0:
-        return ExcessShare(largest > 0, largest)
-    return ExcessShare(False, largest / weight)
-
-
-def _lendable(usage: Usage, queue: QueueName, resource: str) -> int:
-    """What a queue deserves of a resource, over all flavors, less the guarantees below it, which are never lent."""
-    tree = usage.tree
-    return sum(
-        tree.deserved(queue, each) - tree.idle[queue].get(each, 0)
-        for each in _accounts_of(resource, tree.own_deserved[queue])
-    )
-
-
-def _accounts_of(resource: str, accounts: Iterable[Account]) -> list[Account]:
-    """The accounts of a resource by flavor; the one over all flavors where none is by flavor."""
-    flavored = [each for each in accounts if each.resource == resource and each.flavor != NO_FLAVOR]
-    return flavored or [Account(NO_FLAVOR, resource)]
+from queues.workload import QueueName, Workload
 
 
 class EvictionRule(StrEnum):
@@ -135,18 +80,11 @@ class PreemptionRights:
     size: int
     #: The beneficiary is a gang that waited long enough to have a place cleared.
     starved: bool = False
-    share_rule: ShareRule | None = None
     depth: ReclaimDepth = ReclaimDepth.NEVER
-    #: The last answer of ``rule`` rests on ``ShareRule.initial`` alone.
-    by_initial_share: bool = False
     _pairs: dict[QueueName, QueuePair | None] = field(default_factory=dict)
 
-    def rule(self, candidate: Candidate, initial_share_victims: int = 0) -> EvictionRule | None:
-        """The rule by which a candidate may be evicted as usage is now. None: it may not.
-
-        ``initial_share_victims``: victims of its queue that were taken by ``ShareRule.initial`` alone.
-        """
-        self.by_initial_share = False
+    def rule(self, candidate: Candidate) -> EvictionRule | None:
+        """The rule by which a candidate may be evicted as usage is now. None: it may not."""
         if candidate.workload.key == self.workload.key:
             return None
         if candidate.queue == self.workload.queue:
@@ -154,9 +92,7 @@ class PreemptionRights:
         pair = self.pair(candidate.queue)
         if pair is None or not pair.reclaimable:
             return None
-        if self._is_lent(pair, candidate, self.depth) and self._may_reclaim(
-            pair, candidate, initial_share_victims
-        ):
+        if self._is_lent(pair, candidate, self.depth) and self._may_reclaim(pair, candidate):
             return EvictionRule.RECLAIMED
         if self._may_clear(candidate) and (
             self.survives_reclaim(pair.beneficiary_side) or self._is_lent(pair, candidate, ReclaimDepth.NEVER)
@@ -214,7 +150,7 @@ class PreemptionRights:
         newer = candidate.workload.arrival > self.workload.arrival
         return policy == "lower-or-newer-equal" and candidate.priority == self.workload.priority and newer
 
-    def _may_reclaim(self, pair: QueuePair, candidate: Candidate, initial_share_victims: int) -> bool:
+    def _may_reclaim(self, pair: QueuePair, candidate: Candidate) -> bool:
         """True if the beneficiary's side has a right to what a candidate of another queue was lent."""
         policy = self.usage.tree.policy(self.workload.queue)
         lower = candidate.priority < self.workload.priority
@@ -223,11 +159,7 @@ class PreemptionRights:
         if self.within_deserved(pair.beneficiary_side):
             return True
         most = policy.borrow_max_priority
-        if most is not None and lower and candidate.priority <= most:
-            return True
-        return self.share_rule is not None and self._may_reclaim_by_share(
-            self.share_rule, pair, candidate, initial_share_victims
-        )
+        return most is not None and lower and candidate.priority <= most
 
     def within_deserved(self, side: Iterable[QueueName]) -> bool:
         """True if a queue on the beneficiary's side has room in what it deserves for all that is asked."""
@@ -239,7 +171,7 @@ class PreemptionRights:
                 for account, units in asked.items()
             ):
                 return True
-            asked = self._added_above((name,), asked)
+            asked = self._added_above(name, asked)
         return False
 
     def survives_reclaim(self, side: Iterable[QueueName]) -> bool:
@@ -258,7 +190,7 @@ class PreemptionRights:
                 units > 2 * excess > 0 for units, excess in excesses
             ):
                 return True
-            asked = self._added_above((name,), asked)
+            asked = self._added_above(name, asked)
         return False
 
     def has_deserved(self, side: Iterable[QueueName]) -> bool:
@@ -269,19 +201,16 @@ class PreemptionRights:
             for name in side
         )
 
-    def _added_above(self, path: Iterable[QueueName], more: Mapping[Account, int]) -> Mapping[Account, int]:
-        """What the parent of a path's last queue counts more when the first one uses more: idle guarantees go first."""
-        usage, guarantees = self.usage, self.usage.tree.guarantees
-        for name in path:
-            guarantee = guarantees[name]
-            if guarantee:
-                counted = {account: usage.counted(name, account) for account in more}
-                more = {
-                    account: max(counted[account] + units, guarantee.get(account, 0))
-                    - max(counted[account], guarantee.get(account, 0))
-                    for account, units in more.items()
-                }
-        return more
+    def _added_above(self, queue: QueueName, more: Mapping[Account, int]) -> Mapping[Account, int]:
+        """What the parent counts more when a queue uses more: idle guarantees go first."""
+        guarantee = self.usage.tree.guarantees[queue]
+        if not guarantee:
+            return more
+        added = {}
+        for account, units in more.items():
+            counted, least = self.usage.counted(queue, account), guarantee.get(account, 0)
+            added[account] = max(counted + units, least) - max(counted, least)
+        return added
 
     def _is_lent(self, pair: QueuePair, candidate: Candidate, depth: ReclaimDepth) -> bool:
         """True if every queue on the victim's side uses more than it deserves, as far as the depth asks for.
@@ -313,21 +242,6 @@ class PreemptionRights:
             return candidate.priority <= self.workload.priority
         # Where newer equals are preempted, an older one would take the place back, and so on in turns.
         return self.usage.tree.policy(self.workload.queue).within_queue != "lower-or-newer-equal"
-
-    def _may_reclaim_by_share(
-        self, rule: ShareRule, pair: QueuePair, candidate: Candidate, initial_share_victims: int
-    ) -> bool:
-        """True if the victim's side is farther above what it deserves than the beneficiary's side will be."""
-        mine, theirs = pair.beneficiary_side[-1], pair.victim_side[-1]
-        after = excess_share(self.usage, mine, self._added_above(pair.beneficiary_side[:-1], self.asked))
-        freed = {account: -candidate.charged(account) for account in self.asked}
-        if rule.final and after <= excess_share(
-            self.usage, theirs, self._added_above(pair.victim_side[:-1], freed)
-        ):
-            return True
-        spent = initial_share_victims > 0 and rule.final
-        self.by_initial_share = rule.initial and not spent and after < excess_share(self.usage, theirs, {})
-        return self.by_initial_share
 
     def pair(self, other: QueueName) -> QueuePair | None:
         """The queues on both sides between the beneficiary's queue and another one.

@@ -79,7 +79,7 @@ class VictimEstimate:
 
     def quota_suffices(self, chosen: CandidateMask, rights: PreemptionRights) -> bool:
         """True if enough may be free, on nodes and below limits, when no queue loses more than it may."""
-        if rights.starved or rights.share_rule is not None:
+        if rights.starved:
             return True
         drained, arrays, tree = self.context.drained, self.context.arrays, rights.usage.tree
         for account, units in rights.asked.items():

@@ -1,8 +1,7 @@
 """The set of victims: candidates are taken until the beneficiary fits, then unneeded ones are put back."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +9,7 @@ import numpy as np
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
 from admission.engine.preemption.candidates import Candidate, HeldAdmission, SortKey, VictimCandidates
 from admission.engine.preemption.node_gains import NodeGains
-from admission.engine.preemption.rules import (
-    EvictionReason,
-    EvictionRule,
-    ExcessShare,
-    PreemptionRights,
-    excess_share,
-)
+from admission.engine.preemption.rules import EvictionReason, EvictionRule, PreemptionRights
 from admission.engine.trial import Trial
 from queues.workload import AdmissionId, QueueName
 
@@ -30,8 +23,6 @@ class Victim:
     #: Its admissions that were not evicted for another beneficiary before.
     admissions: tuple[HeldAdmission, ...]
     reason: EvictionReason
-    #: Allowed by ``ShareRule.initial`` alone.
-    by_initial_share: bool
 
     @property
     def pods(self) -> int:
@@ -59,8 +50,6 @@ class VictimSet:
     evicted: set[AdmissionId] = field(default_factory=set)
     victims: list[Victim] = field(default_factory=list)
     _reasons: dict[tuple[EvictionRule, QueueName], EvictionReason] = field(default_factory=dict)
-    #: Victims by ``ShareRule.initial`` alone, by queue.
-    _initial_share_victims: Counter[QueueName] = field(default_factory=Counter)
 
     def take(self, candidate: Candidate) -> bool:
         """Make a candidate a victim if rules and disruption budgets allow it now."""
@@ -68,7 +57,7 @@ class VictimSet:
         left = tuple(held for held in candidate.admissions if held.admission.id not in self.evicted)
         if not left:
             return False
-        rule = self.rights.rule(candidate, self._initial_share_victims[queue])
+        rule = self.rights.rule(candidate)
         pods = sum(len(held.seats) for held in left)
         if rule is None or not self.candidates.may_disrupt(workload.key, pods):
             return False
@@ -79,10 +68,9 @@ class VictimSet:
         elastic = [each for each in self.victims if each.candidate.workload is workload]
         for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now
             self.victims.remove(victim)
-            self._initial_share_victims[queue] -= victim.by_initial_share
         self._give_back(queue, left)
         every = (*(held for victim in elastic for held in victim.admissions), *left)
-        self._enter(Victim(candidate, rule, every, reason, self.rights.by_initial_share))
+        self._enter(Victim(candidate, rule, every, reason))
         return True
 
     def has(self, candidate: Candidate) -> bool:
@@ -97,7 +85,6 @@ class VictimSet:
 
     def _enter(self, victim: Victim) -> None:
         self.victims.append(victim)
-        self._initial_share_victims[victim.candidate.queue] += victim.by_initial_share
         self.evicted.update(held.admission.id for held in victim.admissions)
 
     def _give_back(self, queue: QueueName, admissions: Sequence[HeldAdmission]) -> None:
@@ -108,7 +95,6 @@ class VictimSet:
         """Take a victim out of the set: it is not evicted."""
         candidate = victim.candidate
         self.victims.remove(victim)
-        self._initial_share_victims[candidate.queue] -= victim.by_initial_share
         for held in victim.admissions:
             self.trial.restore_seats(candidate.queue, held.charges, held.seats, held.ports)
             self.evicted.discard(held.admission.id)
@@ -128,24 +114,10 @@ class VictimSet:
     def take_until_fits(self, candidates: Sequence[Candidate]) -> bool:
         """Take candidates in this order until the beneficiary fits. False: it does not, and some may be taken.
 
-        A candidate that was not allowed at first is asked again when others are gone. With ``ShareRule``, victims
-        are taken by their shares after the eviction first, then by their shares before (Kueue's two strategies).
+        A candidate that was not allowed at first is asked again when others are gone.
         """
         if self.fits():
             return True
-        share_rule = self.rights.share_rule
-        if share_rule is None or not (share_rule.final and share_rule.initial):
-            return self._take_in_order(candidates, ask_again=True)
-        for ask_again in (False, True):
-            self.rights.share_rule = replace(share_rule, initial=False)
-            fits = self._take_in_order(candidates, ask_again=ask_again)
-            self.rights.share_rule = share_rule
-            if fits or self._take_one_of_each_queue(candidates):
-                return True
-            self.put_all_back()
-        return False
-
-    def _take_in_order(self, candidates: Sequence[Candidate], *, ask_again: bool) -> bool:
         own, progress = self.rights.workload.queue, True
         while progress:
             progress, refused = False, dict[QueueName, Candidate]()
@@ -155,33 +127,12 @@ class VictimSet:
                 if not self.take(candidate):
                     refused.setdefault(candidate.queue, candidate)
                     continue
-                progress = ask_again
+                progress = True
                 if self.fits():
                     return True
-                if (
-                    ask_again
-                    and candidate.queue == own
-                    and any(self.rights.rule(each) for each in refused.values())
-                ):
+                if candidate.queue == own and any(self.rights.rule(each) for each in refused.values()):
                     break  # the own queue has room in what it deserves now: start again with the first
         return False
-
-    def _take_one_of_each_queue(self, candidates: Sequence[Candidate]) -> bool:
-        """Take the first candidate of each queue, of the queue farthest above what it deserves first."""
-        first: dict[QueueName, Candidate] = {}
-        for candidate in sorted(candidates, key=lambda each: each.sort_key.without_cost()):
-            if self._helps(candidate) and not self.has(candidate):
-                first.setdefault(candidate.queue, candidate)
-        while first:
-            queue = max(first, key=lambda queue: (self._excess_share(queue), queue))
-            if self.take(first.pop(queue)) and self.fits():
-                return True
-        return False
-
-    def _excess_share(self, queue: QueueName) -> ExcessShare:
-        """How far the victim's side of the common ancestor is above what it deserves."""
-        pair = self.rights.pair(queue)
-        return excess_share(self.rights.usage, pair.victim_side[-1] if pair is not None else queue, {})
 
     def take_cheapest(self, candidates: Sequence[Candidate]) -> bool:
         """Take victims in several orders, put back what each does not need, and keep the cheapest set."""
@@ -252,13 +203,11 @@ class VictimSet:
         """True if the victims of a queue are allowed though the beneficiary's side exceeds what it deserves."""
         rights = self.rights
         most = rights.usage.tree.policy(rights.workload.queue).borrow_max_priority
-        if most is not None and all(
+        return most is not None and all(
             each.candidate.priority <= most and each.candidate.priority < rights.workload.priority
             for each in self.victims
             if each.candidate.queue == queue
-        ):
-            return True
-        return rights.share_rule is not None
+        )
 
     def cost(self) -> VictimCost:
         """What all victims cost."""

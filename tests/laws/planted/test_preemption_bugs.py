@@ -34,7 +34,7 @@ def _unprotected(self: Any, workload: Any, queue: Any, admissions: Any) -> bool:
     return False
 
 
-def _every_candidate(self: Any, candidate: Any, initial_share_victims: int = 0) -> Any:
+def _every_candidate(self: Any, candidate: Any) -> Any:
     same_queue = candidate.queue == self.workload.queue
     return rules.EvictionRule.PREEMPTED if same_queue else rules.EvictionRule.RECLAIMED
 

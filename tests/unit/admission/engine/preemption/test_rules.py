@@ -10,7 +10,6 @@ from admission.engine.preemption.rules import (
     EvictionRule,
     PreemptionRights,
     ReclaimDepth,
-    ShareRule,
     size_of_members,
 )
 from admission.engine.snapshot import Budget
@@ -31,6 +30,7 @@ from tests.builders.running_work import (
     tree_of,
     workload,
 )
+from tests.vectors.fair_sharing import FairSharingRights, ShareRule
 
 PREEMPTED, RECLAIMED, CLEARED = EvictionRule
 
@@ -70,7 +70,6 @@ class Ask:
     beneficiary: Workload
     depth: ReclaimDepth = ReclaimDepth.NEVER
     starved: bool = False
-    share_rule: ShareRule | None = None
 
     def rights(self) -> PreemptionRights:
         usage = Usage(self.tree)
@@ -83,7 +82,6 @@ class Ask:
             size=size_of_members(self.beneficiary, {"main": range(self.beneficiary.minimum)}),
             depth=self.depth,
             starved=self.starved,
-            share_rule=self.share_rule,
         )
 
     def rule(self, work: Running) -> EvictionRule | None:
@@ -282,9 +280,14 @@ def test_above_their_shares_queues_are_compared_by_share(
 ) -> None:
     """``own`` would be 1 GPU above what it deserves; ``sibling`` is 2 above it now."""
     tree, rule = cluster(), ShareRule(final=final, initial=initial)
-    ask = Ask(tree=tree, used={"own": 2, "sibling": 4}, beneficiary=workload("asks", "own"), share_rule=rule)
+    ask = Ask(tree=tree, used={"own": 2, "sibling": 4}, beneficiary=workload("asks", "own"))
+    plain = ask.rights()
+    rights = FairSharingRights(
+        workload=plain.workload, usage=plain.usage, asked=plain.asked, size=plain.size, share_rule=rule
+    )
+    rights.initial_share_victims = lambda queue: earlier
     candidate = candidate_of(running("runs", "sibling", gpus=gpus), tree)
-    assert ask.rights().rule(candidate, initial_share_victims=earlier) == expected
+    assert rights.rule(candidate) == expected
 
 
 @pytest.mark.parametrize(
