@@ -6,6 +6,7 @@ same numbers, as people write them, into ``message``. Messages may improve.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from queues.errors import MusterError
 from queues.plan import Reason
@@ -18,19 +19,17 @@ from queues.workload import AdmissionId, FlavorName, QueueName
 
 def queue_limit(hit: LimitHit) -> Reason:
     """A limit on the queue's path."""
-    return Reason(
-        code=ReasonCode.QUEUE_LIMIT,
-        message=hit.message,
-        facts={
-            "queue": hit.queue,
-            "flavor": hit.account.flavor,
-            "resource": hit.account.resource,
-            "limit": hit.limit,
-            "used": hit.used,
-            "kept": hit.kept,
-            "asked": hit.asked,
-            "over": hit.short,
-        },
+    return _reason(
+        ReasonCode.QUEUE_LIMIT,
+        hit.message,
+        queue=hit.queue,
+        flavor=hit.account.flavor,
+        resource=hit.account.resource,
+        limit=hit.limit,
+        used=hit.used,
+        kept=hit.kept,
+        asked=hit.asked,
+        over=hit.short,
     )
 
 
@@ -40,12 +39,10 @@ def no_fit(*, pods: int, takes: Resources, fit: int, nodes: int, excluded: Mappi
     ``fit`` of ``pods`` have a place. ``excluded``: how many nodes were left out, and why.
     """
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
-    return Reason(
-        code=ReasonCode.NO_FIT,
-        message=f"{fit} of {counted(pods, 'pod')} of {_shape(takes)} fit on {nodes} nodes"
-        + (f" ({left_out})" if left_out else ""),
-        facts={"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)},
-    )
+    message = f"{fit} of {counted(pods, 'pod')} of {_shape(takes)} fit on {nodes} nodes"
+    message += f" ({left_out})" if left_out else ""
+    facts = {"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)}
+    return _reason(ReasonCode.NO_FIT, message, **facts)
 
 
 def topology_no_fit(
@@ -61,18 +58,8 @@ def topology_no_fit(
         have = "has" if pods == 1 else "have"
         text = f"{counted(pods, 'pod')} of {_shape(takes)} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
-    return Reason(
-        code=ReasonCode.TOPOLOGY_NO_FIT,
-        message=text,
-        facts={
-            "level": level,
-            "asked": pods,
-            "takes": dict(takes),
-            "fit": fit,
-            "domain": domain,
-            "domains": domains,
-        },
-    )
+    facts = {"level": level, "asked": pods, "takes": dict(takes), "fit": fit}
+    return _reason(ReasonCode.TOPOLOGY_NO_FIT, text, **facts, domain=domain, domains=domains)
 
 
 def parts_no_fit(
@@ -83,162 +70,110 @@ def parts_no_fit(
     ``fit`` of ``parts`` have a place; all of them have to be in one domain of ``inside``, if that is not None.
     """
     together = f", all in one {inside}" if inside else ""
-    return Reason(
-        code=ReasonCode.TOPOLOGY_NO_FIT,
-        message=f"{parts} parts of {counted(size, 'pod')} of {_shape(takes)} have to be in one {level} each{together}; "
-        f"{fit} of them fit",
-        facts={
-            "level": level,
-            "size": size,
-            "asked": parts,
-            "fit": fit,
-            "takes": dict(takes),
-            "inside": inside,
-        },
-    )
+    message = f"{parts} parts of {counted(size, 'pod')} of {_shape(takes)} have to be in one {level} each{together}; "
+    message += f"{fit} of them fit"
+    facts = {"level": level, "size": size, "asked": parts, "fit": fit, "takes": dict(takes)}
+    return _reason(ReasonCode.TOPOLOGY_NO_FIT, message, **facts, inside=inside)
 
 
 def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int) -> Reason:
     """Pod sets that have to be in one domain of a level do not fit into any together."""
     pods = " and ".join(f"{counted(count, 'pod')} of {name}" for name, count in sets.items())
     where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
-    return Reason(
-        code=ReasonCode.TOPOLOGY_NO_FIT,
-        message=f"{pods} have to be {where}",
-        facts={"level": level, "sets": dict(sets), "domains": domains},
-    )
+    message = f"{pods} have to be {where}"
+    return _reason(ReasonCode.TOPOLOGY_NO_FIT, message, level=level, sets=dict(sets), domains=domains)
 
 
 def not_split(reason: Reason, fits: Mapping[FlavorName, int]) -> Reason:
     """The same refusal, where the flavors together would have room: pods of one set stay in one flavor."""
-    said = ", ".join(f"{fit} in {flavor}" for flavor, fit in fits.items())
-    return replace(
-        reason,
-        message=f"{reason.message}; there is room for {said}, but pods of one set are all of one flavor",
-        facts={**reason.facts, "flavors": dict(fits)},
-    )
+    rooms = ", ".join(f"{fit} in {flavor}" for flavor, fit in fits.items())
+    message = f"there is room for {rooms}, but pods of one set are all of one flavor"
+    return _extended(reason, message, flavors=dict(fits))
 
 
 def stopped(reason: Reason, at: FlavorName, other: FlavorName) -> Reason:
     """The same refusal, where a later flavor has room that the queue's choice of flavors does not come to."""
-    return replace(
-        reason,
-        message=f"{reason.message}; {other} has room, but the queue waits in {at} until others make room there "
-        "(flavorChoice.beforePreempting: stop)",
-        facts={**reason.facts, "flavor": at, "room": other},
-    )
+    message = f"{other} has room, but the queue waits in {at} until others make room there "
+    message += "(flavorChoice.beforePreempting: stop)"
+    return _extended(reason, message, flavor=at, room=other)
 
 
 def scattered(level: str, domains: Sequence[str]) -> Reason:
     """The pods that have seats already are in several domains of the level that is required, or in none."""
     where = ", ".join(domains) or "none"
-    return Reason(
-        code=ReasonCode.TOPOLOGY_NO_FIT,
-        message=f"the pods that run are not in one {level} but in {where}, so no further one can join them",
-        facts={"level": level, "domains": list(domains)},
-    )
+    message = f"the pods that run are not in one {level} but in {where}, so no further one can join them"
+    return _reason(ReasonCode.TOPOLOGY_NO_FIT, message, level=level, domains=list(domains))
 
 
 def unknown_level(level: str, known: Sequence[str]) -> Reason:
     """A topology level that nothing describes."""
-    return Reason(
-        code=ReasonCode.UNKNOWN_LEVEL,
-        message=f"no Topology has a level {level}; expected one of {', '.join(known)}",
-        facts={"level": level, "known": list(known)},
-    )
+    message = f"no Topology has a level {level}; expected one of {', '.join(known)}"
+    return _reason(ReasonCode.UNKNOWN_LEVEL, message, level=level, known=list(known))
 
 
 def unknown_resource(resource: str, known: Iterable[str]) -> Reason:
     """A resource that no node offers, usable or not."""
     names = sorted(known)
-    return Reason(
-        code=ReasonCode.UNKNOWN_RESOURCE,
-        message=f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}",
-        facts={"resource": resource, "known": names},
-    )
+    message = f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}"
+    return _reason(ReasonCode.UNKNOWN_RESOURCE, message, resource=resource, known=names)
 
 
 def queue_paused(queue: QueueName, by: QueueName) -> Reason:
     """Admissions are stopped here or above."""
     at = "" if by == queue else f" (at {by})"
-    return Reason(
-        code=ReasonCode.QUEUE_PAUSED, message=f"queue {queue} is paused{at}", facts={"queue": queue, "by": by}
-    )
+    return _reason(ReasonCode.QUEUE_PAUSED, f"queue {queue} is paused{at}", queue=queue, by=by)
 
 
 def queue_closed(queue: QueueName, by: QueueName) -> Reason:
     """Nothing new is admitted here or above."""
     at = "" if by == queue else f" (at {by})"
-    return Reason(
-        code=ReasonCode.QUEUE_CLOSED, message=f"queue {queue} is closed{at}", facts={"queue": queue, "by": by}
-    )
+    return _reason(ReasonCode.QUEUE_CLOSED, f"queue {queue} is closed{at}", queue=queue, by=by)
 
 
 def unknown_queue(queue: QueueName) -> Reason:
     """No such queue."""
-    return Reason(
-        code=ReasonCode.UNKNOWN_QUEUE,
-        message=f"queue {queue} does not exist; create it or name another one",
-        facts={"queue": queue},
-    )
+    message = f"queue {queue} does not exist; create it or name another one"
+    return _reason(ReasonCode.UNKNOWN_QUEUE, message, queue=queue)
 
 
 def queue_broken(queue: QueueName, problems: Sequence[MusterError]) -> Reason:
     """The tree is wrong at this queue or above."""
-    return Reason(
-        code=ReasonCode.QUEUE_BROKEN,
-        message=f"queue {queue} cannot be used: " + " ".join(str(problem) for problem in problems),
-        facts={"queue": queue, "problems": [str(problem) for problem in problems]},
-    )
+    texts = [str(problem) for problem in problems]
+    message = f"queue {queue} cannot be used: " + " ".join(texts)
+    return _reason(ReasonCode.QUEUE_BROKEN, message, queue=queue, problems=texts)
 
 
 def queue_not_leaf(queue: QueueName, children: Sequence[QueueName]) -> Reason:
     """Only queues without children hold workloads."""
-    instead = f"; name one below it, such as {children[0]}" if children else ""
-    return Reason(
-        code=ReasonCode.QUEUE_NOT_LEAF,
-        message=f"queue {queue} has queues below it and takes no workloads itself{instead}"
-        if children
-        else f"queue {queue} takes no workloads itself; name a queue below it",
-        facts={"queue": queue, "children": list(children)},
-    )
+    message = f"queue {queue} takes no workloads itself; name a queue below it"
+    if children:
+        message = f"queue {queue} has queues below it and takes no workloads itself"
+        message += f"; name one below it, such as {children[0]}"
+    return _reason(ReasonCode.QUEUE_NOT_LEAF, message, queue=queue, children=list(children))
 
 
 def not_enough_pods(*, exist: int, minimum: int, task: str | None = None) -> Reason:
     """Fewer pods exist, or are wanted, than must start together: of the gang, or of one task of it."""
     of_task = f" of task {task}" if task is not None else ""
-    return Reason(
-        code=ReasonCode.NOT_ENOUGH_PODS,
-        message=f"{exist} of {minimum} pods{of_task} exist",
-        facts={"wanted": exist, "minimum": minimum},
-    )
+    message = f"{exist} of {minimum} pods{of_task} exist"
+    return _reason(ReasonCode.NOT_ENOUGH_PODS, message, wanted=exist, minimum=minimum)
 
 
 def backoff(until: int) -> Reason:
     """Not before a time. No seconds left are named, so that the reason does not change every second."""
-    return Reason(
-        code=ReasonCode.BACKOFF,
-        message="not tried again yet after it was taken back",
-        facts={"until": until},
-    )
+    return _reason(ReasonCode.BACKOFF, "not tried again yet after it was taken back", until=until)
 
 
 def draining(admission: AdmissionId) -> Reason:
     """The pods of an earlier admission are not gone yet."""
-    return Reason(
-        code=ReasonCode.DRAINING,
-        message=f"waits until the pods of admission {admission} are gone",
-        facts={"admission": admission},
-    )
+    message = f"waits until the pods of admission {admission} are gone"
+    return _reason(ReasonCode.DRAINING, message, admission=admission)
 
 
 def behind(queue: QueueName, head: str) -> Reason:
     """A strict queue is held up by its head."""
-    return Reason(
-        code=ReasonCode.BEHIND,
-        message=f"queue {queue} is strictly first in, first out, and {head} waits at its head",
-        facts={"queue": queue, "head": head},
-    )
+    message = f"queue {queue} is strictly first in, first out, and {head} waits at its head"
+    return _reason(ReasonCode.BEHIND, message, queue=queue, head=head)
 
 
 def would_delay(head: str, at: int | None) -> Reason:
@@ -246,54 +181,50 @@ def would_delay(head: str, at: int | None) -> Reason:
 
     ``at``: when that gang should be able to start; None: unknown.
     """
-    return Reason(
-        code=ReasonCode.RESERVED,
-        message=f"fits, but would still be there when {head}, which has waited longest, can start in its place",
-        facts={"for": head} if at is None else {"for": head, "at": at},
-    )
+    message = f"fits, but would still be there when {head}, which has waited longest, can start in its place"
+    return _reason(ReasonCode.RESERVED, message, **{"for": head} | ({} if at is None else {"at": at}))
 
 
 def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
     """access.maxGang."""
-    return Reason(
-        code=ReasonCode.GANG_TOO_LARGE,
-        message=f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang",
-        facts={"queue": queue, "limit": limit, "asked": pods},
-    )
+    message = f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang"
+    return _reason(ReasonCode.GANG_TOO_LARGE, message, queue=queue, limit=limit, asked=pods)
 
 
 def pending_limit(*, queue: QueueName, limit: int) -> Reason:
     """access.maxPending."""
-    return Reason(
-        code=ReasonCode.PENDING_LIMIT,
-        message=f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier",
-        facts={"queue": queue, "limit": limit},
-    )
+    message = f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier"
+    return _reason(ReasonCode.PENDING_LIMIT, message, queue=queue, limit=limit)
 
 
 def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     """Victims are leaving for it."""
     first = sorted(set(names))
-    return Reason(
-        code=ReasonCode.MAKING_ROOM,
-        message=f"waits until {counted(pods, 'pod')} of {listed(first)} {'is' if pods == 1 else 'are'} gone",
-        facts={"pods": pods, "victims": first},
-    )
+    message = f"waits until {counted(pods, 'pod')} of {listed(first)} {'is' if pods == 1 else 'are'} gone"
+    return _reason(ReasonCode.MAKING_ROOM, message, pods=pods, victims=first)
 
 
 def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
     """access.maxPendingPerUser."""
-    return Reason(
-        code=ReasonCode.PENDING_LIMIT,
-        message=f"queue {queue} considers {limit} waiting workloads of one user at a time, and {user} has as many "
-        f"that came earlier",
-        facts={"queue": queue, "limit": limit, "user": user},
+    message = (
+        f"queue {queue} considers {limit} waiting workloads of one user at a time, and {user} has as many "
+    )
+    return _reason(
+        ReasonCode.PENDING_LIMIT, message + "that came earlier", queue=queue, limit=limit, user=user
     )
 
 
 def nothing_missing() -> Reason:
     """It has all the seats it can use."""
-    return Reason(code=ReasonCode.NOTHING_MISSING, message="every pod that needs a seat has one")
+    return _reason(ReasonCode.NOTHING_MISSING, "every pod that needs a seat has one")
+
+
+def _reason(code: ReasonCode, message: str, /, **facts: Any) -> Reason:
+    return Reason(code=code, message=message, facts=facts)
+
+
+def _extended(reason: Reason, message: str, **facts: Any) -> Reason:
+    return replace(reason, message=f"{reason.message}; {message}", facts={**reason.facts, **facts})
 
 
 def _shape(takes: Resources) -> str:
