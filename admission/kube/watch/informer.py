@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NoReturn
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -46,6 +46,9 @@ _EVENT: Final = msgspec.json.Decoder(WatchEvent)
 _PAGE: Final = msgspec.json.Decoder(Page)
 
 
+D = TypeVar("D")
+
+
 class _ErrorStatus(msgspec.Struct, gc=False):
     code: int = 0
     message: str = ""
@@ -77,7 +80,6 @@ class Informer(Generic[S, V]):
         self._deliver = deliver
         self._timing = timing
         self._path = kind.resource.path(kind.namespace)
-        self._selectors = {"labelSelector": kind.label_selector, "fieldSelector": kind.field_selector}
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
@@ -144,15 +146,10 @@ class Informer(Generic[S, V]):
         self.synced.set()
 
     async def _page(self, limit: int | None, token: str | None) -> Page:
-        query: dict[str, Any] = {"limit": limit, "continue": token, **self._selectors}
+        query: dict[str, Any] = {"limit": limit, "continue": token}
         content = await self._client.get(self._path, **query)
         self.heard = asyncio.get_running_loop().time()
-        try:
-            return _PAGE.decode(content)
-        except msgspec.DecodeError as error:
-            raise ApiUnavailable(
-                method="LIST", path=self._path, status=200, reason=f"an unreadable list: {error}"
-            ) from error
+        return self._decoded(_PAGE, content, "an unreadable list")
 
     async def _watch(self) -> None:
         """Follow changes until the server ends the stream. Raises ApiError."""
@@ -161,7 +158,6 @@ class Informer(Generic[S, V]):
             "resourceVersion": self.resource_version,
             "allowWatchBookmarks": True,
             "timeoutSeconds": int(random.uniform(self._timing.watch, 2 * self._timing.watch)) or 1,
-            **self._selectors,
         }
         async for lines in self._client.watch(self._path, silence=self._timing.silence, **query):
             self.heard = loop.time()
@@ -174,10 +170,7 @@ class Informer(Generic[S, V]):
                 self._hand_over(shifts)
 
     def _follow(self, line: bytes, shifts: list[ObjectChange[V]]) -> None:
-        try:
-            event = _EVENT.decode(line)
-        except msgspec.DecodeError as error:
-            raise self._broken(f"an unreadable watch event: {error}") from error
+        event = self._decoded(_EVENT, line, "an unreadable watch event")
         match event.type:
             case "ADDED" | "MODIFIED":
                 put = self.collection.put(event.object, shifts)
@@ -206,14 +199,17 @@ class Informer(Generic[S, V]):
         )
 
     def _identity(self, raw: msgspec.Raw) -> WireMetadata:
+        return self._decoded(BARE, raw, "an object without readable metadata").metadata
+
+    def _decoded(self, decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw, fault: str) -> D:
         try:
-            return BARE.decode(raw).metadata
+            return decoder.decode(raw)
         except msgspec.DecodeError as error:
-            raise self._broken(f"an object without readable metadata: {error}") from error
+            raise self._broken(f"{fault}: {error}") from error
 
     def _hand_over(self, shifts: list[ObjectChange[V]]) -> None:
         if shifts:
             self._deliver(shifts)
 
     def _broken(self, reason: str) -> ApiUnavailable:
-        return ApiUnavailable(method="WATCH", path=self._path, status=200, reason=reason)
+        return ApiUnavailable(method="GET", path=self._path, status=200, reason=reason)

@@ -4,13 +4,13 @@ The controller starts it in its task group, waits for ``all_synced`` and then dr
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from admission import objects
 from admission.decode.admin_documents import (
     budget_fact,
     flavor_fact,
@@ -23,15 +23,32 @@ from admission.decode.workload_facts import unreadable_fact
 from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
-from admission.kube.watch.store import ObjectChange, StoredObject, WatchedKind
+from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
-from admission.objects import Bare, WireNamespace, WirePriorityClass
+from admission.objects import (
+    Bare,
+    WireNamespace,
+    WireNode,
+    WirePod,
+    WirePodDisruptionBudget,
+    WirePriorityClass,
+)
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, read_pod
-from queues.api import api_resources
-from queues.api.api_resources import ApiResource
+from queues.api.api_resources import (
+    BUDGETS,
+    FLAVORS,
+    HYPERNODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    TOPOLOGIES,
+    ApiResource,
+)
 from queues.api.validation.defaults import namespace_queue
-from queues.workload import QueueName, WorkloadKind
+from queues.workload import WorkloadKind
 
 AnyKind = WatchedKind[Any, Any]
 
@@ -47,70 +64,35 @@ class _Facts:
     workload_kind: WorkloadKind | None = None
 
 
+def _kind(resource: ApiResource, struct: Any, translate: Any) -> AnyKind:
+    return WatchedKind(name=resource.plural, resource=resource, struct=struct, translate=translate)
+
+
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
     def unreadable(bare: Bare, error: msgspec.DecodeError) -> Fact:
         return unreadable_fact(support.kind, bare, error)
 
-    kind: AnyKind = WatchedKind(
-        name=reader.informer,
-        resource=support.resource,
-        struct=reader.wire,
-        translate=reader.fact,
-        unreadable=unreadable,
+    kind = replace(
+        _kind(support.resource, reader.wire, reader.fact), name=reader.informer, unreadable=unreadable
     )
     return _Facts(FactKind.WORKLOAD, kind, support.kind)
 
 
-def _kind(name: str, resource: ApiResource, struct: Any, translate: Any) -> AnyKind:
-    return WatchedKind(name=name, resource=resource, struct=struct, translate=translate)
-
-
 _FACTS: Final = (
-    _Facts(
-        FactKind.NODE,
-        _kind("nodes", api_resources.NODES, objects.WireNode, lambda node, raw: node_fact(node)),
-    ),
-    _Facts(
-        FactKind.QUEUE, _kind("queues", api_resources.QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))
-    ),
-    _Facts(
-        FactKind.FLAVOR,
-        _kind("resourceflavors", api_resources.FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw))),
-    ),
-    _Facts(
-        FactKind.TOPOLOGY,
-        _kind("topologies", api_resources.TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw))),
-    ),
-    _Facts(
-        FactKind.HYPERNODE,
-        _kind("hypernodes", api_resources.HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw))),
-    ),
+    _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
+    _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))),
+    _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
+    _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),
+    _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
-    _Facts(
-        FactKind.BUDGET,
-        _kind(
-            "poddisruptionbudgets",
-            api_resources.BUDGETS,
-            objects.WirePodDisruptionBudget,
-            lambda budget, raw: budget_fact(budget),
-        ),
-    ),
-    _Facts(FactKind.POD, _kind("pods", api_resources.PODS, objects.WirePod, lambda pod, raw: read_pod(pod))),
+    _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
+    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: read_pod(pod))),
 )
 
-_PRIORITY_CLASSES: Final[AnyKind] = _kind(
-    "priorityclasses",
-    api_resources.PRIORITY_CLASSES,
-    WirePriorityClass,
-    lambda found, raw: class_fact(found),
+_CONTEXT: Final = (
+    _kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),
+    _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_queue(found.metadata.annotations)),
 )
-
-
-def _default_queue(namespace: WireNamespace, raw: msgspec.Raw) -> str | None:
-    return namespace_queue(namespace.metadata.annotations)
-
-
-_NAMESPACES: Final[AnyKind] = _kind("namespaces", api_resources.NAMESPACES, WireNamespace, _default_queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,23 +120,24 @@ class Informers:
         self.pressing = asyncio.Event()
         self.context = Context()
         self._changes: list[Change] = []
-        self._by_name: dict[str, Informer[Any, Any]] = {}
+        #: The informer of each kind.
+        self.by_name: dict[str, Informer[Any, Any]] = {}
         self._facts: list[tuple[_Facts, Informer[Any, Any]]] = []
-        for kind in (_PRIORITY_CLASSES, _NAMESPACES):
-            self._by_name[kind.name] = Informer(client, kind, self._context_changed, timing)
+        for kind in _CONTEXT:
+            self.by_name[kind.name] = Informer(client, kind, lambda _: self._recontext(), timing)
         for facts in _FACTS:
-            informer: Informer[Any, Any] = Informer(client, facts.kind, self._sink(facts), timing)
-            self._by_name[facts.kind.name] = informer
+            informer: Informer[Any, Any] = Informer(client, facts.kind, partial(self._deliver, facts), timing)
+            self.by_name[facts.kind.name] = informer
             self._facts.append((facts, informer))
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Run every informer as a task of the group."""
-        for name, informer in self._by_name.items():
+        for name, informer in self.by_name.items():
             tasks.create_task(informer.run(), name=f"informer {name}")
 
     async def all_synced(self) -> None:
         """Wait until the first LIST of every kind is reconciled."""
-        for informer in self._by_name.values():
+        for informer in self.by_name.values():
             await informer.synced.wait()
 
     def hand_in(self, change: Change) -> None:
@@ -177,10 +160,6 @@ class Informers:
             for (namespace, name), kept in informer.collection.kept.items()
         ]
 
-    def kept(self, kind: str, namespace: str, name: str) -> StoredObject[Any] | None:
-        """What is known of one object: uid, resource version, fact. ``kind`` as in ``hearings``."""
-        return self._by_name[kind].collection.kept.get((namespace, name))
-
     def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""
         now = asyncio.get_running_loop().time()
@@ -193,24 +172,18 @@ class Informers:
                 synced=informer.synced.is_set(),
                 problem=informer.problem,
             )
-            for name, informer in self._by_name.items()
+            for name, informer in self.by_name.items()
         }
 
-    def _sink(self, facts: _Facts) -> Any:
-        def deliver(shifts: list[ObjectChange[Any]]) -> None:
-            if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
-                self._recontext()
-            for shift in shifts:
-                fact = None if shift.after is None else in_context(shift.after, self.context)
-                self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
-            self.changed.set()
-            if any(asks(shift.before, shift.after) for shift in shifts):
-                self.pressing.set()
-
-        return deliver
-
-    def _context_changed(self, shifts: list[ObjectChange[Any]]) -> None:
-        self._recontext()
+    def _deliver(self, facts: _Facts, shifts: list[ObjectChange[Any]]) -> None:
+        if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
+            self._recontext()
+        for shift in shifts:
+            fact = None if shift.after is None else in_context(shift.after, self.context)
+            self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
+        self.changed.set()
+        if any(asks(shift.before, shift.after) for shift in shifts):
+            self.pressing.set()
 
     def _recontext(self) -> None:
         """Priority classes, namespaces or topologies changed: tell what that changes of the facts."""
@@ -229,28 +202,23 @@ class Informers:
 
     def classes(self) -> dict[str, ClassFact]:
         """Priority classes by name."""
-        return {
-            name: kept.value for (_, name), kept in self._by_name["priorityclasses"].collection.kept.items()
-        }
+        return self._values("priorityclasses")
+
+    def _values(self, kind: str) -> dict[str, Any]:
+        """What is known of a kind of cluster-scoped object, by name."""
+        return {name: kept.value for (_, name), kept in self.by_name[kind].collection.kept.items()}
 
     def _read_context(self) -> Context:
         classes = self.classes()
         defaults = [found.value for found in classes.values() if found.is_default]
-        topologies: dict[str, TopologyFact] = {
-            name: kept.value for (_, name), kept in self._by_name["topologies"].collection.kept.items()
-        }
+        topologies: dict[str, TopologyFact] = self._values("topologies")
         first = min(topologies, default=None)
-        hypernodes: list[HyperNodeFact] = [
-            kept.value for kept in self._by_name["hypernodes"].collection.kept.values()
-        ]
+        hypernodes: list[HyperNodeFact] = list(self._values("hypernodes").values())
         return Context(
             priorities={name: found.value for name, found in classes.items()},
             # The API server takes the lowest where several claim to be the default.
             default_priority=min(defaults, default=0),
-            queues={
-                name: QueueName(kept.value)
-                for (_, name), kept in self._by_name["namespaces"].collection.kept.items()
-            },
+            queues=self._values("namespaces"),
             levels=topologies[first].levels if first is not None else (),
             hypernodes=tuple(sorted({each.tier for each in hypernodes})),
             tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
@@ -260,6 +228,3 @@ class Informers:
     def _change(facts: _Facts, namespace: str, name: str, uid: str, fact: Fact | None) -> Change:
         key = uid if facts.kind.resource.namespaced else name
         return Change(facts.fact_kind, key, fact, facts.workload_kind)
-
-    def __iter__(self) -> Iterator[Informer[Any, Any]]:
-        return iter(self._by_name.values())

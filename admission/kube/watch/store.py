@@ -42,8 +42,6 @@ class WatchedKind(Generic[S, V]):
     #: What is left of an object without the form of its kind; None: what was known before stays.
     unreadable: Callable[[Bare, msgspec.DecodeError], V | None] = lambda bare, error: None
     namespace: str | None = None
-    label_selector: str | None = None
-    field_selector: str | None = None
 
 
 @dataclass(slots=True)

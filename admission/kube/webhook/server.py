@@ -15,7 +15,7 @@ from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from admission.objects import Bare, WireNamespace
-from queues.api import api_resources
+from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
@@ -27,88 +27,57 @@ _log = logging.getLogger(__name__)
 _RETRY_AFTER: Final = 2.0
 
 
+class _Watched:
+    """An informer of one kind of cluster-scoped object, and what it knows by name."""
+
+    def __init__(self, client: Client, resource: ApiResource, struct: Any, translate: Any) -> None:
+        self.values: dict[str, Any] = {}
+        kind: WatchedKind[Any, Any] = WatchedKind(
+            name=resource.plural, resource=resource, struct=struct, translate=translate
+        )
+        self.informer: Informer[Any, Any] = Informer(client, kind, self._changed)
+
+    def _changed(self, shifts: list[ObjectChange[Any]]) -> None:
+        for shift in shifts:
+            self.values.pop(shift.name, None)
+            if shift.after is not None:
+                self.values[shift.name] = shift.after
+
+
 class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, and what Namespaces default to."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._queues: dict[str, Queue] = {}
-        self._levels: dict[str, tuple[str, ...]] = {}
-        self._defaults: dict[str, str] = {}
-        self._informers: tuple[Informer[Any, Any], ...] = (
-            Informer(
-                client,
-                WatchedKind(
-                    name="queues",
-                    resource=api_resources.QUEUES,
-                    struct=Bare,
-                    translate=lambda bare, raw: queue_fact(bytes(raw)).queue,
-                ),
-                self._queues_changed,
-            ),
-            Informer(
-                client,
-                WatchedKind(
-                    name="topologies",
-                    resource=api_resources.TOPOLOGIES,
-                    struct=Bare,
-                    translate=lambda bare, raw: topology_fact(bytes(raw)),
-                ),
-                self._topologies_changed,
-            ),
-            Informer(
-                client,
-                WatchedKind(
-                    name="namespaces",
-                    resource=api_resources.NAMESPACES,
-                    struct=WireNamespace,
-                    translate=lambda namespace, raw: namespace_queue(namespace.metadata.annotations),
-                ),
-                self._namespaces_changed,
-            ),
+        self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
+        self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
+        self._defaults = _Watched(
+            client, NAMESPACES, WireNamespace, lambda found, raw: namespace_queue(found.metadata.annotations)
         )
 
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers:
+            for watched in (self._queues, self._levels, self._defaults):
+                informer = watched.informer
                 tasks.create_task(informer.run(), name=f"webhook informer {informer.kind.name}")
 
     def known(self, namespace: str) -> Known:
         """What is known now. Before the first LIST nothing is: nothing is refused for what was not seen."""
-        queues, topologies, _ = self._informers
-        levels = frozenset(level for levels in self._levels.values() for level in levels)
+        levels = frozenset(level for levels in self._levels.values.values() for level in levels)
         return Known(
-            queues=self._queues if queues.synced.is_set() else None,
-            levels=levels if topologies.synced.is_set() else None,
-            namespace_queue=self._defaults.get(namespace),
+            queues=self._queues.values if self._queues.informer.synced.is_set() else None,
+            levels=levels if self._levels.informer.synced.is_set() else None,
+            namespace_queue=self._defaults.values.get(namespace),
         )
 
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server. Raises ApiError."""
         try:
-            raw = await self._client.get(api_resources.QUEUES.path(name=name))
+            raw = await self._client.get(QUEUES.path(name=name))
         except NotFound:
             return None
         return queue_fact(raw).queue
-
-    def _queues_changed(self, shifts: list[ObjectChange[Queue]]) -> None:
-        for shift in shifts:
-            self._queues.pop(shift.name, None)
-            if shift.after is not None:
-                self._queues[shift.name] = shift.after
-
-    def _topologies_changed(self, shifts: list[ObjectChange[Any]]) -> None:
-        for shift in shifts:
-            self._levels.pop(shift.name, None)
-            if shift.after is not None:
-                self._levels[shift.name] = shift.after.levels
-
-    def _namespaces_changed(self, shifts: list[ObjectChange[str]]) -> None:
-        for shift in shifts:
-            self._defaults.pop(shift.name, None)
-            if shift.after is not None:
-                self._defaults[shift.name] = shift.after
 
 
 class WebhookServer:

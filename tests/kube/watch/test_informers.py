@@ -145,8 +145,7 @@ async def test_everything_known_can_be_told_again(server: FakeApiServer, tmp_pat
         assert sorted(informers.everything(), key=lambda change: change.key) == sorted(
             told, key=lambda change: change.key
         )
-        kept = informers.kept("podgroups", "ns", "g")
-        assert kept is not None
+        kept = informers.by_name["podgroups"].collection.kept["ns", "g"]
         assert kept.resource_version == "12"
 
 
@@ -154,12 +153,12 @@ async def test_readiness_tells_which_kind_is_not_heard_and_why(server: FakeApiSe
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
         server.once("LIST", answers(403, "forbidden by policy"), times=10_000)
         informers = Informers(client, QUICK)
-        task = asyncio.create_task(next(iter(informers)).run())
+        task = asyncio.create_task(next(iter(informers.by_name.values())).run())
         await eventually(
             lambda: any(hearing.problem for hearing in informers.hearings().values()), "a problem"
         )
         (hearing,) = (found for found in informers.hearings().values() if found.problem)
         assert "forbidden by policy" in str(hearing.problem)
-        assert not all(informer.synced.is_set() for informer in informers)
+        assert not all(informer.synced.is_set() for informer in informers.by_name.values())
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
