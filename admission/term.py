@@ -165,8 +165,8 @@ class LeaderTerm:
                     await self._wait(cycle.next_look - time())
                 await self._rest(rested)
         finally:
-            await release.stop()
-            await recreate.stop()
+            await release.queue.stop()
+            await recreate.queue.stop()
             await jobs.stop()
             await finalizers.stop()
 
@@ -211,7 +211,7 @@ class LeaderTerm:
                 jobs.forget(key)
         release.reconcile(dirty)
         jobs.reconcile(job_controller.work(world, dirty, report.now))
-        if jobs.creating() or release.is_busy():
+        if jobs.creating() or release.queue.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
         statuses.reconcile(dirty, report)
 

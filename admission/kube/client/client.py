@@ -4,7 +4,6 @@ The session decides how requests are sent and which are tried again. Errors are 
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -29,36 +28,14 @@ _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
-def default_user_agent() -> str:
-    """``muster/<version>``."""
-    try:
-        return f"muster/{version('muster')}"
-    except PackageNotFoundError:
-        return "muster/0"
-
-
 class Client:
     """A session with one API server."""
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        *,
-        user_agent: str | None = None,
-        concurrency: int = 64,
-        request_timeout: float = 30.0,
-        attempts: int = 6,
-    ) -> None:
-        self._session = Session(
-            credentials,
-            user_agent=user_agent or default_user_agent(),
-            concurrency=concurrency,
-            request_timeout=request_timeout,
-            attempts=attempts,
-        )
+    def __init__(self, session: Session) -> None:
+        self._session = session
         #: See ``Session``.
-        self.counts = self._session.counts
-        self.seconds = self._session.seconds
+        self.counts = session.counts
+        self.seconds = session.seconds
 
     @classmethod
     async def connect(
@@ -66,7 +43,6 @@ class Client:
         kubeconfig: Path | None = None,
         context: str | None = None,
         *,
-        user_agent: str | None = None,
         concurrency: int = 64,
         request_timeout: float = 30.0,
     ) -> Self:
@@ -76,9 +52,7 @@ class Client:
         attempt. Raises ApiUnavailable.
         """
         credentials = await Credentials.load(kubeconfig, context)
-        return cls(
-            credentials, user_agent=user_agent, concurrency=concurrency, request_timeout=request_timeout
-        )
+        return cls(Session(credentials, concurrency=concurrency, request_timeout=request_timeout))
 
     @property
     def server(self) -> str:
@@ -99,7 +73,7 @@ class Client:
 
     async def get(self, path: str, **query: str | int | bool | None) -> bytes:
         """One object or list, as JSON. Raises ApiError."""
-        return await self._session.answer(Request(method="GET", path=path, query=query))
+        return await self._session.answer(Request("GET", path, query))
 
     async def create(
         self,
@@ -152,23 +126,20 @@ class Client:
         check_lease: Callable[[], None] | None = None,
     ) -> bytes:
         """DELETE an object; with ``uid`` only while it is that one, else Conflict. ``grace`` in seconds."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = {
-            name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value
-        }
-        if preconditions:
-            options["preconditions"] = preconditions
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
-        if propagation is not None:
-            options["propagationPolicy"] = propagation
+        options = _given(
+            apiVersion="v1",
+            kind="DeleteOptions",
+            preconditions=_given(uid=uid, resourceVersion=resource_version) or None,
+            gracePeriodSeconds=grace,
+            propagationPolicy=propagation,
+        )
         return await self._write("DELETE", path, {}, options, {"Content-Type": _JSON}, check_lease)
 
     def watch(
         self, path: str, *, silence: float, **query: str | int | bool | None
     ) -> AsyncIterator[list[bytes]]:
         """Whole lines of a watch, as many as arrived together; see ``Session.lines``."""
-        request = Request(method="GET", path=path, query={**query, "watch": True})
+        request = Request("GET", path, {**query, "watch": True})
         return self._session.lines(request, silence=silence)
 
     async def _write(
@@ -181,16 +152,11 @@ class Client:
         check_lease: Callable[[], None] | None,
     ) -> bytes:
         payload = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return await self._session.answer(
-            Request(
-                method=method,
-                path=path,
-                query=query,
-                payload=payload,
-                headers=headers,
-                check_lease=check_lease,
-            )
-        )
+        return await self._session.answer(Request(method, path, query, payload, headers, check_lease))
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _accepting(brief: bool) -> dict[str, str]:

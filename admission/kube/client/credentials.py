@@ -13,12 +13,11 @@ import ssl
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from admission.kube.client.kubeconfig import files_named, uses_plugin
@@ -30,12 +29,18 @@ _LIBRARY: Final = "kubernetes_asyncio"
 REFRESH_AFTER: Final = 60.0
 
 
+#: Renews what has expired; True: the API server refuses what there is.
+_Renew = Callable[[bool], Awaitable[None]]
+
+
 class Credentials:
     """Address, TLS and authorization of one API server; renewed as they expire."""
 
-    def __init__(self, configuration: Any, renewal: "_Renewal") -> None:
+    def __init__(self, configuration: Any, renew: _Renew, pause: float) -> None:
         self._configuration = configuration
-        self._renewal = renewal
+        self._renew_configuration = renew
+        #: Seconds between two renewals because of credentials that were refused.
+        self._pause = pause
         self._checked = time.monotonic()
         self._lock = asyncio.Lock()
         self._certificate = (configuration.cert_file, configuration.key_file)
@@ -55,11 +60,12 @@ class Credentials:
         in_cluster = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
         path = str(kubeconfig) if kubeconfig is not None else None
         source = "the service account"
-        renewal: _Renewal
         try:
             if in_cluster:
-                renewal = _ServiceAccount(partial(config.load_incluster_config, configuration))
-                await renewal.renew(rejected=True)
+                load = partial(config.load_incluster_config, configuration)
+                load()
+                renew: _Renew = partial(_renew_account, load)
+                pause = 0.0  # reading a file costs nothing
             else:
                 files = files_named(path, os.environ)
                 source = os.pathsep.join(map(str, files))
@@ -71,11 +77,12 @@ class Credentials:
                     client_configuration=configuration,
                     persist_config=False,
                 )
-                renewal = _Kubeconfig(loader, configuration, by_plugin=uses_plugin(path, context))
+                renew = partial(_renew_user, loader, configuration, uses_plugin(path, context))
+                pause = 1.0
         except Exception as error:
             reason = f"cannot use {source}: {str(error) or type(error).__name__}"
             raise ApiUnavailable(method="connect", path=source, status=0, reason=reason) from error
-        return cls(configuration, renewal)
+        return cls(configuration, renew, pause)
 
     async def authorization(self, *, rejected: bool = False) -> str | None:
         """The Authorization header; ``rejected`` after a 401 asks for a new one at once."""
@@ -87,55 +94,29 @@ class Credentials:
 
     async def _renew(self, rejected: bool) -> None:
         now = time.monotonic()
-        if now - self._checked < (self._renewal.pause if rejected else REFRESH_AFTER):
+        if now - self._checked < (self._pause if rejected else REFRESH_AFTER):
             return  # another request did it while this one waited for the lock
         self._checked = now
-        await self._renewal.renew(rejected=rejected)
+        await self._renew_configuration(rejected)
         certificate = (self._configuration.cert_file, self._configuration.key_file)
         if self.tls is not None and certificate != self._certificate and certificate[0]:
             self._certificate = certificate
             self.tls.load_cert_chain(*certificate)
 
 
-class _Renewal(Protocol):
-    """How a configuration gets the credentials of now."""
-
-    @property
-    def pause(self) -> float:
-        """Seconds between two renewals because of credentials that were refused."""
-
-    async def renew(self, *, rejected: bool) -> None:
-        """Renew what has expired; ``rejected``: the API server refuses what there is."""
+async def _renew_account(load: Callable[[], None], rejected: bool) -> None:
+    """Read the token that the kubelet mounts, and rotates."""
+    load()
 
 
-@dataclass(frozen=True, slots=True)
-class _ServiceAccount:
-    """The token that the kubelet mounts, and rotates."""
-
-    load: Callable[[], None]
-    #: Reading a file costs nothing.
-    pause: float = 0.0
-
-    async def renew(self, *, rejected: bool) -> None:
-        self.load()
-
-
-@dataclass(frozen=True, slots=True)
-class _Kubeconfig:
-    """A user of a kubeconfig: a token file, an identity provider, a credential plugin."""
-
-    loader: Any
-    configuration: Any
-    by_plugin: bool
-    pause: float = 1.0
-
-    async def renew(self, *, rejected: bool) -> None:
-        has_expiry = hasattr(self.loader, "exec_plugin_expiry")
-        if self.by_plugin and not rejected and not has_expiry:
-            return  # a plugin that names no expiry is asked again only when its answer is refused
-        if self.by_plugin and rejected and has_expiry:
-            del self.loader.exec_plugin_expiry  # else its last answer would count until then
-        await self.loader.load_and_set(self.configuration)
+async def _renew_user(loader: Any, configuration: Any, by_plugin: bool, rejected: bool) -> None:
+    """Renew a user of a kubeconfig: a token file, an identity provider, a credential plugin."""
+    has_expiry = hasattr(loader, "exec_plugin_expiry")
+    if by_plugin and not rejected and not has_expiry:
+        return  # a plugin that names no expiry is asked again only when its answer is refused
+    if by_plugin and rejected and has_expiry:
+        del loader.exec_plugin_expiry  # else its last answer would count until then
+    await loader.load_and_set(configuration)
 
 
 def _proxy_of(server: str) -> str | None:

@@ -75,20 +75,25 @@ def current_namespace(
     path: str | None, context: str | None, environment: Mapping[str, str] | None = None
 ) -> str:
     """Namespace of the context, ``default`` when there is none to be found."""
-    variables = os.environ if environment is None else environment
     try:
-        merged = merge(_document(file) for file in files_named(path, variables) if file.is_file())
+        _, chosen = _context(path, context, os.environ if environment is None else environment)
     except InvalidKubeconfig:
         return "default"
-    chosen = _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
     return str(chosen.get("namespace") or "default")
 
 
 def uses_plugin(path: str | None, context: str | None) -> bool:
     """Whether a credential plugin speaks for the user of a context. Raises InvalidKubeconfig."""
-    merged = merge(_document(file) for file in files_named(path, os.environ) if file.is_file())
-    chosen = _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
+    merged, chosen = _context(path, context, os.environ)
     return bool(_named(merged, "users").get(str(chosen.get("user")), {}).get("exec"))
+
+
+def _context(
+    path: str | None, context: str | None, variables: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All files as one, and the context in it; an empty one if there is none of that name."""
+    merged = merge(_document(file) for file in files_named(path, variables) if file.is_file())
+    return merged, _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
 
 
 def files_named(path: str | None, variables: Mapping[str, str]) -> list[Path]:
@@ -195,21 +200,15 @@ def _referred(merged: Mapping[str, Any], section: str, name: str, context: str) 
 
 def _pem(body: Mapping[str, Any], name: str) -> str | None:
     import base64
-    import binascii
 
-    if encoded := body.get(f"{name}-data"):
-        try:
+    encoded, path = body.get(f"{name}-data"), body.get(name)
+    try:
+        if encoded:
             return base64.b64decode(encoded, validate=False).decode("ascii")
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise InvalidKubeconfig(
-                tried=f"Reading {name}-data of the kubeconfig", found=f"{error}"
-            ) from error
-    if path := body.get(name):
-        try:
-            return Path(path).read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidKubeconfig(tried=f"Reading {name} of the kubeconfig", found=f"{error}") from error
-    return None
+        return Path(path).read_text(encoding="ascii") if path else None
+    except (OSError, ValueError) as error:
+        field = f"{name}-data" if encoded else name
+        raise InvalidKubeconfig(tried=f"Reading {field} of the kubeconfig", found=f"{error}") from error
 
 
 def _headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -241,16 +240,8 @@ def _from_plugin(
     version = spec.get("apiVersion", "client.authentication.k8s.io/v1")
     asked: dict[str, Any] = {"interactive": os.isatty(0) and spec.get("interactiveMode") != "Never"}
     if spec.get("provideClusterInfo"):
-        asked["cluster"] = {
-            name: cluster[field]
-            for name, field in (
-                ("server", "server"),
-                ("tls-server-name", "tls-server-name"),
-                ("insecure-skip-tls-verify", "insecure-skip-tls-verify"),
-                ("certificate-authority-data", "certificate-authority-data"),
-            )
-            if field in cluster
-        }
+        shown = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
+        asked["cluster"] = {name: cluster[name] for name in shown if name in cluster}
     info = json.dumps({"apiVersion": version, "kind": "ExecCredential", "spec": asked})
     extra = {str(item["name"]): str(item["value"]) for item in spec.get("env") or ()}
     command = [str(spec.get("command")), *map(str, spec.get("args") or ())]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import aiohttp
@@ -19,6 +20,8 @@ from queues.errors import ApiError
 
 Query = Mapping[str, str | int | bool | None]
 
+_ATTEMPTS: Final = 6
+
 #: Seconds between attempts: full jitter below a bound that doubles.
 _FIRST_PAUSE: Final = 0.1
 
@@ -28,7 +31,7 @@ _LONGEST_PAUSE: Final = 5.0
 LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """What is asked of the API server."""
 
@@ -44,18 +47,9 @@ class Request:
 class Session:
     """Connections to one API server."""
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        *,
-        user_agent: str,
-        concurrency: int,
-        request_timeout: float,
-        attempts: int,
-    ) -> None:
+    def __init__(self, credentials: Credentials, *, concurrency: int, request_timeout: float) -> None:
         self._credentials = credentials
         self._timeout = request_timeout
-        self._attempts = attempts
         self._free = asyncio.Semaphore(concurrency)
         #: Answers by (verb, resource, code); code 0: no answer came.
         self.counts: Counter[tuple[str, str, int]] = Counter()
@@ -64,11 +58,7 @@ class Session:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=credentials.tls or True, ttl_dns_cache=60),
             # Compression costs both ends more than a cluster's own network does.
-            headers={
-                "User-Agent": user_agent,
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            },
+            headers={"User-Agent": _agent(), "Accept": "application/json", "Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=2**20,
         )
@@ -88,13 +78,13 @@ class Session:
     async def answer(self, request: Request) -> bytes:
         """The body of the answer. Raises ApiError."""
         bound = _FIRST_PAUSE
-        for attempt in range(1, self._attempts + 1):
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with self._free:
                     return await self._attempt(request)
             except ApiError as error:
                 pause = pause_before_retry(request.method, request.path, error, bound)
-                if pause is None or attempt == self._attempts:
+                if pause is None or attempt == _ATTEMPTS:
                     raise
             await asyncio.sleep(pause)
             bound = min(bound * 2, _LONGEST_PAUSE)
@@ -179,6 +169,13 @@ class Session:
             server_hostname=self._credentials.server_name,
             allow_redirects=False,
         )
+
+
+def _agent() -> str:
+    try:
+        return f"muster/{version('muster')}"
+    except PackageNotFoundError:
+        return "muster/0"
 
 
 def resource_of(path: str) -> str:

@@ -16,12 +16,23 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from admission.kube.client.client import Client
+from admission.objects import Bare
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.group import group_of
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.plugins.ssh import with_keys
 from queues.api.api_resources import POD_GROUPS, ApiResource
 from queues.errors import ApiError, Conflict, Fenced, MusterError
+
+_log = logging.getLogger(__name__)
+
+#: Seconds. PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
+_GROUP_DELAY: Final = 1.0
+
+_GROUP_PATIENCE: Final = 15.0
+
+#: Key pairs kept ready.
+_READY: Final = 2
 
 
 class KeyPair(NamedTuple):
@@ -46,35 +57,20 @@ def new_key_pair() -> KeyPair:
 class KeyPairs:
     """Hands out key pairs, each once. From the first request on a few are kept ready."""
 
-    def __init__(self, *, ready: int = 2) -> None:
-        self._ready = ready
+    def __init__(self) -> None:
         self._pairs: deque[KeyPair] = deque()
-        self._making: asyncio.Task[None] | None = None
+        self.making: asyncio.Task[None] | None = None
 
     async def take(self) -> KeyPair:
         """A key pair that was not handed out before."""
         pair = self._pairs.popleft() if self._pairs else await asyncio.to_thread(new_key_pair)
-        if self._making is None or self._making.done():
-            self._making = asyncio.create_task(self._make(), name="make key pairs")
+        if self.making is None or self.making.done():
+            self.making = asyncio.create_task(self._make(), name="make key pairs")
         return pair
 
     async def _make(self) -> None:
-        while len(self._pairs) < self._ready:
+        while len(self._pairs) < _READY:
             self._pairs.append(await asyncio.to_thread(new_key_pair))
-
-    async def stop(self) -> None:
-        """Make no more."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
-
-
-_log = logging.getLogger(__name__)
-
-#: Seconds. PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
-_GROUP_DELAY: Final = 1.0
-
-_GROUP_PATIENCE: Final = 15.0
 
 
 class NameTaken(MusterError):
@@ -84,10 +80,10 @@ class NameTaken(MusterError):
 class Companions:
     """Each object is made once per term and content."""
 
-    def __init__(self, client: Client, check_lease: Callable[[], None], keys: KeyPairs) -> None:
+    def __init__(self, client: Client, check_lease: Callable[[], None]) -> None:
         self._client = client
         self._check_lease = check_lease
-        self._keys = keys
+        self._keys = KeyPairs()
         #: Job's uid → (resource, name) → digest of what was made.
         self._made: dict[str, dict[tuple[ApiResource, str], bytes]] = {}
         self._groups: dict[str, JobSpec] = {}
@@ -132,7 +128,7 @@ class Companions:
     async def _check(self, job: JobSpec, one: Companion, path: str) -> None:
         """It exists: is it the Job's, and does it say what it should?"""
         found = msgspec.json.decode(await self._client.get(path), type=_Object)
-        if not any(owner.uid == job.uid for owner in found.metadata.owner_references):
+        if not any(owner.uid == job.uid for owner in found.metadata.owner_references or ()):
             raise NameTaken(kind=str(one.manifest["kind"]), name=one.name)
         if one.follows_scale and found.data != one.manifest["data"]:
             # Keys that are gone (a task was removed) have to be named to go.
@@ -185,22 +181,13 @@ class Companions:
 
     async def stop(self) -> None:
         """Make no more."""
-        if self._grouping is not None:
-            self._grouping.cancel()
-            await asyncio.gather(self._grouping, return_exceptions=True)
+        tasks = [task for task in (self._grouping, self._keys.making) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Owner(msgspec.Struct):
-    uid: str = ""
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    owner_references: list[_Owner] = []
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
+class _Object(Bare):
     data: dict[str, Any] | None = None
 
 

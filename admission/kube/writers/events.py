@@ -80,7 +80,9 @@ class EventWriter:
                 await self._rate.wait()
                 _, (note, at) = self._waiting.popitem(last=False)
                 try:
-                    await self._write(note, at)
+                    body = event(note, at, self._instance)
+                    path = EVENTS.path(body["metadata"]["namespace"])
+                    await self._client.create(path, body, brief=True, check_lease=self._check_lease)
                     self._counts.events += 1
                 except ApiError as error:
                     self._counts.events_dropped += 1
@@ -93,16 +95,6 @@ class EventWriter:
             if time_ns() - at > HOLD * 1e9:
                 return
             await asyncio.sleep(BUSY_LOOK)
-
-    async def _write(self, note: EventNote, at: int) -> None:
-        namespace = note.ref.namespace or "default"
-        body = event(note, at, self._instance)
-        await self._client.create(
-            EVENTS.path(namespace),
-            body,
-            brief=True,
-            check_lease=self._check_lease,
-        )
 
 
 def event(note: EventNote, at: int, instance: str) -> Document:

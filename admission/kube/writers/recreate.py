@@ -301,11 +301,3 @@ class RecreationWriter:
         if self._refused.get(key) == uid:
             del self._refused[key]
             self.problems.pop(key, None)
-
-    def is_busy(self) -> bool:
-        """Whether any step is under way."""
-        return self.queue.is_busy()
-
-    async def stop(self) -> None:
-        """Cancel the steps under way."""
-        await self.queue.stop()

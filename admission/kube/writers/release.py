@@ -41,7 +41,7 @@ class ReleaseWriter:
         self._requeue = requeue
         self._failpoint = failpoint
         #: By workload; an item is an object's uid and what is brought about on it.
-        self._queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
         #: Seats assigned to pods until the informer shows them there: no other pod is assigned them.
         self._promised: dict[WorkloadKey, dict[str, Promised]] = {}
         #: What the API server refuses, for the status of the workload.
@@ -53,7 +53,7 @@ class ReleaseWriter:
             state = self.world.states.get(key)
             if state is None:
                 self._forget(key)
-            elif not self._queue.is_backing_off(key):
+            elif not self.queue.is_backing_off(key):
                 self._order(key, state)
 
     def _order(self, key: WorkloadKey, state: WorkloadState) -> None:
@@ -65,16 +65,16 @@ class ReleaseWriter:
             # A defect that one workload brings to light must not keep the others waiting.
             _log.exception("workload cannot be released", extra={"workload": str(key)})
             return
-        self._queue.keep_expectations(key.uid, {order.intent for order in orders if order.uid == key.uid})
+        self.queue.keep_expectations(key.uid, {order.intent for order in orders if order.uid == key.uid})
         promised |= {order.uid: order.seat for order in orders if order.seat is not None}
         if promised:
             self._promised[key] = promised
         for order in orders:
             item = (order.uid, order.intent)
-            if self._queue.is_under_way(item) or self._queue.is_expected(key, order.uid, order.intent):
+            if self.queue.is_under_way(item) or self.queue.is_expected(key, order.uid, order.intent):
                 continue
             step = partial(self._carry_out, key, order)
-            self._queue.start(key, item, step, f"{order.verb} {order.name}")
+            self.queue.start(key, item, step, f"{order.verb} {order.name}")
 
     async def _carry_out(self, key: WorkloadKey, order: Order) -> None:
         try:
@@ -82,7 +82,7 @@ class ReleaseWriter:
         except (NotFound, Conflict):
             # The object changed or is gone: the informer shows it, and the next orders are the right ones.
             self._promised.get(key, {}).pop(order.uid, None)
-            self._queue.requeue_after(key, pause_after(0))
+            self.queue.requeue_after(key, pause_after(0))
         except ApiError as error:
             self._failed(key, order, error)
         else:
@@ -97,17 +97,17 @@ class ReleaseWriter:
             await self._client.patch(path, order.body or {}, check_lease=self._check_lease)
 
     def _succeeded(self, key: WorkloadKey, order: Order) -> None:
-        self._queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
-        self._queue.expect(order.uid, order.intent)
-        self._queue.reset(key)
+        self.queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
+        self.queue.expect(order.uid, order.intent)
+        self.queue.reset(key)
         if self.problems.pop(key, None) is not None:
             self._requeue(key)
         self._failpoint("one-released")
 
     def _failed(self, key: WorkloadKey, order: Order, error: ApiError) -> None:
         _log.warning("release failed", extra={"workload": str(key), "order": order.intent, "why": str(error)})
-        if not self._queue.is_backing_off(key):  # of orders that failed together the first counts
-            self._queue.back_off(key)
+        if not self.queue.is_backing_off(key):  # of orders that failed together the first counts
+            self.queue.back_off(key)
         if isinstance(error, ApiRefused):
             self._promised.get(key, {}).pop(order.uid, None)
             if key not in self.problems:
@@ -118,18 +118,10 @@ class ReleaseWriter:
                 self._requeue(key)
 
     def _finished(self, key: WorkloadKey) -> None:
-        if not self._queue.is_busy_with(key):
+        if not self.queue.is_busy_with(key):
             self._failpoint("released")
 
     def _forget(self, key: WorkloadKey) -> None:
-        self._queue.forget(key)
+        self.queue.forget(key)
         self._promised.pop(key, None)
         self.problems.pop(key, None)
-
-    def is_busy(self) -> bool:
-        """Whether any order is under way."""
-        return self._queue.is_busy()
-
-    async def stop(self) -> None:
-        """Cancel the orders under way."""
-        await self._queue.stop()

@@ -14,6 +14,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
+from admission.objects import Bare
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
 from queues.api.api_resources import ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
@@ -190,12 +191,7 @@ class StatusWriter:
         return found.status or {}
 
 
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
+class _Object(Bare):
     status: dict[str, Any] | None = None
 
 

@@ -14,9 +14,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from admission.decode.fields import number
 from admission.kube.client.client import Client
-from admission.kube.writers.companion_objects import Companions, KeyPairs, NameTaken
+from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
+from admission.objects import Bare
 from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from queues.api import names
@@ -38,8 +40,6 @@ class JobReport:
 
     workload: WorkloadKey
     created: int = 0
-    #: Pods that were there already, made by an attempt whose answer was lost.
-    found: int = 0
     deleted: int = 0
     companions: int = 0
     #: What the user must know; None: all is well.
@@ -73,11 +73,9 @@ class JobPods:
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
             renderers = _renderers(work, creates)
-        except NameTaken as error:
-            _note_problem(report, ReasonCode.NAME_TAKEN, str(error))
-            return
-        except InvalidDocument as error:
-            _note_problem(report, ReasonCode.INVALID_SPEC, str(error))
+        except (NameTaken, InvalidDocument) as error:
+            taken = isinstance(error, NameTaken)
+            _note_problem(report, ReasonCode.NAME_TAKEN if taken else ReasonCode.INVALID_SPEC, str(error))
             return
         except ApiError as error:
             self._failed(report, error, ReasonCode.OBJECT_REFUSED)
@@ -104,26 +102,20 @@ class JobPods:
         refused_tasks: set[str],
     ) -> None:
         path = PODS.path(work.spec.namespace)
-        name = pod_name(work, wanted)
         try:
             body = renderer.render(wanted.index, wanted.node, wanted.devices)
             await self._client.create(path, body, brief=True, check_lease=self._check_lease)
             report.created += 1
-        except Conflict as error:
+        except ApiError as error:
             if error.facts.get("code") != "AlreadyExists":
+                if isinstance(error, ApiRefused | NotFound):
+                    refused_tasks.add(wanted.task)
                 self._failed(report, error)
                 return
+            # Made by an attempt whose answer was lost, perhaps.
             if not await self._is_ours(work, wanted, report):
                 return
-            report.found += 1
-        except (ApiRefused, NotFound) as error:
-            refused_tasks.add(wanted.task)
-            self._failed(report, error)
-            return
-        except ApiError as error:
-            self._failed(report, error)
-            return
-        self._expect(work, name)
+        self._expect(work, pod_name(work, wanted))
         self._failpoint("one-released")
 
     async def _is_ours(self, work: JobWork, wanted: PodWanted, report: JobReport) -> bool:
@@ -132,19 +124,20 @@ class JobPods:
         path = PODS.path(work.spec.namespace, name)
         report.unfinished = True
         try:
-            meta = msgspec.json.decode(await self._client.get(path), type=_Pod).metadata
+            meta = msgspec.json.decode(await self._client.get(path), type=Bare).metadata
         except ApiError:
             return False
-        if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references):
+        if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references or ()):
             _note_problem(
                 report,
                 ReasonCode.NAME_TAKEN,
                 f"pod {name} exists and is not this Job's; delete it or rename the Job",
             )
             return False
-        if meta.annotations.get(names.ADMISSION_ID) == str(wanted.admission):
+        written = (meta.annotations or {}).get(names.ADMISSION_ID)
+        if written == str(wanted.admission):
             return meta.deletion_timestamp is None
-        if meta.deletion_timestamp is None and _admission(meta.annotations) not in work.pod_settings:
+        if meta.deletion_timestamp is None and number(written) not in work.pod_settings:
             stray = PodUnwanted(name=name, uid=meta.uid, reason="AdmissionClosed")
             await self.delete(work, stray, report)
         return False
@@ -184,27 +177,6 @@ class JobPods:
         report.unfinished = True
         if isinstance(error, ApiRefused | NotFound):
             _note_problem(report, code, str(error.facts.get("reason", error)))
-
-
-class _PodOwner(msgspec.Struct):
-    uid: str = ""
-    controller: bool = False
-
-
-class _PodMetadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    annotations: dict[str, str] = {}
-    owner_references: list[_PodOwner] = []
-    deletion_timestamp: str | None = None
-
-
-class _Pod(msgspec.Struct):
-    metadata: _PodMetadata
-
-
-def _admission(annotations: dict[str, str]) -> AdmissionId | None:
-    text = annotations.get(names.ADMISSION_ID, "")
-    return AdmissionId(int(text)) if text.isdecimal() else None
 
 
 def pod_name(work: JobWork, wanted: PodWanted) -> str:
@@ -267,8 +239,7 @@ class VolcanoJobWriter:
     ) -> None:
         self._report = report
         self._failpoint = failpoint
-        self._keys = KeyPairs()
-        self._companions = Companions(client, check_lease, self._keys)
+        self._companions = Companions(client, check_lease)
         self._pods = JobPods(client, check_lease, self._companions, expect=self._expect, failpoint=failpoint)
         self._queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
         #: Generation of a Job whose pods could not be made: a new generation need not back off.
@@ -309,7 +280,6 @@ class VolcanoJobWriter:
         """Cancel what is under way."""
         await self._queue.stop()
         await self._companions.stop()
-        await self._keys.stop()
 
     def _due(self, work: JobWork) -> _Due:
         """What of the work is to be done now: not what was just done, and no pods while the Job backs off."""
@@ -353,9 +323,11 @@ class VolcanoJobWriter:
 
     def _settle(self, work: JobWork, due: _Due, report: JobReport) -> None:
         """Note a problem or its end, and see to it that what is left is tried again."""
-        key = work.key
-        if report.problem is not None:
-            self.problems[key] = report.problem
+        key, problem = work.key, report.problem
+        if problem is not None:
+            self.problems[key] = problem
+            about = {"workload": str(key), "job": work.spec.name, "code": problem.code}
+            _log.warning("job's pods not made", extra={**about, "why": problem.message})
         elif not due.paused:
             self.problems.pop(key, None)
         if report.unfinished:
@@ -364,16 +336,6 @@ class VolcanoJobWriter:
         elif not due.paused:
             self._failed_generations.pop(key, None)
             self._queue.reset(key)
-        if report.problem is not None:
-            _log.warning(
-                "job's pods not made",
-                extra={
-                    "workload": str(key),
-                    "job": work.spec.name,
-                    "code": report.problem.code,
-                    "why": report.problem.message,
-                },
-            )
 
 
 def _missing(work: JobWork) -> set[str]:

@@ -95,12 +95,12 @@ class Recreations:
         def settled() -> bool:
             self.turn()
             run_pods(self.cluster)
-            return holds() and not self.recreate.is_busy()
+            return holds() and not self.recreate.queue.is_busy()
 
         await eventually(settled, what, seconds=5)
 
     async def quiet(self) -> None:
-        await eventually(lambda: not self.recreate.is_busy(), "all steps")
+        await eventually(lambda: not self.recreate.queue.is_busy(), "all steps")
 
     def pod(self, name: str) -> dict[str, Any] | None:
         return self.cluster.pod_named(name)
@@ -132,7 +132,7 @@ async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(recrea
         names.RECREATED_FROM: recreations.old[0],
     }
     assert "affinity" not in again["spec"]
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 @pytest.mark.parametrize("deaths", [(), ("kept",), ("deleted",), ("made",), ("kept", "deleted", "made")])
@@ -148,12 +148,12 @@ async def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
         while not reached[death]():
             recreations.turn()
             await recreations.quiet()
-        await recreations.recreate.stop()
+        await recreations.recreate.queue.stop()
         recreations.lead()
     await recreations.turns(recreations.all_again, "both pods to be there again")
     assert recreations.api.requests.count("POST") == 2
     assert len(recreations.cluster.objects["pods"]) == 2
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recreations) -> None:
@@ -164,7 +164,7 @@ async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recrea
         lambda: recreations.again("b") and not recreations.stored, "the other pod to be there again"
     )
     assert recreations.pod("a") is None
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
@@ -179,20 +179,20 @@ async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
     assert again is not None
     assert again["metadata"]["labels"]["late"] == "yes"
     assert recreations.api.requests.count("DELETE") == 3
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_deletion_whose_answer_was_lost_is_taken_for_done(recreations: Recreations) -> None:
     recreations.api.lost["DELETE"] = ApiUnavailable(method="DELETE", path="a", status=0, reason="cut")
     await recreations.turns(recreations.all_again, "both pods to be there again")
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_creation_whose_answer_was_lost_is_found_done(recreations: Recreations) -> None:
     recreations.api.lost["POST"] = ApiUnavailable(method="POST", path="a", status=0, reason="cut")
     await recreations.turns(recreations.all_again, "both pods to be there again")
     assert len(recreations.cluster.objects["pods"]) == 2
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_who_took_the_name_meanwhile_keeps_it(recreations: Recreations) -> None:
@@ -206,7 +206,7 @@ async def test_who_took_the_name_meanwhile_keeps_it(recreations: Recreations) ->
     kept = recreations.pod("a")
     assert kept is not None
     assert kept["metadata"]["uid"] == theirs
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_what_is_refused_is_told_and_tried_again(recreations: Recreations) -> None:
@@ -222,7 +222,7 @@ async def test_what_is_refused_is_told_and_tried_again(recreations: Recreations)
     await recreations.turns(done, "both pods to be there again")
     assert set(told) == {"exceeded quota"}
     assert recreations.recreate.problems == {}
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_nobody_is_made_again_in_a_namespace_that_goes(recreations: Recreations) -> None:
@@ -233,7 +233,7 @@ async def test_nobody_is_made_again_in_a_namespace_that_goes(recreations: Recrea
         "no intent",
     )
     assert [pod["metadata"]["name"] for pod in recreations.cluster.objects["pods"].values()] == ["b"]
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_members_of_a_group_that_is_gone_are_not_made_again(recreations: Recreations) -> None:
@@ -243,7 +243,7 @@ async def test_members_of_a_group_that_is_gone_are_not_made_again(recreations: R
     recreations.cluster.remove("groups", recreations.group.uid)
     await recreations.turns(lambda: not recreations.stored, "no intent")
     assert recreations.cluster.objects["pods"] == {}
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreations) -> None:
@@ -255,7 +255,7 @@ async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreation
         recreations.turn()
         await recreations.quiet()
     assert set(recreations.api.requests) == {"GET"}
-    await recreations.recreate.stop()
+    await recreations.recreate.queue.stop()
 
 
 async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:

@@ -64,7 +64,7 @@ def release_writer(
 
 
 async def quiet(release: ReleaseWriter) -> None:
-    await eventually(lambda: not release.is_busy(), "all orders")
+    await eventually(lambda: not release.queue.is_busy(), "all orders")
 
 
 async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client: Client) -> None:
@@ -77,7 +77,7 @@ async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client:
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["a", "b", "c"]
     seats = {request.body["metadata"]["annotations"]["muster.dev/seat"] for request in server.seen("PATCH")}
     assert len(seats) == 3
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_seats(
@@ -92,7 +92,7 @@ async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_sea
     release.reconcile([GROUP])
     await quiet(release)
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["b", "c"]
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
@@ -102,7 +102,7 @@ async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
     release = release_writer(client, gang("a"), allowed)
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "a second try")
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_an_answer_that_was_lost_means_the_same_write_again(
@@ -114,7 +114,7 @@ async def test_an_answer_that_was_lost_means_the_same_write_again(
     await eventually(lambda: len(server.seen("PATCH")) == 3, "a third write")
     told = [(request.path, str(request.body)) for request in server.seen("PATCH")]
     assert len(set(told)) == 2
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_many_failures_of_one_workload_are_one_look_later(
@@ -126,9 +126,9 @@ async def test_many_failures_of_one_workload_are_one_look_later(
     release.reconcile([GROUP])
     await quiet(release)
     release.reconcile([GROUP])
-    assert not release.is_busy(), "the pause lasts"
-    assert len(release._queue) == 1
-    await release.stop()
+    assert not release.queue.is_busy(), "the pause lasts"
+    assert len(release.queue) == 1
+    await release.queue.stop()
 
 
 async def test_what_the_server_refuses_is_told_until_it_does_not(
@@ -140,7 +140,7 @@ async def test_what_the_server_refuses_is_told_until_it_does_not(
     release.reconcile([GROUP])
     await eventually(lambda: told == [GROUP, GROUP], "the problem and its end")
     assert release.problems == {}
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, client: Client) -> None:
@@ -151,8 +151,8 @@ async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, 
     release.reconcile([GROUP])
     await quiet(release)
     assert server.seen("PATCH") == []
-    assert len(release._queue) == 0
-    await release.stop()
+    assert len(release.queue) == 0
+    await release.queue.stop()
 
 
 async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, client: Client) -> None:
@@ -161,10 +161,10 @@ async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer
     release = release_writer(client, gang("a", "b"), allowed)
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) >= 2, "two writes")
-    await release.stop()
-    assert not release.is_busy()
+    await release.queue.stop()
+    assert not release.queue.is_busy()
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("patch pod")]
-    assert len(release._queue) == 0
+    assert len(release.queue) == 0
 
 
 async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
@@ -177,7 +177,7 @@ async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
     await quiet(release)
     (request,) = server.seen("DELETE")
     assert request.body["preconditions"] == {"uid": "uid-a"}
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
@@ -188,7 +188,7 @@ async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Clie
     (request,) = server.seen("PATCH")
     assert request.body["spec"]["suspend"] is False
     assert request.body["metadata"]["uid"] == JOB.uid
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
@@ -209,7 +209,7 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
     assert await look(waits) == 1, "the watch has not shown it yet"
     assert await look(replace(waits, suspended=False, directed=AdmissionId(1))) == 1
     assert await look(waits) == 2
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, client: Client) -> None:
@@ -223,7 +223,7 @@ async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, clien
     known.states.clear()
     release.reconcile([GROUP])
     assert release.problems == {}
-    await release.stop()
+    await release.queue.stop()
 
 
 async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
@@ -248,4 +248,4 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
     release.reconcile([JOB, GROUP])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
-    await release.stop()
+    await release.queue.stop()
