@@ -5,11 +5,8 @@ only, and goes with the process that started it. Methods block; call them from a
 ``asyncio.to_thread``.
 """
 
-import json
 import re
-import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import Self
 from deploy.local import kubernetes
 from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig, write_pair
 from deploy.local.client import LocalClient
-from deploy.local.components import ALIVE, COMMANDS, ClusterOptions, Places
+from deploy.local.components import COMMANDS, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
@@ -53,7 +50,8 @@ class LocalCluster:
         self.options = options or ClusterOptions()
         self._patience = patience
         self._state: StateDirectory | None = None
-        self._running: dict[str, SupervisedProcess] = {}
+        #: The components that were started, by name.
+        self.running: dict[str, SupervisedProcess] = {}
         self._nodes = 0
 
     def __enter__(self) -> Self:
@@ -68,10 +66,10 @@ class LocalCluster:
         self._state = StateDirectory.fresh() if self._wanted is None else StateDirectory.named(self._wanted)
         try:
             self._prepare(binaries)
-            self._start_component("etcd")
+            self.start_component("etcd")
             self._start_api_server_somewhere()
             for name in list(COMMANDS)[2:]:
-                self._start_component(name)
+                self.start_component(name)
             self._wait_for(self._default_service_account)
         except BaseException:
             self.stop(keep=True)
@@ -81,7 +79,7 @@ class LocalCluster:
     def stop(self, *, keep: bool = False) -> None:
         """Stop everything and remove a directory made for this run; with ``keep`` the next run removes it."""
         for name in reversed(COMMANDS):
-            component = self._running.pop(name, None)
+            component = self.running.pop(name, None)
             if component is not None:
                 component.stop()
         if self._state is not None:
@@ -148,75 +146,30 @@ class LocalCluster:
         self._nodes = max([self._nodes, *(number + 1 for number in numbers)])
         return self.add_nodes(count - len(numbers), shape, prefix=prefix) if count > len(numbers) else []
 
-    def kill_node(self, name: str, *, report_unready: bool = False) -> None:
-        """Stop a node's heartbeat. ``report_unready``: it is also reported unready now, without the grace time."""
-        with self.client() as api:
-            api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ALIVE[0]: None}}})
-            if report_unready:
-                condition = {
-                    "type": "Ready",
-                    "status": "Unknown",
-                    "reason": "NodeStatusUnknown",
-                    "message": "killed",
-                }
-                api.request(
-                    "PATCH",
-                    f"/api/v1/nodes/{name}/status",
-                    {"status": {"conditions": [condition]}},
-                    content_type="application/strategic-merge-patch+json",
-                )
-
-    def revive_node(self, name: str) -> None:
-        """Restart a killed node's heartbeat; it becomes ready."""
-        with self.client() as api:
-            api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict([ALIVE])}})
-
-    def pid(self, component: str) -> int:
-        """Process id of a running component."""
-        return self._running[component].pid
-
-    def kill(self, component: str) -> None:
-        """SIGKILL a component; it stays down until ``start_component``."""
-        self._running.pop(component).kill9()
-
-    def pause(self, component: str) -> None:
-        """Make a component hang: it does not end, and its connections stay open."""
-        self._running[component].send(signal.SIGSTOP)
-
-    def resume(self, component: str) -> None:
-        """Continue a paused component."""
-        self._running[component].send(signal.SIGCONT)
-
-    def start_component(self, component: str) -> None:
-        """Start a component that is down. For the API server: on its old port, and wait until it answers."""
-        self._start_component(component)
-        if component == "kube-apiserver":
+    def start_component(self, name: str) -> None:
+        """Start a component that is down. For the API server: on its last port, and wait until it answers."""
+        assert self._state is not None, "the cluster was not started"
+        if name == "etcd":
+            # Sockets of a killed etcd: it does not take them over.
+            for socket in self.directory.glob("*.sock"):
+                socket.unlink()
+        self.running[name] = SupervisedProcess.start(
+            Program(
+                argv=COMMANDS[name](self._places, self.options),
+                log=self._log(name),
+                cwd=self.directory,
+                lock=self._state.lock,
+                grace=3.0,
+            )
+        )
+        if name == "kube-apiserver":
             self._wait_for(self._api_server)
-
-    def restart_api_server(self, *, down_for: float = 0.0) -> None:
-        """Crash the API server and start it again: same port, same data."""
-        self.kill("kube-apiserver")
-        time.sleep(down_for)
-        self.start_component("kube-apiserver")
 
     def watch(self) -> None:
         """Wait until a component ends by itself, which is an error, or until an interrupt."""
         while True:
             self._check()
             time.sleep(1)
-
-    def requests(self) -> "Counter[tuple[str, str, str]]":
-        """Requests, counted by (user, verb, resource), from the log of ``ClusterOptions.audit``."""
-        counts: Counter[tuple[str, str, str]] = Counter()
-        with self._places.audit_log.open() as lines:
-            for line in lines:
-                if not line.endswith("\n"):
-                    break  # being written
-                event = json.loads(line)
-                what = event.get("objectRef", {})
-                resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
-                counts[event["user"]["username"], event["verb"], resource] += 1
-        return counts
 
     def _prepare(self, binaries: dict[str, Path]) -> None:
         ports = {}
@@ -247,31 +200,14 @@ class LocalCluster:
             self._write_kubeconfig(self.kubeconfig, "admin", ("system:masters",))
             for name, (user, groups) in IDENTITIES.items():
                 self._write_kubeconfig(self._places.kubeconfig(name), user, groups)
-            self._start_component("kube-apiserver")
             try:
-                self._wait_for(self._api_server)
+                self.start_component("kube-apiserver")
             except ComponentFailed as failed:
                 if attempt + 1 == PORT_ATTEMPTS or "address already in use" not in str(failed):
                     raise
                 self._places = self._places.at_port(free_port())
             else:
                 return
-
-    def _start_component(self, name: str) -> None:
-        assert self._state is not None, "the cluster was not started"
-        if name == "etcd":
-            # Sockets of a killed etcd: it does not take them over.
-            for socket in self.directory.glob("*.sock"):
-                socket.unlink()
-        self._running[name] = SupervisedProcess.start(
-            Program(
-                argv=COMMANDS[name](self._places, self.options),
-                log=self._log(name),
-                cwd=self.directory,
-                lock=self._state.lock,
-                grace=3.0,
-            )
-        )
 
     def _log(self, name: str) -> Path:
         return self.directory / "log" / f"{name}.log"
@@ -291,7 +227,7 @@ class LocalCluster:
                 return
 
     def _check(self) -> None:
-        for name, component in self._running.items():
+        for name, component in self.running.items():
             if not component.running:
                 log = self._log(name)
                 end = log.read_text(errors="replace")[-2000:]

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -41,16 +40,6 @@ class Moment:
         phase: str = self.pod.get("status", {}).get("phase", "")
         return phase
 
-    @property
-    def is_queued(self) -> bool:
-        """True if Muster's policies marked the pod at its creation: it waits, or was released."""
-        return "muster.dev/released" in self.pod["metadata"].get("labels", {})
-
-    @property
-    def admission(self) -> str:
-        """The id of the admission that holds its seat."""
-        return str(self.pod["metadata"].get("annotations", {}).get("muster.dev/admission-id", ""))
-
 
 @dataclass(slots=True)
 class PodHistory:
@@ -77,18 +66,6 @@ class PodHistory:
         if self._gap is not None:
             raise HistoryIncomplete(version=self._version, reason=self._gap)
         return list(self._moments)
-
-    def of(self, namespace: str, prefix: str = "") -> list[Moment]:
-        """Events of the pods of a namespace with this prefix in their names, in order."""
-        return [moment for moment in self.moments if moment.name.startswith(f"{namespace}/{prefix}")]
-
-    def bound(self, namespace: str, prefix: str = "") -> dict[str, str]:
-        """Pods that were ever bound, with their nodes."""
-        return {moment.name: moment.node for moment in self.of(namespace, prefix) if moment.node}
-
-    def ever(self, namespace: str, prefix: str, test: Callable[[Moment], bool]) -> bool:
-        """True if a condition ever held."""
-        return any(test(moment) for moment in self.of(namespace, prefix))
 
     def _follow(self) -> None:
         while not self._stop.is_set() and self._gap is None:

@@ -4,7 +4,6 @@ The demo, the end-to-end tests and the benchmarks run on it.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -51,28 +50,11 @@ class Replica:
 
     def ready(self) -> bool:
         """True if it answers that it is ready."""
-        return _answers(f"{self.http}/readyz")
-
-    def leads(self) -> bool:
-        """Whether it is the leader now."""
         try:
-            with urllib.request.urlopen(f"{self.http}/metrics", timeout=2) as answer:
-                return b"muster_leader 1.0" in answer.read()
+            with urllib.request.urlopen(f"{self.http}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
-
-    def kill9(self) -> None:
-        """SIGKILL: it cannot end anything in order."""
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
-
-    def stop_in_place(self) -> None:
-        """SIGSTOP: it does not notice the time that passes."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """SIGCONT."""
-        os.kill(self.process.pid, signal.SIGCONT)
 
 
 @dataclass(slots=True)
@@ -181,11 +163,6 @@ class Stack:
             self.wait_ready(replica)
         return replica
 
-    def stop_muster(self, replica: Replica) -> None:
-        """End a replica in order; another one may then use its webhook's port."""
-        replica.process.stop()
-        self.replicas.remove(replica)
-
     def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
         """Wait until a replica is ready. Raises MusterDidNotStart, ReplicaEnded."""
         deadline = time.monotonic() + seconds
@@ -217,11 +194,3 @@ class Stack:
     def server(self) -> str:
         """Base URL of the read API of the first replica."""
         return self.replicas[0].http if self.replicas else ""
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False

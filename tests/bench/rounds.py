@@ -16,6 +16,7 @@ from deploy.local.stack import USERNAME, Replica, Stack
 from tests.bench import processes
 from tests.bench.documents import NAMESPACE, Form
 from tests.bench.load import Request
+from tests.cluster_faults import count_requests
 
 #: Nothing is throttled on the client side (the defaults of ClusterOptions); nodes are silent, for their leases
 #: alone are 100 writes per second.
@@ -79,9 +80,9 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
             muster = product.start_muster()
             assert product.postgres.pid is not None
             pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
-        pids |= {name: cluster.pid(name) for name in COMMANDS}
+        pids |= {name: cluster.running[name].pid for name in COMMANDS}
         processes.wait_until_idle(pids.values())
-        requests_before = cluster.requests() if audit else Counter[Any]()
+        requests_before = count_requests(cluster) if audit else Counter[Any]()
         before = _cpu(pids)
         seen = _load(
             Request(
@@ -96,7 +97,7 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
         until_bound = _cpu(pids)
         processes.wait_until_idle(pids.values())
         until_idle = _cpu(pids)
-        requests = cluster.requests() - requests_before if audit else Counter[Any]()
+        requests = count_requests(cluster) - requests_before if audit else Counter[Any]()
         return Figures(
             form=form.value,
             pods=shape.gangs * shape.size,

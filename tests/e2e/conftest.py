@@ -7,9 +7,10 @@ import pytest
 
 from deploy.local.client import LocalClient
 from deploy.local.components import ClusterOptions
-from deploy.local.history import PodHistory
 from deploy.local.stack import USERNAME, Stack
+from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
 from tests.e2e.support.ledger_queries import LedgerQueries
+from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.sandbox import Sandbox, name_from
 
 EXAMPLES = Path("deploy/examples")
@@ -46,9 +47,9 @@ def admin(whole_stack: Stack) -> Iterator[LocalClient]:
 
 
 @pytest.fixture(scope="session")
-def pod_history(whole_stack: Stack) -> Iterator[PodHistory]:
+def pod_history(whole_stack: Stack) -> Iterator[NamespaceHistory]:
     """Everything that happened to any pod since before the first test."""
-    with PodHistory(whole_stack.cluster.kubeconfig) as history:
+    with NamespaceHistory(whole_stack.cluster.kubeconfig) as history:
         yield history
 
 
@@ -65,7 +66,7 @@ def sandbox(
     whole_stack: Stack,
     admin: LocalClient,
     ledger: LedgerQueries,
-    pod_history: PodHistory,
+    pod_history: NamespaceHistory,
 ) -> Iterator[Sandbox]:
     """An empty part of the cluster. When the test is over, the ledger must say that nothing of it is held."""
     sandbox = Sandbox(name_from(request.node.name), whole_stack, admin, ledger, pod_history)
@@ -77,9 +78,9 @@ def sandbox(
 @pytest.fixture
 def idle_scheduler(whole_stack: Stack) -> Iterator[Stack]:
     """The stock scheduler hangs until it is resumed: gangs are admitted and released, and not bound."""
-    whole_stack.cluster.pause("kube-scheduler")
+    pause_component(whole_stack.cluster, "kube-scheduler")
     yield whole_stack
-    whole_stack.cluster.resume("kube-scheduler")
+    resume_component(whole_stack.cluster, "kube-scheduler")
 
 
 @pytest.fixture
@@ -88,8 +89,8 @@ def absent_muster(whole_stack: Stack, sandbox: Sandbox) -> Iterator[Callable[[],
 
     def kill() -> None:
         replica = whole_stack.replicas[0]
-        replica.kill9()
-        whole_stack.stop_muster(replica)
+        kill_muster(replica)
+        stop_muster(whole_stack, replica)
 
     yield kill
     if not whole_stack.replicas:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from admission.failpoints import POINTS
+from tests.cluster_faults import continue_muster, kill_muster, leads
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     WorkloadOfEachKind,
@@ -65,11 +66,11 @@ def test_a_leader_that_stood_still_at_any_point_writes_nothing_once_another_lead
         term = int(harness.ledger.ask("SELECT term FROM leases")[0][0])
         rows = [written_in(harness.ledger, number) for number in range(1, term + 1)]
 
-        old.wake()
-        until(lambda: old.ready() and not old.leads(), f"{old.name} to notice")
+        continue_muster(old)
+        until(lambda: old.ready() and not leads(old), f"{old.name} to notice")
         assert rows == [written_in(harness.ledger, number) for number in range(1, term + 1)]
         assert before == everything_in(sandbox)
         assert workloads.is_over()
-        assert new.leads()
-        old.kill9()
+        assert leads(new)
+        kill_muster(old)
         harness.forget(old)

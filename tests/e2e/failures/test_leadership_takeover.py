@@ -8,6 +8,7 @@ import pytest
 
 from queues.errors import ApiError
 from queues.sql.leadership import LEASE_SECONDS, RETRY_SECONDS
+from tests.cluster_faults import kill_muster, leads, restart_api_server
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     WorkloadOfEachKind,
@@ -50,8 +51,8 @@ def test_a_killed_leader_is_followed_within_its_lease_and_one_retry(
     with harness.sandbox("takeover") as sandbox:
         sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
-        assert not second.leads()
-        first.kill9()
+        assert not leads(second)
+        kill_muster(first)
         killed = time.monotonic()
         harness.forget(first)
         sandbox.add(volcano_job(sandbox, "next", 4))
@@ -113,7 +114,7 @@ def test_the_api_server_may_die_while_pods_are_let_go(harness: CrashHarness) -> 
         sandbox.without_history = True
         workloads = WorkloadOfEachKind.arrive(sandbox)
         sandbox.wait(lambda: bool(sandbox.nodes_of()), "the first pod to be bound")
-        harness.stack.cluster.restart_api_server(down_for=0.5)
+        restart_api_server(harness.stack.cluster, down_for=0.5)
         until(lambda: answers(sandbox), "the API server to answer")
         workloads.wait_over(seconds=90)
         # A new API server does not tell what was before it: no history, but all pods are there.

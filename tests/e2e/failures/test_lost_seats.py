@@ -3,6 +3,7 @@
 import pytest
 
 from deploy.local.stack import Stack
+from tests.cluster_faults import kill_component, kill_node, resume_component
 from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, bind, made, wait_released
 from tests.e2e.support.manifests import bare_pod, pod, volcano_job
 from tests.e2e.support.sandbox import HOST, Sandbox
@@ -20,7 +21,7 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
     sandbox.add(pod(sandbox, "foreign", 8, nodeName=sandbox.nodes[0]))
     sandbox.wait_running("foreign", 1)
     # Started anew it knows the foreign pod before it looks at any other.
-    idle_scheduler.cluster.kill("kube-scheduler")
+    kill_component(idle_scheduler.cluster, "kube-scheduler")
     idle_scheduler.cluster.start_component("kube-scheduler")
     sandbox.wait(
         lambda: [state for _, state in sandbox.ledger.admissions(sandbox.name, "train")] == ["closed"],
@@ -131,7 +132,7 @@ def test_a_gang_goes_on_elsewhere_once_its_dead_node_is_gone(sandbox: Sandbox) -
     sandbox.add(volcano_job(sandbox, "next", 1, 8))
     sandbox.wait_reason("next", "NoFit")
 
-    sandbox.stack.cluster.kill_node(dead, report_unready=True)
+    kill_node(sandbox.stack.cluster, dead, report_unready=True)
     sandbox.wait(
         lambda: "deletionTimestamp" in sandbox.get("Pod", "train-worker-0")["metadata"],
         "Kubernetes to give the pod up",
@@ -156,7 +157,7 @@ def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
     bind(sandbox, "train-worker-1")
     [dead] = sandbox.seats_of("train-worker-0")
 
-    sandbox.stack.cluster.kill_node(dead, report_unready=True)
+    kill_node(sandbox.stack.cluster, dead, report_unready=True)
     sandbox.delete("Pod", "train-worker-0", now=True)
     sandbox.wait(
         lambda: "closed" in [state for _, state in sandbox.ledger.admissions(sandbox.name, "train")],
@@ -167,6 +168,6 @@ def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
     assert all(each["status"]["phase"] in ("Succeeded", "Failed") for each in bound), bound
     sandbox.wait(lambda: not sandbox.nodes_of("train-"), "no pod of the gang to be left on a node")
     sandbox.add_nodes(1)
-    idle_scheduler.cluster.resume("kube-scheduler")
+    resume_component(idle_scheduler.cluster, "kube-scheduler")
     sandbox.wait_running("train-", 2)
     assert dead not in sandbox.nodes_of("train-").values()

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
+from tests.cluster_faults import stop_muster
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod, pod_group, volcano_job
+from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 
@@ -18,7 +19,7 @@ def bare_sandbox(kubernetes_binaries: dict[str, Path]) -> Iterator[Sandbox]:
     """A namespace and two nodes in a cluster that knows nothing of Muster."""
     with Stack(durable=False) as stack, stack.cluster.client() as api:
         ledger = LedgerQueries(stack.dsn)
-        with PodHistory(stack.cluster.kubeconfig) as history:
+        with NamespaceHistory(stack.cluster.kubeconfig) as history:
             sandbox = Sandbox("before", stack, api, ledger, history)
             sandbox.open()
             sandbox.add_nodes(2)
@@ -74,7 +75,7 @@ def test_uninstalling_frees_what_waits_and_leaves_what_runs(bare_sandbox: Sandbo
     sandbox.add(batch_job(sandbox, "waits", 2, 8))
     sandbox.wait_reason("waits", "NoFit")
 
-    sandbox.stack.stop_muster(sandbox.stack.replicas[0])
+    stop_muster(sandbox.stack, sandbox.stack.replicas[0])
     told = sandbox.stack.muster("uninstall", "--kubeconfig", sandbox.stack.cluster.kubeconfig).stdout
     assert "1 job" in told.lower()
     assert len(sandbox.running("runs")) == 1

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from deploy.local.stack import LocalCommandFailed, Stack
+from tests.cluster_faults import continue_muster
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.crash_harness import is_stopped
 from tests.e2e.support.gang_kinds import finish, finish_all, made
@@ -50,7 +51,7 @@ def test_a_job_that_grows_in_the_moment_of_its_release_gets_no_pod_past_its_quot
     until(lambda: is_stopped(muster), "the admission to be stored")
     sandbox.merge("batch/v1 Job", "train", {"spec": {"parallelism": 3}})
 
-    muster.wake()
+    continue_muster(muster)
     sandbox.wait_running("train-", 2)
     finish(sandbox, [sandbox.running("train-")[0]["metadata"]["name"]])
     sandbox.wait(lambda: len(made(sandbox)) > 2 and len(sandbox.running("train-")) == 2, "the next to run")

@@ -3,8 +3,10 @@
 import pytest
 
 from deploy.local.stack import Stack
+from tests.cluster_faults import stop_muster
 from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.sandbox import Sandbox
 
 
@@ -40,7 +42,7 @@ def check_that_a_gang_waits_whole(sandbox: Sandbox, gang: GangMaker) -> None:
         m for m in since if m.name.startswith(f"{sandbox.name}/big-") and (m.node or m.phase == "Running")
     ]
     assert len(sandbox.ledger.admissions(sandbox.name, "big")) == 1
-    assert len({m.admission for m in sandbox.history.of(sandbox.name, "big-") if m.node}) == 1
+    assert len({admission_id(m) for m in sandbox.history.of(sandbox.name, "big-") if m.node}) == 1
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)
@@ -53,10 +55,10 @@ def test_a_gang_that_does_not_fit_has_no_pod_bound_while_one_that_fits_goes(
 @pytest.fixture
 def with_planted_bug(whole_stack: Stack):  # type: ignore[no-untyped-def]
     """A Muster that lets gangs in piece by piece, in place of the good one."""
-    whole_stack.stop_muster(whole_stack.replicas[0])
+    stop_muster(whole_stack, whole_stack.replicas[0])
     bad = whole_stack.start_muster("planted", program=("-m", "tests.e2e.support.muster_with_planted_bug"))
     yield
-    whole_stack.stop_muster(bad)
+    stop_muster(whole_stack, bad)
     whole_stack.start_muster()
 
 

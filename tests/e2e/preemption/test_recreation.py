@@ -9,6 +9,7 @@ import pytest
 
 from admission.failpoints import RECREATION_POINTS
 from deploy.local.stack import Stack
+from tests.cluster_faults import kill_component
 from tests.e2e.support.api_paths import Document, condition
 from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats, own_crash_harness
 from tests.e2e.support.gang_kinds import finish, finish_all
@@ -43,7 +44,7 @@ RICH: Document = {
 @contextmanager
 def no_scheduler(stack: Stack) -> Iterator[None]:
     """Gangs are admitted and released, and not bound. The scheduler that comes then knows all pods at once."""
-    stack.cluster.kill("kube-scheduler")
+    kill_component(stack.cluster, "kube-scheduler")
     try:
         yield
     finally:

@@ -14,12 +14,14 @@ from typing import Any
 
 from admission.kube.writers.status import BETWEEN_WRITES, COALESCE
 from deploy.local.client import LocalClient
-from deploy.local.history import Moment, PodHistory
+from deploy.local.history import Moment
 from deploy.local.stack import Replica, Stack
 from queues.resources import Resources
+from tests.cluster_faults import leads
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, pod, pod_group, volcano_job
+from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 
@@ -51,7 +53,7 @@ class CrashHarness:
     stack: Stack
     api: LocalClient
     ledger: LedgerQueries
-    history: PodHistory
+    history: NamespaceHistory
     _number: int = 0
 
     # ── Musters ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,7 +80,7 @@ class CrashHarness:
             self.forget(replica)
 
     def leads(self, replica: Replica, *, seconds: float = 30.0) -> None:
-        until(replica.leads, f"{replica.name} to lead\n{log_of(replica)}", seconds=seconds)
+        until(lambda: leads(replica), f"{replica.name} to lead\n{log_of(replica)}", seconds=seconds)
 
     # ── sandboxes ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,7 +101,7 @@ def own_crash_harness(*, durable: bool) -> Iterator[CrashHarness]:
     with Stack(durable=durable) as stack:
         stack.install()
         ledger = LedgerQueries(stack.dsn)
-        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
+        with stack.cluster.client() as api, NamespaceHistory(stack.cluster.kubeconfig) as history:
             yield CrashHarness(stack, api, ledger, history)
         ledger.close()
 

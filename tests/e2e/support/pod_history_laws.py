@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from deploy.local.history import Moment
+from tests.e2e.support.namespace_history import admission_id
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -13,21 +14,19 @@ def breaches(moments: Iterable[Moment]) -> list[str]:
     #: (admission, seat) → uid and name of the pod that lives in it.
     sitting: dict[tuple[str, str], tuple[str, str]] = {}
     for moment in moments:
-        if not moment.node or not moment.is_queued:
+        meta, admission = moment.pod["metadata"], admission_id(moment)
+        if not moment.node or "muster.dev/released" not in meta.get("labels", {}):
             continue
-        meta = moment.pod["metadata"]
-        if not moment.admission:
+        if not admission:
             found.append(f"{moment.name} on {moment.node} without an admission")
             continue
         seat = meta["annotations"].get("muster.dev/seat")
         if seat is None:
             continue  # of a Job that was released by its template: by node, not by seat
-        place, who = (moment.admission, seat), (meta["uid"], moment.name)
+        place, who = (admission, seat), (meta["uid"], moment.name)
         if moment.kind == "DELETED" or moment.phase in _ENDED:
             if sitting.get(place) == who:
                 del sitting[place]
         elif sitting.setdefault(place, who) != who:
-            found.append(
-                f"{moment.name} in seat {seat} of admission {moment.admission} beside {sitting[place][1]}"
-            )
+            found.append(f"{moment.name} in seat {seat} of admission {admission} beside {sitting[place][1]}")
     return found

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.client import LocalClient
-from deploy.local.history import PodHistory
 from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, condition, kind_of, path
 from tests.e2e.support.ledger_queries import LedgerQueries
+from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.pod_history_laws import breaches
 from tests.node_affinity import pinned_nodes
 from tests.waiting import until
@@ -36,7 +36,7 @@ class Sandbox:
     stack: Stack
     api: LocalClient
     ledger: LedgerQueries
-    history: PodHistory
+    history: NamespaceHistory
     nodes: list[str] = field(default_factory=list)
     gone_nodes: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)

@@ -18,6 +18,7 @@ from admission.workloads.kinds import read_pod
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import JOBS, PODS
 from queues.errors import ApiRefused, Conflict
+from tests.cluster_faults import restart_api_server
 from tests.kube.support.cluster_objects import becomes, exists, pod
 from tests.waiting import eventually
 
@@ -64,7 +65,7 @@ async def test_a_restart_of_the_api_server_loses_no_change(local_cluster: LocalC
             for name in "abc":
                 await client.create(pods, pod(name, schedulingGates=GATE))
             await eventually(lambda: len(informer.collection.kept) == 3, "three pods")
-            await asyncio.to_thread(local_cluster.restart_api_server)
+            await asyncio.to_thread(restart_api_server, local_cluster)
             await client.delete(f"{pods}/a", grace=0)
             await client.create(pods, pod("d", schedulingGates=GATE))
             await eventually(

@@ -14,6 +14,14 @@ from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.nodes import NodeShape
 from queues.errors import ApiError
+from tests.cluster_faults import (
+    count_requests,
+    kill_node,
+    pause_component,
+    restart_api_server,
+    resume_component,
+    revive_node,
+)
 from tests.waiting import alive, until
 
 
@@ -128,9 +136,9 @@ def test_a_dead_node_is_noticed_and_comes_back(
     local_cluster: LocalCluster, api: LocalClient, nodes: list[str]
 ) -> None:
     path = f"/api/v1/nodes/{nodes[-1]}"
-    local_cluster.kill_node(nodes[-1], report_unready=True)
+    kill_node(local_cluster, nodes[-1], report_unready=True)
     until(lambda: _tainted(api, path), "the node to be tainted")
-    local_cluster.revive_node(nodes[-1])
+    revive_node(local_cluster, nodes[-1])
     until(lambda: condition(api, path, "Ready") == "True" and not _tainted(api, path), "the node to be back")
 
 
@@ -173,7 +181,7 @@ def test_a_stranger_may_do_nothing(local_cluster: LocalCluster, namespace: str) 
 
 def test_a_crashed_api_server_comes_back_with_its_data(local_cluster: LocalCluster, namespace: str) -> None:
     url = local_cluster.url
-    local_cluster.restart_api_server()
+    restart_api_server(local_cluster)
     assert local_cluster.url == url
     assert _exists(local_cluster, f"/api/v1/namespaces/{namespace}")
 
@@ -182,17 +190,17 @@ def test_a_paused_scheduler_binds_nothing_until_it_goes_on(
     local_cluster: LocalCluster, api: LocalClient, namespace: str, nodes: list[str]
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    local_cluster.pause("kube-scheduler")
+    pause_component(local_cluster, "kube-scheduler")
     api.create(pods, pod("waits"))
     assert "nodeName" not in api.get(f"{pods}/waits")["spec"]
-    local_cluster.resume("kube-scheduler")
+    resume_component(local_cluster, "kube-scheduler")
     until(lambda: condition(api, f"{pods}/waits", "Ready") == "True", "the pod to run")
 
 
 def test_requests_are_counted(local_cluster: LocalCluster, api: LocalClient, namespace: str) -> None:
-    before = local_cluster.requests()
+    before = count_requests(local_cluster)
     api.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"generateName": "counted-"}})
-    counted = local_cluster.requests() - before
+    counted = count_requests(local_cluster) - before
     assert counted["admin", "create", "configmaps"] == 1
 
 

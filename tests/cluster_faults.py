@@ -1,0 +1,100 @@
+"""What tests do to a local cluster and its Musters: kill, pause, restart, and count the requests."""
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+
+from deploy.local.cluster import LocalCluster
+from deploy.local.components import ALIVE
+from deploy.local.stack import Replica, Stack
+
+
+def kill_node(cluster: LocalCluster, name: str, *, report_unready: bool = False) -> None:
+    """Stop a node's heartbeat. ``report_unready``: it is also reported unready now, without the grace time."""
+    with cluster.client() as api:
+        api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {ALIVE[0]: None}}})
+        if report_unready:
+            condition = {
+                "type": "Ready",
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "killed",
+            }
+            api.request(
+                "PATCH",
+                f"/api/v1/nodes/{name}/status",
+                {"status": {"conditions": [condition]}},
+                content_type="application/strategic-merge-patch+json",
+            )
+
+
+def revive_node(cluster: LocalCluster, name: str) -> None:
+    """Restart a killed node's heartbeat; it becomes ready."""
+    with cluster.client() as api:
+        api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict([ALIVE])}})
+
+
+def kill_component(cluster: LocalCluster, component: str) -> None:
+    """SIGKILL a component; it stays down until ``start_component``."""
+    cluster.running.pop(component).kill9()
+
+
+def pause_component(cluster: LocalCluster, component: str) -> None:
+    """Make a component hang: it does not end, and its connections stay open."""
+    cluster.running[component].send(signal.SIGSTOP)
+
+
+def resume_component(cluster: LocalCluster, component: str) -> None:
+    """Continue a paused component."""
+    cluster.running[component].send(signal.SIGCONT)
+
+
+def restart_api_server(cluster: LocalCluster, *, down_for: float = 0.0) -> None:
+    """Crash the API server and start it again: same port, same data."""
+    kill_component(cluster, "kube-apiserver")
+    time.sleep(down_for)
+    cluster.start_component("kube-apiserver")
+
+
+def count_requests(cluster: LocalCluster) -> "Counter[tuple[str, str, str]]":
+    """Requests, counted by (user, verb, resource), from the log of ``ClusterOptions.audit``."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    with (cluster.directory / "log" / "audit.jsonl").open() as lines:
+        for line in lines:
+            if not line.endswith("\n"):
+                break  # being written
+            event = json.loads(line)
+            what = event.get("objectRef", {})
+            resource = "/".join(part for part in (what.get("resource"), what.get("subresource")) if part)
+            counts[event["user"]["username"], event["verb"], resource] += 1
+    return counts
+
+
+def leads(replica: Replica) -> bool:
+    """Whether a Muster is the leader now."""
+    try:
+        with urllib.request.urlopen(f"{replica.http}/metrics", timeout=2) as answer:
+            return b"muster_leader 1.0" in answer.read()
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def kill_muster(replica: Replica) -> None:
+    """SIGKILL a Muster: it cannot end anything in order."""
+    os.kill(replica.process.pid, signal.SIGKILL)
+    replica.process.wait(10)
+
+
+def continue_muster(replica: Replica) -> None:
+    """SIGCONT a Muster that was stopped by SIGSTOP."""
+    os.kill(replica.process.pid, signal.SIGCONT)
+
+
+def stop_muster(stack: Stack, replica: Replica) -> None:
+    """End a Muster in order; another one may then use its webhook's port."""
+    replica.process.stop()
+    stack.replicas.remove(replica)
