@@ -37,7 +37,7 @@ class LeaderLease:
     def check_lease(self) -> None:
         """Raises Fenced once the lease is no longer certain."""
         if not self._trust.holds(monotonic()):
-            raise Fenced(term=self.term.number, holder=self.term.holder, reason="its lease ran out unrenewed")
+            raise self.term.fenced("its lease ran out unrenewed")
 
     def left(self) -> float:
         """Seconds of certainty left."""
@@ -117,7 +117,7 @@ class Leadership:
                 lease.check_lease()
                 continue
             if term is None:
-                raise Fenced(term=lease.term.number, holder=lease.term.holder, reason="another replica leads")
+                raise lease.term.fenced("another replica leads")
             lease.extend(LeaseTrust.since(started, self._patience.lease))
 
     async def _resign(self, lease: LeaderLease) -> None:

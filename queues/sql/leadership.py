@@ -7,6 +7,7 @@ of river's leader election: renewing and resigning need the exact term, and a no
 """
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Interval, and_, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -32,6 +33,24 @@ class Term:
     holder: str
     number: int
     lease: str = CONTROLLER
+
+    def fenced(self, reason: str) -> Fenced:
+        """The error that ends what this term was about to write."""
+        return Fenced(term=self.number, holder=self.holder, reason=reason)
+
+    def parameters(self) -> dict[str, Any]:
+        """Of statements that find the lease row of this very term by ``EXACTLY``."""
+        return {"lease": self.lease, "leader": self.holder, "number": self.number}
+
+
+#: Condition on the lease row: this very term, given as ``Term.parameters``.
+EXACTLY: Final = and_(
+    leases.c.name == bindparam("lease"),
+    leases.c.holder == bindparam("leader"),
+    leases.c.term == bindparam("number"),
+)
+
+_VALID: Final = leases.c.expires > func.clock_timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +83,7 @@ async def elect(
     ``holder`` must be unique to this process: a lease that has not ended is never taken, whatever the name.
     """
     # Read without a lock first, so that waiting replicas do not disturb the leader.
-    held = await tx.scalar(
-        select(leases.c.name).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
-    )
-    if held is not None:
+    if await _held_by(tx, lease) is not None:
         return None
     first = insert(leases).values(name=lease, holder=holder, term=1, expires=_end(lease_seconds))
     number = await tx.scalar(
@@ -82,57 +98,42 @@ async def elect(
 
 async def renew(tx: AsyncConnection, term: Term, lease_seconds: float = LEASE_SECONDS) -> Term | None:
     """Hold on for another ``lease_seconds``; ``None``: the term is over (ended or taken)."""
-    number = await tx.scalar(
-        update(leases)
-        .where(_exactly(term), leases.c.expires > func.clock_timestamp())
-        .values(expires=_end(lease_seconds))
-        .returning(leases.c.term)
-    )
-    return None if number is None else term
+    return term if await _set_end(tx, term, _end(lease_seconds)) else None
 
 
 async def resign(tx: AsyncConnection, term: Term) -> bool:
     """End the term now, so that the next leader need not wait; false: it was over already."""
-    number = await tx.scalar(
-        update(leases)
-        .where(_exactly(term), leases.c.expires > func.clock_timestamp())
-        .values(expires=func.clock_timestamp())
-        .returning(leases.c.term)
-    )
-    return number is not None
+    return await _set_end(tx, term, func.clock_timestamp())
+
+
+async def _set_end(tx: AsyncConnection, term: Term, end: ColumnElement[Any]) -> bool:
+    """False: the term is over."""
+    moved = update(leases).where(EXACTLY, _VALID).values(expires=end).returning(leases.c.term)
+    return await tx.scalar(moved, term.parameters()) is not None
 
 
 async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
     """Name of the process that leads now; None: none does."""
-    found = await tx.scalar(
-        select(leases.c.holder).where(leases.c.name == lease, leases.c.expires > func.clock_timestamp())
-    )
-    return None if found is None else str(found)
+    return await _held_by(tx, lease)
 
 
-_CHECK = (
-    select(leases.c.expires > func.clock_timestamp())
-    .where(
-        leases.c.name == bindparam("lease"),
-        leases.c.holder == bindparam("leader"),
-        leases.c.term == bindparam("number"),
-    )
-    .with_for_update(read=True)
-)
+async def _held_by(tx: AsyncConnection, lease: str) -> str | None:
+    found: str | None = await tx.scalar(select(leases.c.holder).where(leases.c.name == lease, _VALID))
+    return found
+
+
+_CHECK = select(_VALID).where(EXACTLY).with_for_update(read=True)
 
 
 async def check_term(tx: AsyncConnection, term: Term) -> None:
     """Hold off elections and ledger writes until this transaction ends. Raises Fenced: the term is over."""
-    alive = await tx.scalar(_CHECK, {"lease": term.lease, "leader": term.holder, "number": term.number})
-    if alive is None:
-        raise Fenced(term=term.number, holder=term.holder, reason="a later term has begun")
-    if not alive:
-        raise Fenced(term=term.number, holder=term.holder, reason="its lease has ended")
+    require_valid(term, await tx.scalar(_CHECK, term.parameters()))
 
 
-def _exactly(term: Term) -> ColumnElement[bool]:
-    """Condition on the lease row: this very term."""
-    return and_(leases.c.name == term.lease, leases.c.holder == term.holder, leases.c.term == term.number)
+def require_valid(term: Term, is_valid: bool | None) -> None:
+    """Raises Fenced unless the lease row of the term says that it has not ended; None: there is no such row."""
+    if not is_valid:
+        raise term.fenced("a later term has begun" if is_valid is None else "its lease has ended")
 
 
 def _end(lease_seconds: float) -> ColumnElement[object]:

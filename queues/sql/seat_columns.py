@@ -6,23 +6,14 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, bindparam, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.types import TypeEngine
 
 from queues.admissions import Seat
 from queues.resources import Resources
-from queues.sql.statements import INTEGERS, JSON, SMALLS, TEXTS
 from queues.sql.tables import admissions
 from queues.workload import AdmissionId, FlavorName, NodeName, QueueName
 
-#: Types of the columns that ``to_columns`` fills, for ``GivenWide``.
-SEAT_TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
-    "pod_sets": TEXTS,
-    "ordinals": INTEGERS,
-    "nodes": TEXTS,
-    "flavors": TEXTS,
-    "shape_of": SMALLS,
-    "shapes": JSON,
-}
+#: The columns that ``to_columns`` fills and ``from_columns`` takes, in its order.
+SEAT_NAMES: Final = ("pod_sets", "ordinals", "nodes", "flavors", "shape_of", "shapes")
 
 
 def to_columns(seats: Sequence[Seat]) -> dict[str, Any]:
@@ -56,23 +47,12 @@ def from_columns(
     )
 
 
-#: What ``from_columns`` takes, in its order.
-SEAT_COLUMNS = (
-    admissions.c.pod_sets,
-    admissions.c.ordinals,
-    admissions.c.nodes,
-    admissions.c.flavors,
-    admissions.c.shape_of,
-    admissions.c.shapes,
-)
-
-
 async def held_seats(
     tx: AsyncConnection, ids: Sequence[AdmissionId]
 ) -> list[tuple[AdmissionId, QueueName, str, frozenset[int], tuple[Seat, ...]]]:
     """Lock admissions that are not closed: id, queue, user, indices ended, all seats."""
     rows = await tx.execute(
-        select(admissions.c.id, admissions.c.queue, admissions.c.username, admissions.c.ended, *SEAT_COLUMNS)
+        select(*admissions.c["id", "queue", "username", "ended", *SEAT_NAMES])
         .where(
             admissions.c.id == func.any(bindparam(None, list(ids), type_=ARRAY(BigInteger))),
             admissions.c.state != "closed",

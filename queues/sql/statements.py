@@ -12,17 +12,25 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     Boolean,
+    Column,
+    ColumnElement,
     DateTime,
+    FromClause,
     Integer,
-    SmallInteger,
+    Table,
     Text,
+    and_,
     bindparam,
     column,
     func,
+    select,
+    tuple_,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, Insert, insert
 from sqlalchemy.sql.expression import TableValuedAlias
 from sqlalchemy.types import TypeEngine
+
+from queues.workload import WorkloadKey
 
 TEXT: Final = Text()
 
@@ -30,19 +38,13 @@ NUMBER: Final = BigInteger()
 
 FLAG: Final = Boolean()
 
-SMALL: Final = SmallInteger()
-
 PLAIN: Final = Integer()
 
 JSON: Final = JSONB()
 
 TEXTS: Final = ARRAY(Text)
 
-NUMBERS: Final = ARRAY(BigInteger)
-
 INTEGERS: Final = ARRAY(Integer)
-
-SMALLS: Final = ARRAY(SmallInteger)
 
 _prefixes = count()
 
@@ -50,15 +52,16 @@ _prefixes = count()
 class UnnestRows:
     """Few narrow columns: ``FROM unnest($1, $2, …) AS given(a, b, …)``."""
 
-    def __init__(self, **types: TypeEngine[Any]) -> None:
+    def __init__(self, *like: Column[Any], **types: TypeEngine[Any]) -> None:
+        """Columns named and typed like columns of a table, and further ones."""
         prefix = f"given{next(_prefixes)}"
-        self._kinds = tuple(types.values())
-        self._parameters = [f"{prefix}_{name}" for name in types]
+        columns = _columns(like, types)
+        self._kinds = [each.type for each in columns]
+        self._parameters = [f"{prefix}_{each.name}" for each in columns]
         arrays = [
             bindparam(parameter, type_=ARRAY(kind))
-            for parameter, kind in zip(self._parameters, types.values(), strict=True)
+            for parameter, kind in zip(self._parameters, self._kinds, strict=True)
         ]
-        columns = [column(name, kind) for name, kind in types.items()]
         self.table: TableValuedAlias = func.unnest(*arrays).table_valued(*columns).render_derived(name=prefix)
         self.c = self.table.c
 
@@ -68,7 +71,7 @@ class UnnestRows:
             return {parameter: [] for parameter in self._parameters}
         columns = zip(self._parameters, self._kinds, zip(*rows, strict=True), strict=True)
         return {
-            parameter: [storable(value) for value in values] if kind is TEXT else list(values)
+            parameter: [storable(value) for value in values] if isinstance(kind, Text) else list(values)
             for parameter, kind, values in columns
         }
 
@@ -76,11 +79,11 @@ class UnnestRows:
 class JsonRows:
     """Many columns, or lists in them: ``FROM jsonb_to_recordset($1) AS given(a type, b type[], …)``."""
 
-    def __init__(self, **types: TypeEngine[Any]) -> None:
+    def __init__(self, *like: Column[Any], **types: TypeEngine[Any]) -> None:
+        """Columns named and typed like columns of a table, and further ones."""
         self._parameter = f"given{next(_prefixes)}"
-        columns = [column(name, kind) for name, kind in types.items()]
         records = func.jsonb_to_recordset(bindparam(self._parameter, type_=JSON))
-        self.table: TableValuedAlias = records.table_valued(*columns).render_derived(
+        self.table: TableValuedAlias = records.table_valued(*_columns(like, types)).render_derived(
             name=self._parameter, with_types=True
         )
         self.c = self.table.c
@@ -88,6 +91,54 @@ class JsonRows:
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
         """The parameter that stands for these rows."""
         return {self._parameter: list(rows)}
+
+
+def _columns(like: Sequence[Column[Any]], types: Mapping[str, TypeEngine[Any]]) -> list[Any]:
+    return [column(name, kind) for name, kind in {**{each.name: each.type for each in like}, **types}.items()]
+
+
+def insert_rows(table: Table, rows: UnnestRows | JsonRows, **more: ColumnElement[Any]) -> Insert:
+    """INSERT of all columns of the rows, with ``more`` columns that are alike in all of them."""
+    return insert(table).from_select([*rows.c.keys(), *more], select(*rows.c, *more.values()))
+
+
+def upsert_rows(
+    table: Table, rows: UnnestRows | JsonRows, replaced: Sequence[str] = (), **more: ColumnElement[Any]
+) -> Insert:
+    """The same; of a row that is there already the ``replaced`` columns change (empty: all but its key).
+
+    Rows that would not change are not written.
+    """
+    new = insert_rows(table, rows, **more)
+    key = table.primary_key.columns
+    names = replaced or [name for name in (*rows.c.keys(), *more) if name not in key]
+    changed = tuple_(*(table.c[name] for name in names)).is_distinct_from(
+        tuple_(*(new.excluded[name] for name in names))
+    )
+    return new.on_conflict_do_update(
+        index_elements=list(key), set_={name: new.excluded[name] for name in names}, where=changed
+    )
+
+
+def same(
+    left: FromClause | UnnestRows | JsonRows, right: FromClause | UnnestRows | JsonRows, *names: str
+) -> ColumnElement[bool]:
+    """Condition: these columns are equal in both; none named: kind and uid of the workload are."""
+    return and_(*(left.c[name] == right.c[name] for name in names or ("kind", "uid")))
+
+
+#: Workloads by key, for ``KEYS.rows(key_rows(…))``.
+KEYS: Final = UnnestRows(kind=TEXT, uid=TEXT)
+
+
+def key_rows(keys: Iterable[WorkloadKey]) -> list[tuple[str, str]]:
+    """Kind and uid of workloads, in their order."""
+    return [(key.kind, key.uid) for key in sorted(keys)]
+
+
+def attributes(value: object, *names: str) -> dict[str, Any]:
+    """These attributes of a value, as columns of the same names."""
+    return {name: getattr(value, name) for name in names}
 
 
 def storable(text: str | None) -> str | None:

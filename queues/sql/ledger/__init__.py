@@ -6,12 +6,11 @@ is written without it. Frees come before increases: a plan may admit into what i
 
 from collections.abc import Collection
 
-from sqlalchemy import bindparam, func, update
+from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.errors import Fenced
 from queues.quota.posting import Rejection
-from queues.sql.leadership import Term
+from queues.sql.leadership import EXACTLY, Term, require_valid
 from queues.sql.ledger.admissions import admit, adopt, evict, free
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
@@ -50,11 +49,7 @@ __all__ = [
 
 _FENCE = (
     update(leases)
-    .where(
-        leases.c.name == bindparam("lease"),
-        leases.c.holder == bindparam("leader"),
-        leases.c.term == bindparam("number"),
-    )
+    .where(EXACTLY)
     .values(ledger_seq=leases.c.ledger_seq + 1)
     # Read after the row is locked, so that the wait for the lock counts as well.
     .returning(leases.c.ledger_seq, leases.c.expires > func.clock_timestamp())
@@ -66,20 +61,11 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
 
     Raises Fenced when the term is over, or when the ledger was written since ``ledger_seq``: read the world again.
     """
-    row = (
-        await tx.execute(_FENCE, {"lease": term.lease, "leader": term.holder, "number": term.number})
-    ).one_or_none()
-    if row is None:
-        raise Fenced(term=term.number, holder=term.holder, reason="a later term has begun")
-    seq, alive = row
-    if not alive:
-        raise Fenced(term=term.number, holder=term.holder, reason="its lease has ended")
+    row = (await tx.execute(_FENCE, term.parameters())).one_or_none()
+    seq, is_valid = row or (0, None)
+    require_valid(term, is_valid)
     if seq != ledger_seq + 1:
-        raise Fenced(
-            term=term.number,
-            holder=term.holder,
-            reason=f"the ledger is at {seq - 1}, this was decided at {ledger_seq}",
-        )
+        raise term.fenced(f"the ledger is at {seq - 1}, this was decided at {ledger_seq}")
     return LedgerTransaction(term=term, seq=seq, now=now)
 
 

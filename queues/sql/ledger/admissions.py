@@ -17,23 +17,22 @@ from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
-from queues.sql.ledger.types import (
-    Freed,
-    LedgerOutcome,
-    LedgerTransaction,
-)
-from queues.sql.seat_columns import SEAT_TYPES, held_seats, to_columns
+from queues.sql.ledger.types import Freed, LedgerOutcome, LedgerTransaction
+from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (
     FLAG,
-    INTEGERS,
+    KEYS,
     MOMENT,
     NUMBER,
     PLAIN,
     TEXT,
-    TEXTS,
     JsonRows,
     UnnestRows,
+    attributes,
+    insert_rows,
+    key_rows,
     moment,
+    same,
 )
 from queues.sql.tables import admissions, backoffs, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
@@ -91,21 +90,10 @@ def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Reject
     return None
 
 
-_WORKLOADS = UnnestRows(kind=TEXT, uid=TEXT)
-
 _SELECT_TAKEN_SEATS = (
-    select(
-        _WORKLOADS.c.kind, _WORKLOADS.c.uid, admissions.c.pod_sets, admissions.c.ordinals, admissions.c.ended
-    )
-    .join(workloads, and_(workloads.c.kind == _WORKLOADS.c.kind, workloads.c.uid == _WORKLOADS.c.uid))
-    .outerjoin(
-        admissions,
-        and_(
-            admissions.c.kind == _WORKLOADS.c.kind,
-            admissions.c.uid == _WORKLOADS.c.uid,
-            admissions.c.state != "closed",
-        ),
-    )
+    select(*KEYS.c, *admissions.c["pod_sets", "ordinals", "ended"])
+    .join(workloads, same(workloads, KEYS))
+    .outerjoin(admissions, and_(same(admissions, KEYS), admissions.c.state != "closed"))
 )
 
 
@@ -113,9 +101,7 @@ async def _taken(
     tx: AsyncConnection, keys: Collection[WorkloadKey]
 ) -> dict[WorkloadKey, set[tuple[str, int]]]:
     """Seats that workloads hold, as (pod set, ordinal). Absent: the workload never arrived, or has left."""
-    result = await tx.execute(
-        _SELECT_TAKEN_SEATS, _WORKLOADS.rows([(key.kind, key.uid) for key in sorted(keys)])
-    )
+    result = await tx.execute(_SELECT_TAKEN_SEATS, KEYS.rows(key_rows(keys)))
     taken: dict[WorkloadKey, set[tuple[str, int]]] = {}
     for kind, uid, pod_sets, ordinals, ended in result:
         seats = taken.setdefault(WorkloadKey(WorkloadKind(kind), uid), set())
@@ -143,19 +129,11 @@ async def adopt(
 
 
 _OPENING = JsonRows(
+    *admissions.c[
+        "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started"
+    ],
+    *admissions.c["adopted_pods", "adopted_seats", *SEAT_NAMES],
     place=PLAIN,
-    kind=TEXT,
-    uid=TEXT,
-    namespace=TEXT,
-    name=TEXT,
-    queue=TEXT,
-    priority=NUMBER,
-    generation=TEXT,
-    username=TEXT,
-    started=FLAG,
-    adopted_pods=TEXTS,
-    adopted_seats=INTEGERS,
-    **SEAT_TYPES,
 )
 
 _OPENING_COLUMNS = [column for column in _OPENING.c if column.key != "place"]
@@ -184,13 +162,8 @@ async def _open(
     new = [
         {
             "place": place,
-            "kind": row.workload.kind,
-            "uid": row.workload.uid,
-            "namespace": row.namespace,
-            "name": row.name,
-            "queue": row.queue,
-            "priority": row.priority,
-            "generation": row.generation,
+            **attributes(row.workload, "kind", "uid"),
+            **attributes(row, "namespace", "name", "queue", "priority", "generation"),
             "username": users.get(row.workload, ""),
             "started": bool(adopted),
             "adopted_pods": list(adopted),
@@ -245,7 +218,7 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
     return Freed(seats=ending, closed=frozenset(closed))
 
 
-_ENDED = JsonRows(id=NUMBER, ended=INTEGERS, closed=FLAG)
+_ENDED = JsonRows(*admissions.c["id", "ended"], closed=FLAG)
 
 _STORE_ENDED = (
     update(admissions)
@@ -280,13 +253,7 @@ _EVICT = (
         beneficiary_kind=_EVICTIONS.c.beneficiary_kind,
         beneficiary_uid=_EVICTIONS.c.beneficiary_uid,
     )
-    .returning(
-        admissions.c.id,
-        admissions.c.kind,
-        admissions.c.uid,
-        _EVICTIONS.c.not_before,
-        _EVICTIONS.c.beneficiary_uid,
-    )
+    .returning(*admissions.c["id", "kind", "uid"], *_EVICTIONS.c["not_before", "beneficiary_uid"])
 )
 
 
@@ -319,11 +286,9 @@ async def evict(
     return frozenset(AdmissionId(row.id) for row in evicted)
 
 
-_SETBACKS = UnnestRows(
-    kind=TEXT, uid=TEXT, not_before=NUMBER, rollbacks=NUMBER, evictions=NUMBER, waiting_since=NUMBER
-)
+_SETBACKS = UnnestRows(*backoffs.c["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"])
 
-_new_backoffs = insert(backoffs).from_select(_SETBACKS.c.keys(), select(*_SETBACKS.c))
+_new_backoffs = insert_rows(backoffs, _SETBACKS)
 
 _ADD_SETBACKS = _new_backoffs.on_conflict_do_update(
     index_elements=list(backoffs.primary_key),
@@ -342,13 +307,7 @@ async def _back_off(
     evicted: Mapping[tuple[str, str], tuple[int, str | None]],
 ) -> None:
     rows = [
-        (
-            *key,
-            time,
-            int(time > 0),
-            int(beneficiary is not None),
-            transaction.now if beneficiary is not None else 0,
-        )
+        (*key, time, int(time > 0), int(beneficiary is not None), transaction.now if beneficiary else 0)
         for key, (time, beneficiary) in sorted(evicted.items())
         if time > 0 or beneficiary is not None
     ]

@@ -6,17 +6,18 @@ because their writers lock the lease row, which the fence has locked for this tr
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from typing import Any
 
-from sqlalchemy import and_, func, literal, or_, select, union_all, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Select, Update, and_, func, literal, or_, select, union_all, update
+from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import LedgerMismatch
 from queues.quota.accounts import Account
 from queues.quota.posting import Books, NodeAccount, NodeBalance, Posting, QueueAccount, QueueBalance
 from queues.quota.queue import ROOT
-from queues.sql.statements import NUMBER, TEXT, UnnestRows
+from queues.sql.statements import NUMBER, UnnestRows, insert_rows, same
 from queues.sql.tables import (
     capacity,
     node_balances,
@@ -57,21 +58,17 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
     await _move_nodes(tx, books, checked=checked)
 
 
-_QUEUE_NAMES = UnnestRows(name=TEXT)
+_QUEUE_NAMES = UnnestRows(queues.c.name)
+
+_PATH = queues.c["name", "counts_in", "broken"]
 
 _named_queues = (
-    select(queues.c.name, queues.c.counts_in, queues.c.broken)
-    .join(_QUEUE_NAMES.table, queues.c.name == _QUEUE_NAMES.c.name)
-    .cte("path", recursive=True)
+    select(*_PATH).join(_QUEUE_NAMES.table, queues.c.name == _QUEUE_NAMES.c.name).cte("path", recursive=True)
 )
 
-_path = _named_queues.union(
-    select(queues.c.name, queues.c.counts_in, queues.c.broken).join(
-        _named_queues, queues.c.name == _named_queues.c.counts_in
-    )
+_SELECT_PATHS = select(
+    _named_queues.union(select(*_PATH).join(_named_queues, queues.c.name == _named_queues.c.counts_in))
 )
-
-_SELECT_PATHS = select(_path.c.name, _path.c.counts_in, _path.c.broken)
 
 
 async def _paths(tx: AsyncConnection, wanted: set[QueueName]) -> Books:
@@ -82,62 +79,47 @@ async def _paths(tx: AsyncConnection, wanted: set[QueueName]) -> Books:
     )
 
 
-async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict[QueueAccount, QueueBalance]:
-    found = await _lock_queue_rows(tx, accounts)
-    if missing := accounts - found.keys():
-        await tx.execute(_ADD_QUEUES, _QUEUE_ACCOUNTS.rows(sorted(missing)))
-        found |= await _lock_queue_rows(tx, missing)
-    return found
+_QUEUE_ACCOUNT = ("queue", "flavor", "resource")
 
+_QUEUE_ACCOUNTS = UnnestRows(*queue_balances.c[_QUEUE_ACCOUNT])
 
-_QUEUE_ACCOUNTS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT)
-
-_ADD_QUEUES = (
-    insert(queue_balances)
-    .from_select(_QUEUE_ACCOUNTS.c.keys(), select(*_QUEUE_ACCOUNTS.c))
-    .on_conflict_do_nothing()
-)
+_ADD_QUEUES = insert_rows(queue_balances, _QUEUE_ACCOUNTS).on_conflict_do_nothing()
 
 _LOCK_QUEUES = (
     select(
-        queue_balances.c.queue,
-        queue_balances.c.flavor,
-        queue_balances.c.resource,
-        queue_balances.c.own,
-        queue_balances.c.used,
-        queue_balances.c.counted,
+        *queue_balances.c[*_QUEUE_ACCOUNT, "own", "used", "counted"],
         func.coalesce(queue_limits.c.keeps, 0),
         queue_limits.c.ceiling,
     )
-    .join(
-        _QUEUE_ACCOUNTS.table,
-        and_(
-            queue_balances.c.queue == _QUEUE_ACCOUNTS.c.queue,
-            queue_balances.c.flavor == _QUEUE_ACCOUNTS.c.flavor,
-            queue_balances.c.resource == _QUEUE_ACCOUNTS.c.resource,
-        ),
-    )
-    .outerjoin(
-        queue_limits,
-        and_(
-            queue_balances.c.queue == queue_limits.c.queue,
-            queue_balances.c.flavor == queue_limits.c.flavor,
-            queue_balances.c.resource == queue_limits.c.resource,
-        ),
-    )
-    .order_by(queue_balances.c.queue, queue_balances.c.flavor, queue_balances.c.resource)
+    .join(_QUEUE_ACCOUNTS.table, same(queue_balances, _QUEUE_ACCOUNTS, *_QUEUE_ACCOUNT))
+    .outerjoin(queue_limits, same(queue_balances, queue_limits, *_QUEUE_ACCOUNT))
+    .order_by(*queue_balances.c[_QUEUE_ACCOUNT])
     .with_for_update(of=queue_balances)
 )
 
 
-async def _lock_queue_rows(
-    tx: AsyncConnection, accounts: set[QueueAccount]
-) -> dict[QueueAccount, QueueBalance]:
-    result = await tx.execute(_LOCK_QUEUES, _QUEUE_ACCOUNTS.rows(sorted(accounts)))
+async def _lock_queues(tx: AsyncConnection, accounts: set[QueueAccount]) -> dict[QueueAccount, QueueBalance]:
+    rows = await _lock(tx, _LOCK_QUEUES, _ADD_QUEUES, _QUEUE_ACCOUNTS, accounts)
     return {
         QueueAccount(queue, flavor, resource): QueueBalance(*balance)
-        for queue, flavor, resource, *balance in result
+        for queue, flavor, resource, *balance in rows
     }
+
+
+async def _lock(
+    tx: AsyncConnection,
+    locking: Select[Any],
+    adding: Insert,
+    given: UnnestRows,
+    accounts: Set[QueueAccount] | Set[NodeAccount],
+) -> list[Any]:
+    """Rows of these accounts; an account without a row gets one first."""
+    found = list(await tx.execute(locking, given.rows(sorted(accounts))))
+    if len(found) == len(accounts):
+        return found
+    missing = accounts - {tuple(row[: len(given.c)]) for row in found}
+    await tx.execute(adding, given.rows(sorted(missing)))
+    return found + list(await tx.execute(locking, given.rows(sorted(missing))))
 
 
 _held = (
@@ -161,78 +143,41 @@ async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
     return ceilings
 
 
-async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
-    found = await _lock_node_rows(tx, accounts)
-    if missing := accounts - found.keys():
-        await tx.execute(_ADD_NODES, _NODE_ACCOUNTS.rows(sorted(missing)))
-        found |= await _lock_node_rows(tx, missing)
-    return found
+_NODE_ACCOUNTS = UnnestRows(*node_balances.c["node", "resource"])
 
-
-_NODE_ACCOUNTS = UnnestRows(node=TEXT, resource=TEXT)
-
-_ADD_NODES = (
-    insert(node_balances)
-    .from_select(_NODE_ACCOUNTS.c.keys(), select(*_NODE_ACCOUNTS.c))
-    .on_conflict_do_nothing()
-)
+_ADD_NODES = insert_rows(node_balances, _NODE_ACCOUNTS).on_conflict_do_nothing()
 
 _LOCK_NODES = (
-    select(
-        node_balances.c.node,
-        node_balances.c.resource,
-        node_balances.c.used,
-        func.coalesce(node_limits.c.amount, 0),
-    )
-    .join(
-        _NODE_ACCOUNTS.table,
-        and_(
-            node_balances.c.node == _NODE_ACCOUNTS.c.node,
-            node_balances.c.resource == _NODE_ACCOUNTS.c.resource,
-        ),
-    )
+    select(*node_balances.c["node", "resource", "used"], func.coalesce(node_limits.c.amount, 0))
+    .join(_NODE_ACCOUNTS.table, same(node_balances, _NODE_ACCOUNTS, "node", "resource"))
     .outerjoin(nodes, and_(nodes.c.name == node_balances.c.node, nodes.c.usable))
     .outerjoin(
         node_limits,
         and_(node_limits.c.node == nodes.c.name, node_limits.c.resource == node_balances.c.resource),
     )
-    .order_by(node_balances.c.node, node_balances.c.resource)
+    .order_by(*node_balances.c["node", "resource"])
     .with_for_update(of=node_balances)
 )
 
 
-async def _lock_node_rows(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
-    result = await tx.execute(_LOCK_NODES, _NODE_ACCOUNTS.rows(sorted(accounts)))
-    return {NodeAccount(node, resource): NodeBalance(used, limit) for node, resource, used, limit in result}
+async def _lock_nodes(tx: AsyncConnection, accounts: set[NodeAccount]) -> dict[NodeAccount, NodeBalance]:
+    rows = await _lock(tx, _LOCK_NODES, _ADD_NODES, _NODE_ACCOUNTS, accounts)
+    return {NodeAccount(node, resource): NodeBalance(used, limit) for node, resource, used, limit in rows}
 
 
-_QUEUE_MOVES = UnnestRows(
-    queue=TEXT,
-    flavor=TEXT,
-    resource=TEXT,
-    own=NUMBER,
-    used=NUMBER,
-    counted=NUMBER,
-    ceiling=NUMBER,
-)
+_QUEUE_MOVES = UnnestRows(*queue_balances.c[*_QUEUE_ACCOUNT, "own", "used", "counted"], ceiling=NUMBER)
 
 _MOVE_QUEUES = (
     update(queue_balances)
     .where(
-        queue_balances.c.queue == _QUEUE_MOVES.c.queue,
-        queue_balances.c.flavor == _QUEUE_MOVES.c.flavor,
-        queue_balances.c.resource == _QUEUE_MOVES.c.resource,
+        same(queue_balances, _QUEUE_MOVES, *_QUEUE_ACCOUNT),
         or_(
             _QUEUE_MOVES.c.counted <= 0,
             _QUEUE_MOVES.c.ceiling.is_(None),
             queue_balances.c.counted + _QUEUE_MOVES.c.counted <= _QUEUE_MOVES.c.ceiling,
         ),
     )
-    .values(
-        own=queue_balances.c.own + _QUEUE_MOVES.c.own,
-        used=queue_balances.c.used + _QUEUE_MOVES.c.used,
-        counted=queue_balances.c.counted + _QUEUE_MOVES.c.counted,
-    )
+    .values({name: queue_balances.c[name] + _QUEUE_MOVES.c[name] for name in ("own", "used", "counted")})
 )
 
 
@@ -242,22 +187,15 @@ async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> N
         for account, move in sorted(books.queue_moves.items())
         if move.used or move.counted
     ]
-    if not moved:
-        return
-    result = await tx.execute(_MOVE_QUEUES, _QUEUE_MOVES.rows(moved))
-    if result.rowcount != len(moved):
-        raise LedgerMismatch(
-            reason=f"{len(moved) - result.rowcount} of {len(moved)} queue accounts would pass their limit"
-        )
+    await _move(tx, _MOVE_QUEUES, _QUEUE_MOVES, moved, "queue")
 
 
-_NODE_MOVES = UnnestRows(node=TEXT, resource=TEXT, units=NUMBER, room=NUMBER)
+_NODE_MOVES = UnnestRows(*node_balances.c["node", "resource"], units=NUMBER, room=NUMBER)
 
 _MOVE_NODES = (
     update(node_balances)
     .where(
-        node_balances.c.node == _NODE_MOVES.c.node,
-        node_balances.c.resource == _NODE_MOVES.c.resource,
+        same(node_balances, _NODE_MOVES, "node", "resource"),
         or_(
             _NODE_MOVES.c.units <= 0,
             _NODE_MOVES.c.room.is_(None),
@@ -274,10 +212,14 @@ async def _move_nodes(tx: AsyncConnection, books: Books, *, checked: bool) -> No
         for account, units in sorted(books.node_moves.items())
         if units
     ]
+    await _move(tx, _MOVE_NODES, _NODE_MOVES, moved, "node")
+
+
+async def _move(
+    tx: AsyncConnection, statement: Update, given: UnnestRows, moved: Sequence[tuple[Any, ...]], kind: str
+) -> None:
     if not moved:
         return
-    result = await tx.execute(_MOVE_NODES, _NODE_MOVES.rows(moved))
-    if result.rowcount != len(moved):
-        raise LedgerMismatch(
-            reason=f"{len(moved) - result.rowcount} of {len(moved)} node accounts would pass their limit"
-        )
+    result = await tx.execute(statement, given.rows(moved))
+    if refused := len(moved) - result.rowcount:
+        raise LedgerMismatch(reason=f"{refused} of {len(moved)} {kind} accounts would pass their limit")

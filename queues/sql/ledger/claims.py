@@ -2,51 +2,32 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import delete, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Claim
 from queues.sql.ledger.types import LedgerTransaction
-from queues.sql.seat_columns import SEAT_TYPES, to_columns
-from queues.sql.statements import NUMBER, NUMBERS, TEXT, JsonRows, UnnestRows
+from queues.sql.seat_columns import SEAT_NAMES, to_columns
+from queues.sql.statements import KEYS, JsonRows, attributes, key_rows, same, upsert_rows
 from queues.sql.tables import claims
 from queues.workload import WorkloadKey
 
 _CLAIMS = JsonRows(
-    kind=TEXT,
-    uid=TEXT,
-    queue=TEXT,
-    generation=TEXT,
-    until=NUMBER,
-    victims=NUMBERS,
-    **SEAT_TYPES,
+    *claims.c["kind", "uid", "queue", "generation", "until", "victims"],
+    *(claims.c[name] for name in SEAT_NAMES),
 )
 
-_new_claims = insert(claims).from_select(_CLAIMS.c.keys(), select(*_CLAIMS.c))
+_UPSERT_CLAIMS = upsert_rows(claims, _CLAIMS)
 
-_UPSERT_CLAIMS = _new_claims.on_conflict_do_update(
-    index_elements=list(claims.primary_key),
-    set_={name: _new_claims.excluded[name] for name in _CLAIMS.c.keys() if name not in ("kind", "uid")},  # noqa: SIM118
-)
-
-_ENDED_CLAIMS = UnnestRows(kind=TEXT, uid=TEXT)
-
-_DELETE_CLAIMS = delete(claims).where(
-    claims.c.kind == _ENDED_CLAIMS.c.kind, claims.c.uid == _ENDED_CLAIMS.c.uid
-)
+_DELETE_CLAIMS = delete(claims).where(same(claims, KEYS))
 
 
 async def claim(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Claim]) -> None:
     """Store claims; a later claim of the same beneficiary replaces the earlier one."""
     new = [
         {
-            "kind": row.workload.kind,
-            "uid": row.workload.uid,
-            "queue": row.queue,
-            "generation": row.generation,
-            "until": row.until,
-            "victims": list(row.victims),
+            **attributes(row.workload, "kind", "uid"),
+            **attributes(row, "queue", "generation", "until", "victims"),
             **to_columns(row.seats),
         }
         for row in rows
@@ -60,4 +41,4 @@ async def drop_claims(
 ) -> None:
     """Delete the claims of these beneficiaries."""
     if keys:
-        await tx.execute(_DELETE_CLAIMS, _ENDED_CLAIMS.rows([(key.kind, key.uid) for key in sorted(keys)]))
+        await tx.execute(_DELETE_CLAIMS, KEYS.rows(key_rows(keys)))

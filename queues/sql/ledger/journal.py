@@ -3,21 +3,31 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, case, delete, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import bindparam, case, delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.accounts import charges_in_own_flavor
 from queues.sql.ledger.types import Decision, JobRow, LedgerTransaction
-from queues.sql.statements import JSON, MOMENT, NUMBER, NUMBERS, TEXT, TEXTS, JsonRows, UnnestRows, moment
+from queues.sql.statements import (
+    KEYS,
+    MOMENT,
+    NUMBER,
+    JsonRows,
+    attributes,
+    insert_rows,
+    key_rows,
+    moment,
+    same,
+    upsert_rows,
+)
 from queues.sql.tables import decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
 
-_STAMP = (_NOW, bindparam("seq", type_=NUMBER), bindparam("term", type_=NUMBER))
+_STAMP = {"ledger_seq": bindparam("seq", type_=NUMBER), "term": bindparam("term", type_=NUMBER)}
 
 
 def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
@@ -25,19 +35,10 @@ def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
 
 
 _LINES = JsonRows(
-    kind=TEXT,
-    admission=NUMBER,
-    username=TEXT,
-    debit=TEXT,
-    credit=TEXT,
-    flavors=TEXTS,
-    resources=TEXTS,
-    amounts=NUMBERS,
+    *postings.c["kind", "admission", "username", "debit", "credit", "flavors", "resources", "amounts"]
 )
 
-_POST = insert(postings).from_select(
-    [*_LINES.c.keys(), "posted_at", "ledger_seq", "term"], select(*_LINES.c, *_STAMP)
-)
+_POST = insert_rows(postings, _LINES, posted_at=_NOW, **_STAMP)
 
 
 async def post(
@@ -69,23 +70,11 @@ async def post(
 
 
 _DECIDED = JsonRows(
-    kind=TEXT,
-    workload_kind=TEXT,
-    workload_uid=TEXT,
-    namespace=TEXT,
-    name=TEXT,
-    queue=TEXT,
-    code=TEXT,
-    message=TEXT,
-    admission=NUMBER,
-    beneficiary_kind=TEXT,
-    beneficiary_uid=TEXT,
-    numbers=JSON,
+    *decisions.c["kind", "workload_kind", "workload_uid", "namespace", "name", "queue", "code", "message"],
+    *decisions.c["admission", "beneficiary_kind", "beneficiary_uid", "numbers"],
 )
 
-_RECORD_DECISIONS = insert(decisions).from_select(
-    [*_DECIDED.c.keys(), "decided_at", "ledger_seq", "term"], select(*_DECIDED.c, *_STAMP)
-)
+_RECORD_DECISIONS = insert_rows(decisions, _DECIDED, decided_at=_NOW, **_STAMP)
 
 
 async def record_decisions(
@@ -94,15 +83,9 @@ async def record_decisions(
     """Append to the decision log."""
     lines = [
         {
-            "kind": row.kind,
+            **attributes(row, "kind", "namespace", "name", "queue", "code", "message", "admission"),
             "workload_kind": row.workload.kind,
             "workload_uid": row.workload.uid,
-            "namespace": row.namespace,
-            "name": row.name,
-            "queue": row.queue,
-            "code": row.code,
-            "message": row.message,
-            "admission": row.admission,
             "beneficiary_kind": row.beneficiary.kind if row.beneficiary else None,
             "beneficiary_uid": row.beneficiary.uid if row.beneficiary else None,
             "numbers": _jsonable(row.numbers),
@@ -113,13 +96,11 @@ async def record_decisions(
         await tx.execute(_RECORD_DECISIONS, _DECIDED.rows(lines) | _stamp(transaction))
 
 
-_GONE = UnnestRows(kind=TEXT, uid=TEXT)
+_FORGET_REASONS = delete(reasons).where(same(reasons, KEYS))
 
-_FORGET_REASONS = delete(reasons).where(reasons.c.kind == _GONE.c.kind, reasons.c.uid == _GONE.c.uid)
+_REASONS = JsonRows(*reasons.c["kind", "uid", "code", "message", "facts"])
 
-_REASONS = JsonRows(kind=TEXT, uid=TEXT, code=TEXT, message=TEXT, facts=JSON)
-
-_new_reasons = insert(reasons).from_select([*_REASONS.c.keys(), "since"], select(*_REASONS.c, _NOW))
+_new_reasons = insert_rows(reasons, _REASONS, since=_NOW)
 
 _RECORD_REASONS = _new_reasons.on_conflict_do_update(
     index_elements=list(reasons.primary_key),
@@ -142,15 +123,13 @@ async def record_reasons(
     gone: Collection[WorkloadKey] = (),
 ) -> None:
     """Store changed reasons, and delete the reasons of workloads that wait no more."""
-    if left := sorted(set(gone) - changed.keys()):
-        await tx.execute(_FORGET_REASONS, _GONE.rows([(key.kind, key.uid) for key in left]))
+    if left := set(gone) - changed.keys():
+        await tx.execute(_FORGET_REASONS, KEYS.rows(key_rows(left)))
     if changed:
         rows = [
             {
-                "kind": key.kind,
-                "uid": key.uid,
-                "code": reason.code,
-                "message": reason.message,
+                **attributes(key, "kind", "uid"),
+                **attributes(reason, "code", "message"),
                 "facts": _jsonable(reason.facts),
             }
             for key, reason in sorted(changed.items(), key=lambda item: item[0])
@@ -158,14 +137,9 @@ async def record_reasons(
         await tx.execute(_RECORD_REASONS, _REASONS.rows(rows) | {"now": moment(transaction.now)})
 
 
-_STATES = JsonRows(kind=TEXT, uid=TEXT, state=JSON)
+_STATES = JsonRows(*job_states.c["kind", "uid", "state"])
 
-_new_states = insert(job_states).from_select([*_STATES.c.keys(), "changed_at"], select(*_STATES.c, _NOW))
-
-_RECORD_STATES = _new_states.on_conflict_do_update(
-    index_elements=list(job_states.primary_key),
-    set_={"state": _new_states.excluded.state, "changed_at": _new_states.excluded.changed_at},
-)
+_RECORD_STATES = upsert_rows(job_states, _STATES, changed_at=_NOW)
 
 
 async def record_job_states(
@@ -173,7 +147,7 @@ async def record_job_states(
 ) -> None:
     """Store transitions of Volcano Jobs; the last row about a Job counts."""
     latest = {row.key: row.state for row in rows}
-    states = [{"kind": key.kind, "uid": key.uid, "state": _jsonable(latest[key])} for key in sorted(latest)]
+    states = [{**attributes(key, "kind", "uid"), "state": _jsonable(latest[key])} for key in sorted(latest)]
     if states:
         await tx.execute(_RECORD_STATES, _STATES.rows(states) | {"now": moment(transaction.now)})
 

@@ -6,14 +6,13 @@ Part of ``observed``: only intake writes here, by way of it.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import bindparam, delete, exists, func, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import bindparam, delete, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.accounts import Account
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.rows import NodeLimit
-from queues.sql.statements import FLAG, NUMBER, TEXT, TEXTS, UnnestRows, bounded, names
+from queues.sql.statements import TEXTS, UnnestRows, bounded, insert_rows, names, same, upsert_rows
 from queues.sql.tables import capacity, node_balances, node_limits, nodes
 from queues.workload import NO_FLAVOR, NodeName
 
@@ -60,17 +59,9 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
     return offered
 
 
-_NODES = UnnestRows(name=TEXT, flavor=TEXT, usable=FLAG)
+_NODES = UnnestRows(*nodes.c["name", "flavor", "usable"])
 
-_nodes = insert(nodes).from_select(_NODES.c.keys(), select(*_NODES.c))
-
-_STORE_NODES = _nodes.on_conflict_do_update(
-    index_elements=[nodes.c.name],
-    set_={"flavor": _nodes.excluded.flavor, "usable": _nodes.excluded.usable},
-    where=tuple_(nodes.c.flavor, nodes.c.usable).is_distinct_from(
-        tuple_(_nodes.excluded.flavor, _nodes.excluded.usable)
-    ),
-)
+_STORE_NODES = upsert_rows(nodes, _NODES)
 
 
 async def _store_nodes(tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit]) -> None:
@@ -91,20 +82,14 @@ async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
     )
 
 
-_ROOM = UnnestRows(node=TEXT, resource=TEXT, amount=NUMBER)
+_ROOM = UnnestRows(*node_limits.c["node", "resource", "amount"])
 
 _FORGET_ROOM = delete(node_limits).where(
     node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
-    ~exists().where(node_limits.c.node == _ROOM.c.node, node_limits.c.resource == _ROOM.c.resource),
+    ~exists().where(same(node_limits, _ROOM, "node", "resource")),
 )
 
-_room = insert(node_limits).from_select(_ROOM.c.keys(), select(*_ROOM.c))
-
-_STORE_ROOM = _room.on_conflict_do_update(
-    index_elements=list(node_limits.primary_key),
-    set_={"amount": _room.excluded.amount},
-    where=node_limits.c.amount != _room.excluded.amount,
-)
+_STORE_ROOM = upsert_rows(node_limits, _ROOM)
 
 
 async def _store_node_limits(
@@ -121,9 +106,9 @@ async def _store_node_limits(
     await tx.execute(_STORE_ROOM, room)
 
 
-_MORE = UnnestRows(flavor=TEXT, resource=TEXT, amount=NUMBER)
+_MORE = UnnestRows(*capacity.c["flavor", "resource", "amount"])
 
-_more = insert(capacity).from_select(_MORE.c.keys(), select(*_MORE.c))
+_more = insert_rows(capacity, _MORE)
 
 _ADD_CAPACITY = _more.on_conflict_do_update(
     index_elements=list(capacity.primary_key),

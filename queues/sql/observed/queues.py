@@ -7,7 +7,7 @@ Part of ``observed``: only intake writes here, by way of it.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from sqlalchemy import delete, exists, func, or_, select, text, tuple_, update
+from sqlalchemy import delete, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,36 +17,27 @@ from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.rows import QueueVersion
-from queues.sql.statements import FLAG, JSON, NUMBER, TEXT, JsonRows, UnnestRows, bounded, names
+from queues.sql.statements import (
+    JsonRows,
+    UnnestRows,
+    attributes,
+    bounded,
+    insert_rows,
+    names,
+    same,
+    upsert_rows,
+)
 from queues.sql.tables import queue_balances, queue_limits, queue_versions, queues
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 _VERSIONS = JsonRows(
-    name=TEXT,
-    uid=TEXT,
-    generation=NUMBER,
-    parent=TEXT,
-    document=JSON,
-    changed_by=TEXT,
-    paused=FLAG,
-    closed=FLAG,
-    problem=TEXT,
-    present=FLAG,
+    *queues.c["name", "uid", "generation", "parent", "document", "changed_by", "paused", "closed", "problem"],
+    queues.c.present,
 )
 
-_current = insert(queues).from_select(_VERSIONS.c.keys(), select(*_VERSIONS.c))
-
-_new = [_current.excluded[column.name] for column in _VERSIONS.c if column.name != "name"]
-
-_old = [queues.c[column.name] for column in _VERSIONS.c if column.name != "name"]
-
 _differ = (
-    _current.on_conflict_do_update(
-        index_elements=[queues.c.name],
-        set_={column.key: column for column in _new},
-        where=tuple_(*_old).is_distinct_from(tuple_(*_new)),
-    )
-    .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.changed_by, queues.c.document)
+    upsert_rows(queues, _VERSIONS)
+    .returning(*queues.c["name", "uid", "generation", "changed_by", "document"])
     .cte("differ")
 )
 
@@ -59,14 +50,8 @@ async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -
     """These queues are so from now on; versions that differ from the last are kept for ever."""
     versions = [
         {
-            "name": queue.name,
-            "uid": queue.uid,
-            "generation": queue.generation,
+            **attributes(queue, "name", "uid", "generation", "document", "changed_by", "paused", "closed"),
             "parent": None if queue.name == ROOT else queue.parent,
-            "document": queue.document,
-            "changed_by": queue.changed_by,
-            "paused": queue.paused,
-            "closed": queue.closed,
             "problem": queue.broken,
             "present": True,
         }
@@ -84,7 +69,7 @@ async def store_removals(tx: AsyncConnection, gone: Sequence[QueueName]) -> None
         update(queues)
         .where(queues.c.name == func.any(names(gone)), queues.c.present)
         .values(present=False)
-        .returning(queues.c.name, queues.c.uid, queues.c.generation, queues.c.document)
+        .returning(*queues.c["name", "uid", "generation", "document"])
         .cte("removed")
     )
     await tx.execute(
@@ -116,11 +101,13 @@ async def record_queues(
     await _rebalance(tx, stored)
 
 
-_LIMITS = UnnestRows(
-    queue=TEXT, flavor=TEXT, resource=TEXT, guarantee=NUMBER, deserved=NUMBER, capability=NUMBER
-)
+_ACCOUNT = ("queue", "flavor", "resource")
 
-_STORE_LIMITS = insert(queue_limits).from_select(_LIMITS.c.keys(), select(*_LIMITS.c))
+_LIMIT_COLUMNS = queue_limits.c[*_ACCOUNT, "guarantee", "deserved", "capability"]
+
+_LIMITS = UnnestRows(*_LIMIT_COLUMNS)
+
+_STORE_LIMITS = insert_rows(queue_limits, _LIMITS)
 
 
 async def _store_limits(
@@ -149,20 +136,11 @@ def _limit(amounts: Mapping[str, int], resource: str) -> int | None:
     return bounded(amounts[resource]) if resource in amounts else None
 
 
+_BALANCE_COLUMNS = queue_balances.c[*_ACCOUNT, "own", "used", "counted"]
+
+
 async def _lock_balances(tx: AsyncConnection) -> dict[QueueAccount, Move]:
-    balances = queue_balances.c
-    rows = await tx.execute(
-        select(
-            balances.queue,
-            balances.flavor,
-            balances.resource,
-            balances.own,
-            balances.used,
-            balances.counted,
-        )
-        .order_by(balances.queue, balances.flavor, balances.resource)
-        .with_for_update()
-    )
+    rows = await tx.execute(select(*_BALANCE_COLUMNS).order_by(*queue_balances.c[_ACCOUNT]).with_for_update())
     return {
         QueueAccount(queue, flavor, resource): Move(own, used, counted)
         for queue, flavor, resource, own, used, counted in rows
@@ -193,16 +171,7 @@ async def _rebalance(tx: AsyncConnection, stored: Mapping[QueueAccount, Move]) -
 async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[QueueName | None, bool]]]:
     """The quota tree of what is stored, and where each queue counted until now."""
     limits: dict[QueueName, dict[FlavorName, dict[str, dict[str, int]]]] = {}
-    rows = await tx.execute(
-        select(
-            queue_limits.c.queue,
-            queue_limits.c.flavor,
-            queue_limits.c.resource,
-            queue_limits.c.guarantee,
-            queue_limits.c.deserved,
-            queue_limits.c.capability,
-        )
-    )
+    rows = await tx.execute(select(*_LIMIT_COLUMNS))
     for queue, flavor, resource, *amounts in rows:
         kinds = limits.setdefault(queue, {}).setdefault(flavor, {})
         for kind, units in zip(("guarantee", "deserved", "capability"), amounts, strict=True):
@@ -211,14 +180,7 @@ async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[Q
     every: dict[QueueName, Queue] = {}
     before: dict[QueueName, tuple[QueueName | None, bool]] = {}
     for row in await tx.execute(
-        select(
-            queues.c.name,
-            queues.c.parent,
-            queues.c.problem,
-            queues.c.present,
-            queues.c.counts_in,
-            queues.c.broken,
-        )
+        select(*queues.c["name", "parent", "problem", "present", "counts_in", "broken"])
     ):
         flavors = {flavor: _limits(kinds) for flavor, kinds in limits.get(row.name, {}).items()}
         every[row.name] = Queue(
@@ -240,7 +202,7 @@ def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
     )
 
 
-_MOVED = UnnestRows(name=TEXT, counts_in=TEXT, broken=FLAG)
+_MOVED = UnnestRows(*queues.c["name", "counts_in", "broken"])
 
 _STORE_PLACES = (
     update(queues)
@@ -263,33 +225,18 @@ async def _store_places(
         await tx.execute(_STORE_PLACES, _MOVED.rows(moved))
 
 
-_EFFECTIVE = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT, keeps=NUMBER, ceiling=NUMBER)
-
-_limit_c = queue_limits.c
+_EFFECTIVE = UnnestRows(*queue_limits.c[*_ACCOUNT, "keeps", "ceiling"])
 
 _FORGET_EFFECTIVE = (
     update(queue_limits)
     .where(
-        ~exists().where(
-            _limit_c.queue == _EFFECTIVE.c.queue,
-            _limit_c.flavor == _EFFECTIVE.c.flavor,
-            _limit_c.resource == _EFFECTIVE.c.resource,
-        ),
-        or_(_limit_c.keeps > 0, _limit_c.ceiling.is_not(None)),
+        ~exists().where(same(queue_limits, _EFFECTIVE, *_ACCOUNT)),
+        or_(queue_limits.c.keeps > 0, queue_limits.c.ceiling.is_not(None)),
     )
     .values(keeps=0, ceiling=None)
 )
 
-_effective = insert(queue_limits).from_select(_EFFECTIVE.c.keys(), select(*_EFFECTIVE.c))
-
-_STORE_EFFECTIVE = _effective.on_conflict_do_update(
-    index_elements=list(queue_limits.primary_key),
-    set_={"keeps": _effective.excluded.keeps, "ceiling": _effective.excluded.ceiling},
-    where=or_(
-        _limit_c.keeps != _effective.excluded.keeps,
-        _limit_c.ceiling.is_distinct_from(_effective.excluded.ceiling),
-    ),
-)
+_STORE_EFFECTIVE = upsert_rows(queue_limits, _EFFECTIVE)
 
 
 async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
@@ -304,14 +251,9 @@ async def _store_effective(tx: AsyncConnection, tree: QueueTree) -> None:
     await tx.execute(_STORE_EFFECTIVE, effective)
 
 
-_TOTALS = UnnestRows(queue=TEXT, flavor=TEXT, resource=TEXT, own=NUMBER, used=NUMBER, counted=NUMBER)
+_TOTALS = UnnestRows(*_BALANCE_COLUMNS)
 
-_totals = insert(queue_balances).from_select(_TOTALS.c.keys(), select(*_TOTALS.c))
-
-_STORE_BALANCES = _totals.on_conflict_do_update(
-    index_elements=list(queue_balances.primary_key),
-    set_={name: _totals.excluded[name] for name in ("own", "used", "counted")},
-)
+_STORE_BALANCES = upsert_rows(queue_balances, _TOTALS)
 
 
 async def _store_balances(

@@ -6,8 +6,8 @@ leader writes nothing, and nothing that a ledger transaction reads changes under
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import and_, delete, exists, func, select, text, union_all, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Table, and_, delete, exists, func, select, text, union_all, update
+from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import PodOutcome, Recreation
@@ -15,7 +15,20 @@ from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
 from queues.sql.observed.rows import Arrival, Description, NodeLimit, QueueVersion, Succession
-from queues.sql.statements import FLAG, JSON, NUMBER, PLAIN, TEXT, JsonRows, UnnestRows, bounded, names
+from queues.sql.statements import (
+    KEYS,
+    NUMBER,
+    TEXT,
+    JsonRows,
+    UnnestRows,
+    attributes,
+    bounded,
+    insert_rows,
+    key_rows,
+    names,
+    same,
+    upsert_rows,
+)
 from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, recreations, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -50,13 +63,15 @@ async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> di
     return numbers
 
 
-_SEEN = UnnestRows(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, place=NUMBER)
+_NAMED = workloads.c["kind", "uid", "namespace", "name", "queue"]
 
-_same = and_(workloads.c.kind == _SEEN.c.kind, workloads.c.uid == _SEEN.c.uid)
+_SEEN = UnnestRows(*_NAMED, place=NUMBER)
+
+_NUMBERS = workloads.c["kind", "uid", "arrival"]
 
 _new = (
-    select(_SEEN.c.kind, _SEEN.c.uid, _SEEN.c.namespace, _SEEN.c.name, _SEEN.c.queue)
-    .where(~exists().where(_same))
+    select(*_SEEN.c[tuple(_NAMED.keys())])
+    .where(~exists().where(same(workloads, _SEEN)))
     .order_by(_SEEN.c.place)
     .subquery("new")
 )
@@ -65,13 +80,13 @@ _arrived = (
     insert(workloads)
     .from_select([*_new.c.keys(), "arrival"], select(*_new.c, arrival_numbers.next_value()))
     .on_conflict_do_nothing()
-    .returning(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
+    .returning(*_NUMBERS)
     .cte("arrived")
 )
 
 _ARRIVE = union_all(
     select(_arrived),
-    select(workloads.c.kind, workloads.c.uid, workloads.c.arrival).join(_SEEN.table, _same),
+    select(*_NUMBERS).join(_SEEN.table, same(workloads, _SEEN)),
 )
 
 
@@ -85,24 +100,12 @@ async def _arrive(tx: AsyncConnection, rows: Sequence[Arrival]) -> dict[Workload
 
 
 _DESCRIBED = JsonRows(
-    kind=TEXT,
-    uid=TEXT,
-    namespace=TEXT,
-    name=TEXT,
-    queue=TEXT,
-    priority=NUMBER,
-    created=NUMBER,
-    minimum=NUMBER,
-    pods=NUMBER,
-    asks=JSON,
-    devices=NUMBER,
-    run_time=NUMBER,
-    finished=FLAG,
+    *_NAMED, *workloads.c["priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished"]
 )
 
 _DESCRIBE = (
     update(workloads)
-    .where(workloads.c.kind == _DESCRIBED.c.kind, workloads.c.uid == _DESCRIBED.c.uid)
+    .where(same(workloads, _DESCRIBED))
     .values({column.key: column for column in _DESCRIBED.c if column.key not in {"kind", "uid"}})
 )
 
@@ -112,19 +115,13 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
     await check_term(tx, term)
     descriptions = [
         {
-            "kind": row.key.kind,
-            "uid": row.key.uid,
-            "namespace": row.namespace,
-            "name": row.name,
-            "queue": row.queue,
-            "priority": row.priority,
-            "created": row.created,
-            "minimum": row.minimum,
-            "pods": row.pods,
+            **attributes(row.key, "kind", "uid"),
+            **attributes(
+                row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"
+            ),
             "asks": dict(row.asks),
             "devices": bounded(row.devices),
             "run_time": None if row.run_time is None else bounded(row.run_time),
-            "finished": row.finished,
         }
         for row in rows
     ]
@@ -141,24 +138,14 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
     await check_term(tx, term)
     if not keys:
         return frozenset()
-    named = sorted(keys)
-    held = await tx.execute(_HOLDING, _NAMED.rows([(key.kind, key.uid) for key in named]))
-    gone = set(named) - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
-    await tx.execute(
-        _DEPART, {"kinds": [key.kind for key in sorted(gone)], "uids": [key.uid for key in sorted(gone)]}
-    )
+    held = await tx.execute(_HOLDING, KEYS.rows(key_rows(keys)))
+    gone = set(keys) - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
+    kinds, uids = zip(*key_rows(gone), strict=True) if gone else ((), ())
+    await tx.execute(_DEPART, {"kinds": kinds, "uids": uids})
     return frozenset(gone)
 
 
-_NAMED = UnnestRows(kind=TEXT, uid=TEXT)
-
-_HOLDING = select(_NAMED.c.kind, _NAMED.c.uid).where(
-    exists().where(
-        admissions.c.kind == _NAMED.c.kind,
-        admissions.c.uid == _NAMED.c.uid,
-        admissions.c.state != "closed",
-    )
-)
+_HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissions.c.state != "closed"))
 
 _DEPART = text(
     """
@@ -193,19 +180,10 @@ _DEPART = text(
 
 
 _OUTCOMES = UnnestRows(
-    pod_uid=TEXT,
-    kind=TEXT,
-    uid=TEXT,
-    pod_set=TEXT,
-    ordinal=NUMBER,
-    phase=TEXT,
-    exit_code=PLAIN,
-    version=NUMBER,
+    *outcomes.c["pod_uid", "kind", "uid", "pod_set", "ordinal", "phase", "exit_code", "version"]
 )
 
-_RECORD_OUTCOMES = (
-    insert(outcomes).from_select(_OUTCOMES.c.keys(), select(*_OUTCOMES.c)).on_conflict_do_nothing()
-)
+_RECORD_OUTCOMES = insert_rows(outcomes, _OUTCOMES).on_conflict_do_nothing()
 
 
 async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[PodOutcome]) -> None:
@@ -219,13 +197,9 @@ async def record_outcomes(tx: AsyncConnection, term: Term, rows: Sequence[PodOut
         await tx.execute(_RECORD_OUTCOMES, _OUTCOMES.rows(ended))
 
 
-_KEPT = UnnestRows(pod_uid=TEXT, kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, manifest=TEXT)
+_KEPT = UnnestRows(*recreations.c["pod_uid", "kind", "uid", "namespace", "name", "queue", "manifest"])
 
-_keep = insert(recreations).from_select(_KEPT.c.keys(), select(*_KEPT.c))
-
-_KEEP = _keep.on_conflict_do_update(
-    index_elements=[recreations.c.pod_uid], set_={"manifest": _keep.excluded.manifest}
-)
+_KEEP = upsert_rows(recreations, _KEPT, ["manifest"])
 
 
 async def record_recreations(
@@ -243,42 +217,19 @@ async def record_recreations(
         await tx.execute(delete(recreations).where(recreations.c.pod_uid == func.any(names(gone))))
 
 
-_HEIRS = UnnestRows(kind=TEXT, uid=TEXT, namespace=TEXT, name=TEXT, queue=TEXT, old_kind=TEXT, old_uid=TEXT)
+_HEIRS = UnnestRows(*_NAMED, old_kind=TEXT, old_uid=TEXT)
 
-_SUCCEED = (
-    insert(workloads)
-    .from_select(
-        ["kind", "uid", "namespace", "name", "queue", "arrival"],
-        select(
-            _HEIRS.c.kind,
-            _HEIRS.c.uid,
-            _HEIRS.c.namespace,
-            _HEIRS.c.name,
-            _HEIRS.c.queue,
-            workloads.c.arrival,
-        ).join(
-            workloads,
-            and_(workloads.c.kind == _HEIRS.c.old_kind, workloads.c.uid == _HEIRS.c.old_uid),
-        ),
-    )
-    .on_conflict_do_nothing()
-)
 
-_WAIT_ON = (
-    insert(backoffs)
-    .from_select(
-        ["kind", "uid", "not_before", "rollbacks", "evictions", "waiting_since"],
-        select(
-            _HEIRS.c.kind,
-            _HEIRS.c.uid,
-            backoffs.c.not_before,
-            backoffs.c.rollbacks,
-            backoffs.c.evictions,
-            backoffs.c.waiting_since,
-        ).join(backoffs, and_(backoffs.c.kind == _HEIRS.c.old_kind, backoffs.c.uid == _HEIRS.c.old_uid)),
-    )
-    .on_conflict_do_nothing()
-)
+def _inherit(table: Table, own: Sequence[str], inherited: Sequence[str]) -> Insert:
+    """Rows of the heirs: some columns of their own, the others from the row of the predecessor."""
+    before = and_(table.c.kind == _HEIRS.c.old_kind, table.c.uid == _HEIRS.c.old_uid)
+    rows = select(*_HEIRS.c[tuple(own)], *table.c[tuple(inherited)]).join(table, before)
+    return insert(table).from_select([*own, *inherited], rows).on_conflict_do_nothing()
+
+
+_SUCCEED = _inherit(workloads, _NAMED.keys(), ["arrival"])
+
+_WAIT_ON = _inherit(backoffs, ["kind", "uid"], ["not_before", "rollbacks", "evictions", "waiting_since"])
 
 
 async def succeed(tx: AsyncConnection, term: Term, rows: Sequence[Succession]) -> None:

@@ -5,6 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import LastPreemption
 from queues.reason_codes import ReasonCode
+from queues.sql.statements import same
 from queues.sql.tables import backoffs, decisions, workloads
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -38,11 +39,7 @@ async def displacements(
     by = last.c.numbers["for"].astext
     asked = (
         select(workloads.c.kind, workloads.c.uid, last.c.decided_at, last.c.code, by.label("by"))
-        .select_from(
-            workloads.join(
-                backoffs, and_(backoffs.c.kind == workloads.c.kind, backoffs.c.uid == workloads.c.uid)
-            ).join(last, true())
-        )
+        .select_from(workloads.join(backoffs, same(backoffs, workloads)).join(last, true()))
         .where(backoffs.c.waiting_since > 0, last.c.kind == "evict", by.is_not(None))
     )
     if which is not None:

@@ -21,6 +21,7 @@ from queues.sql.read.rows import (
     StoredReason,
 )
 from queues.sql.read.world import REASON, key_of, key_or_none, read_admissions, reason_of, seconds_of
+from queues.sql.statements import attributes, same
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -48,11 +49,15 @@ __all__ = [
 ]
 
 
+#: Columns of a queue that are shown as they are.
+_SHOWN = ("name", "parent", "paused", "closed", "broken", "changed_by", "document")
+
+
 async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
     """All queues with limits and use, by name."""
     accounts = await _account_lines(tx)
     waiting = await _count(
-        tx, select(workloads.c.queue, func.count()).outerjoin(reasons, _SAME_REASON).where(_WAITS)
+        tx, select(workloads.c.queue, func.count()).outerjoin(reasons, same(reasons, workloads)).where(_WAITS)
     )
     admitted = await _count(
         tx,
@@ -60,28 +65,10 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             admissions.c.queue, func.count(func.distinct(func.concat(admissions.c.kind, admissions.c.uid)))
         ).where(admissions.c.state != "closed"),
     )
-    rows = await tx.execute(
-        select(
-            queues.c.name,
-            queues.c.parent,
-            queues.c.paused,
-            queues.c.closed,
-            queues.c.broken,
-            queues.c.changed_by,
-            queues.c.document,
-        )
-        .where(queues.c.present)
-        .order_by(queues.c.name)
-    )
+    rows = await tx.execute(select(*queues.c[_SHOWN]).where(queues.c.present).order_by(queues.c.name))
     return tuple(
         QueueLine(
-            name=row.name,
-            parent=row.parent,
-            paused=row.paused,
-            closed=row.closed,
-            broken=row.broken,
-            changed_by=row.changed_by,
-            document=row.document,
+            **attributes(row, *_SHOWN),
             accounts=tuple(accounts.get(row.name, ())),
             pending=waiting.get(row.name, 0),
             admitted=admitted.get(row.name, 0),
@@ -92,31 +79,26 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
 
 async def _account_lines(tx: AsyncConnection) -> dict[QueueName, list[AccountLine]]:
     balance, limit = queue_balances.c, queue_limits.c
-    same = and_(
-        balance.queue == limit.queue, balance.flavor == limit.flavor, balance.resource == limit.resource
-    )
+    account_columns = ("queue", "flavor", "resource")
     offered = {
         Account(flavor, resource): units
-        for flavor, resource, units in await tx.execute(
-            select(capacity.c.flavor, capacity.c.resource, capacity.c.amount)
-        )
+        for flavor, resource, units in await tx.execute(select(*capacity.c["flavor", "resource", "amount"]))
         if not is_device(resource)
     }
     lines: dict[QueueName, list[AccountLine]] = {}
     listed: set[Account] = set()
     for row in await tx.execute(
         select(
-            func.coalesce(balance.queue, limit.queue).label("queue"),
-            func.coalesce(balance.flavor, limit.flavor).label("flavor"),
-            func.coalesce(balance.resource, limit.resource).label("resource"),
-            limit.keeps,
-            limit.deserved,
-            limit.ceiling,
-            balance.used,
-            balance.counted,
+            *(func.coalesce(balance[name], limit[name]).label(name) for name in account_columns),
+            *limit["keeps", "deserved", "ceiling"],
+            *balance["used", "counted"],
         )
-        .select_from(queue_balances.outerjoin(queue_limits, same, full=True))
-        .order_by("queue", "flavor", "resource")
+        .select_from(
+            queue_balances.outerjoin(
+                queue_limits, same(queue_balances, queue_limits, *account_columns), full=True
+            )
+        )
+        .order_by(*account_columns)
     ):
         account = Account(row.flavor, row.resource)
         ceiling = row.ceiling
@@ -148,59 +130,38 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
     return {row[0]: row[1] for row in await tx.execute(counting.group_by(queue))}
 
 
-_SAME_REASON = and_(reasons.c.kind == workloads.c.kind, reasons.c.uid == workloads.c.uid)
-
-_SAME_BACKOFF = and_(backoffs.c.kind == workloads.c.kind, backoffs.c.uid == workloads.c.uid)
-
-_HOLDS = exists().where(
-    admissions.c.kind == workloads.c.kind,
-    admissions.c.uid == workloads.c.uid,
-    admissions.c.state != "closed",
-)
+_HOLDS = exists().where(same(admissions, workloads), admissions.c.state != "closed")
 
 #: Lacks seats: all of them, or (then with a reason) some.
 _WAITS = and_(~workloads.c.finished, or_(~_HOLDS, reasons.c.code.is_not(None)))
 
 
+#: Columns of a workload that are shown as they are.
+_DESCRIBED = (
+    *("namespace", "name", "queue", "priority", "arrival", "created"),
+    *("minimum", "pods", "asks", "devices", "run_time"),
+)
+
+
 def _workload_lines() -> Select[Any]:
     return select(
-        workloads.c.kind,
-        workloads.c.uid,
-        workloads.c.namespace,
-        workloads.c.name,
-        workloads.c.queue,
-        workloads.c.priority,
-        workloads.c.arrival,
-        workloads.c.created,
-        workloads.c.minimum,
-        workloads.c.pods,
-        workloads.c.asks,
-        workloads.c.devices,
-        workloads.c.run_time,
-        workloads.c.finished,
+        *workloads.c["kind", "uid", "finished", *_DESCRIBED],
         _HOLDS.label("joins"),
-        func.coalesce(backoffs.c.waiting_since, 0).label("waiting_since"),
+        *(
+            func.coalesce(backoffs.c[name], 0).label(name)
+            for name in ("not_before", "rollbacks", "waiting_since")
+        ),
         *REASON,
-    ).select_from(workloads.outerjoin(reasons, _SAME_REASON).outerjoin(backoffs, _SAME_BACKOFF))
+    ).select_from(
+        workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(backoffs, same(backoffs, workloads))
+    )
 
 
 def _line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingLine:
     return PendingLine(
         key=key_of(row.kind, row.uid),
-        namespace=row.namespace,
-        name=row.name,
-        queue=row.queue,
-        priority=row.priority,
-        arrival=row.arrival,
-        created=row.created,
-        minimum=row.minimum,
-        pods=row.pods,
-        asks=row.asks,
         reason=reason_of(row) if row.code is not None else None,
-        devices=row.devices,
-        run_time=row.run_time,
-        waiting_since=row.waiting_since,
-        joins=row.joins,
+        **attributes(row, *_DESCRIBED, "waiting_since", "joins"),
         displaced=gone.get(key_of(row.kind, row.uid)),
     )
 
@@ -232,18 +193,10 @@ async def _explanation(
     mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
     held, evictions = await read_admissions(tx, mine)
     state = _state(row, held)
-    backoff = (
-        await tx.execute(
-            select(backoffs.c.not_before, backoffs.c.rollbacks).where(
-                backoffs.c.kind == row.kind, backoffs.c.uid == row.uid
-            )
-        )
-    ).one_or_none()
     return ExplanationRows(
         workload=_line(row, gone),
         state=state,
-        not_before=backoff.not_before if backoff else 0,
-        rollbacks=backoff.rollbacks if backoff else 0,
+        **attributes(row, "not_before", "rollbacks"),
         admissions=held,
         evictions=evictions,
         history=await _history(tx, row.kind, row.uid),
@@ -263,28 +216,15 @@ def _state(row: Row[Any], held: Iterable[Admission]) -> str:
 
 async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:
     rows = await tx.execute(
-        select(
-            decisions.c.decided_at,
-            decisions.c.kind,
-            decisions.c.code,
-            decisions.c.message,
-            decisions.c.admission,
-            decisions.c.beneficiary_kind,
-            decisions.c.beneficiary_uid,
-            decisions.c.numbers,
-        )
+        select(decisions)
         .where(decisions.c.workload_kind == kind, decisions.c.workload_uid == uid)
         .order_by(decisions.c.id)
     )
     return tuple(
         DecisionLine(
             at=seconds_of(row.decided_at),
-            kind=row.kind,
-            code=row.code,
-            message=row.message,
-            admission=row.admission,
             beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-            numbers=row.numbers,
+            **attributes(row, "kind", "code", "message", "admission", "numbers"),
         )
         for row in rows
     )

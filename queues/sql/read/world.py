@@ -13,7 +13,8 @@ from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import Eviction, StoredReason
-from queues.sql.seat_columns import SEAT_COLUMNS, from_columns
+from queues.sql.seat_columns import SEAT_NAMES, from_columns
+from queues.sql.statements import attributes
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -27,7 +28,7 @@ from queues.sql.tables import (
     recreations,
     workloads,
 )
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
 
@@ -36,23 +37,21 @@ async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
     rows = await tx.execute(select(claims).order_by(claims.c.kind, claims.c.uid))
     return tuple(
         Claim(
-            workload=WorkloadKey(WorkloadKind(row.kind), row.uid),
-            queue=QueueName(row.queue),
-            generation=row.generation,
-            until=row.until,
-            victims=tuple(AdmissionId(number) for number in row.victims),
-            seats=from_columns(row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes),
+            workload=key_of(row.kind, row.uid),
+            victims=tuple(row.victims),
+            seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
+            **attributes(row, "queue", "generation", "until"),
         )
         for row in rows
     )
 
 
-REASON = (reasons.c.code, reasons.c.message, reasons.c.facts, reasons.c.since)
+REASON = reasons.c["code", "message", "facts", "since"]
 
 
 def reason_of(row: Row[Any]) -> StoredReason:
     """The columns ``REASON`` of a row as a value."""
-    return StoredReason(code=row.code, message=row.message, facts=row.facts, since=seconds_of(row.since))
+    return StoredReason(since=seconds_of(row.since), **attributes(row, "code", "message", "facts"))
 
 
 async def read_admissions(
@@ -61,27 +60,12 @@ async def read_admissions(
     """Admissions that match a condition, oldest first, and the causes of evictions among them."""
     rows = await tx.execute(
         select(
-            admissions.c.id,
-            admissions.c.kind,
-            admissions.c.uid,
-            admissions.c.namespace,
-            admissions.c.name,
-            admissions.c.queue,
-            admissions.c.priority,
-            admissions.c.generation,
-            admissions.c.username,
-            admissions.c.state,
-            admissions.c.started,
-            admissions.c.opened_at,
-            admissions.c.ended,
-            admissions.c.adopted_pods,
-            admissions.c.adopted_seats,
-            admissions.c.evicted_at,
-            admissions.c.cause_code,
-            admissions.c.cause_message,
-            admissions.c.beneficiary_kind,
-            admissions.c.beneficiary_uid,
-            *SEAT_COLUMNS,
+            *admissions.c["id", "kind", "uid", "namespace", "name", "queue", "priority", "generation"],
+            *admissions.c[
+                "username", "state", "started", "opened_at", "ended", "adopted_pods", "adopted_seats"
+            ],
+            *admissions.c["evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"],
+            *admissions.c[SEAT_NAMES],
         )
         .where(which)
         .order_by(admissions.c.id)
@@ -92,22 +76,14 @@ async def read_admissions(
         adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
         found.append(
             Admission(
-                id=row.id,
                 workload=key_of(row.kind, row.uid),
-                namespace=row.namespace,
-                name=row.name,
-                queue=row.queue,
-                priority=row.priority,
-                seats=from_columns(
-                    row.pod_sets, row.ordinals, row.nodes, row.flavors, row.shape_of, row.shapes
-                ),
+                seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
                 ended=frozenset(row.ended),
                 state=AdmissionState(row.state),
-                started=row.started,
                 adopted=adopted or None,
                 opened_at=seconds_of(row.opened_at),
-                generation=row.generation,
                 user=row.username,
+                **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started"),
             )
         )
         if row.evicted_at is not None:
@@ -143,32 +119,19 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
         admissions=held,
         arrivals={
             key_of(kind, uid): arrival
-            for kind, uid, arrival in await tx.execute(
-                select(workloads.c.kind, workloads.c.uid, workloads.c.arrival)
-            )
+            for kind, uid, arrival in await tx.execute(select(*workloads.c["kind", "uid", "arrival"]))
         },
         outcomes=await _outcomes(tx),
         setbacks={
-            key_of(kind, uid): Setbacks(
-                not_before=not_before, rollbacks=rollbacks, evictions=evictions, waiting_since=since
+            key_of(row.kind, row.uid): Setbacks(
+                **attributes(row, "not_before", "rollbacks", "evictions", "waiting_since")
             )
-            for kind, uid, not_before, rollbacks, evictions, since in await tx.execute(
-                select(
-                    backoffs.c.kind,
-                    backoffs.c.uid,
-                    backoffs.c.not_before,
-                    backoffs.c.rollbacks,
-                    backoffs.c.evictions,
-                    backoffs.c.waiting_since,
-                )
-            )
+            for row in await tx.execute(select(backoffs))
         },
         claims=await open_claims(tx),
         job_states={
             key_of(kind, uid): state
-            for kind, uid, state in await tx.execute(
-                select(job_states.c.kind, job_states.c.uid, job_states.c.state)
-            )
+            for kind, uid, state in await tx.execute(select(*job_states.c["kind", "uid", "state"]))
         },
         reasons=await _reasons(tx),
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
@@ -179,35 +142,17 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
 
 
 async def _recreations(tx: AsyncConnection) -> tuple[Recreation, ...]:
-    columns = recreations.c
-    rows = await tx.execute(
-        select(
-            columns.pod_uid,
-            columns.kind,
-            columns.uid,
-            columns.namespace,
-            columns.name,
-            columns.queue,
-            columns.manifest,
-        ).order_by(columns.pod_uid)
-    )
     return tuple(
         Recreation(
-            pod_uid=row.pod_uid,
             workload=key_of(row.kind, row.uid),
-            namespace=row.namespace,
-            name=row.name,
-            queue=row.queue,
-            manifest=row.manifest,
+            **attributes(row, "pod_uid", "namespace", "name", "queue", "manifest"),
         )
-        for row in rows
+        for row in await tx.execute(select(recreations).order_by(recreations.c.pod_uid))
     )
 
 
 async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
-    rows = await tx.execute(
-        select(reasons.c.kind, reasons.c.uid, reasons.c.code, reasons.c.message, reasons.c.facts)
-    )
+    rows = await tx.execute(select(*reasons.c["kind", "uid", "code", "message", "facts"]))
     return {
         key_of(row.kind, row.uid): Reason(
             code=ReasonCode.of_row(row.code), message=row.message, facts=row.facts
@@ -217,29 +162,12 @@ async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
 
 
 async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
-    rows = await tx.execute(
-        select(
-            outcomes.c.kind,
-            outcomes.c.uid,
-            outcomes.c.pod_set,
-            outcomes.c.ordinal,
-            outcomes.c.pod_uid,
-            outcomes.c.phase,
-            outcomes.c.exit_code,
-            outcomes.c.version,
-        ).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
-    )
     return tuple(
         PodOutcome(
             workload=key_of(row.kind, row.uid),
-            pod_set=row.pod_set,
-            ordinal=row.ordinal,
-            pod_uid=row.pod_uid,
-            phase=row.phase,
-            exit_code=row.exit_code,
-            version=row.version,
+            **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
         )
-        for row in rows
+        for row in await tx.execute(select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid))
     )
 
 
@@ -249,7 +177,7 @@ async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dic
     An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
     """
     rows = await tx.execute(
-        select(admissions.c.id, admissions.c.kind, admissions.c.uid).where(
+        select(*admissions.c["id", "kind", "uid"]).where(
             admissions.c.id.in_(sorted(ids)), admissions.c.state == "closed"
         )
     )
