@@ -68,13 +68,13 @@ class Controller:
             dependencies = self._dependencies(database, self._client)
             patience = LeaseTiming(lease=settings.lease_seconds, retry=settings.retry_seconds)
             leadership = self._leadership = Leadership(database, settings.identity, patience)
-            application = web.app(
+            application = web.ReadApi(
                 reader=SqlReader(database),
                 metrics=self._metrics.text,
                 ready=self._checks(database),
                 snapshot=lambda: self._snapshot(database),
                 outlook=lambda namespace, name, kind: self._outlook(database, namespace, name, kind),
-            )
+            ).application()
             await stack.enter_async_context(web.serving(application, settings.http_address))
             async with asyncio.TaskGroup() as tasks:
                 door = self._door(self._client)

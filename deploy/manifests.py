@@ -6,7 +6,6 @@ They follow from the code, and a test compares them. Objects that only the files
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -16,6 +15,7 @@ from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
 from queues.api.api_resources import Document
+from queues.api.crd import PlainDumper
 
 DEPLOY = Path(__file__).parent
 #: The installation of the files: Muster in its own namespace, reached by its Service.
@@ -23,11 +23,8 @@ INSTALLATION = Installation()
 _HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
 
 
-class _Plain(yaml.SafeDumper):
-    """Writes values without anchors, and expressions as blocks."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+class _BlockDumper(PlainDumper):
+    """Writes expressions as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -35,7 +32,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Plain.add_representer(str, _text)
+_BlockDumper.add_representer(str, _text)
 
 
 def files() -> dict[str, str]:
@@ -59,7 +56,7 @@ def files() -> dict[str, str]:
 
 
 def _yaml(documents: list[Document], comment: str = "") -> str:
-    body = yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+    body = yaml.dump_all(documents, Dumper=_BlockDumper, sort_keys=False, width=110, allow_unicode=True)
     return _HEADER + comment + body
 
 

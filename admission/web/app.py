@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,8 @@ from aiohttp import web
 
 from admission.settings import Address
 from admission.web import bodies
-from admission.web.reader import Check, NotLeading, Reader, UnknownName
+from admission.web.reader import Check, NotLeading, UnknownName
+from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseError, MusterError
 from queues.workload import WorkloadKind
 
@@ -34,39 +36,85 @@ _PATHS: Final = (
     "/healthz, /readyz, /metrics, /api/v1/queues, /api/v1/pending, /api/v1/workloads/NAMESPACE/NAME"
 )
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 #: Namespace, name, kind (None: every kind).
 Outlooks = Callable[[str, str, str | None], Awaitable[tuple[bodies.OutlookBody, ...]]]
 
 
-def app(
-    *,
-    reader: Reader,
-    metrics: Callable[[], bytes],
-    ready: Mapping[str, Check],
-    snapshot: Callable[[], Awaitable[bytes]],
-    outlook: Outlooks,
-) -> web.Application:
-    """The application.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadApi:
+    """The handlers of the application."""
 
-    ``metrics`` gives the Prometheus text; ``ready`` has checks by name, run at each request;
-    ``snapshot`` gives the engine's input, serialised, or raises NotLeading; ``outlook`` gives what would let
-    pending workloads of a namespace, name and kind in, or raises NotLeading.
-    """
-    application = web.Application(middlewares=[_errors_as_json])
-    application.add_routes(
-        [
-            web.get("/healthz", _checks({})),
-            web.get("/readyz", _checks(ready)),
-            web.get("/metrics", _metrics(metrics)),
-            web.get("/api/v1/queues", _queues(reader)),
-            web.get("/api/v1/pending", _pending(reader)),
-            web.get("/api/v1/workloads/{namespace}/{name}", _explain(reader)),
-            web.get("/api/v1/workloads/{namespace}/{name}/outlook", _outlook(outlook)),
-            web.get("/api/v1/snapshot", _snapshot(snapshot)),
-        ]
-    )
-    return application
+    reader: SqlReader
+    #: The Prometheus text.
+    metrics: Callable[[], bytes]
+    #: Checks by name, run at each request.
+    ready: Mapping[str, Check]
+    #: The engine's input, serialised. Raises NotLeading.
+    snapshot: Callable[[], Awaitable[bytes]]
+    #: Changes that would let pending workloads of a namespace, name and kind in. Raises NotLeading.
+    outlook: Outlooks
+
+    def application(self) -> web.Application:
+        """The application with all routes."""
+        application = web.Application(middlewares=[_errors_as_json])
+        application.add_routes(
+            [
+                web.get("/healthz", self.show_health),
+                web.get("/readyz", self.show_readiness),
+                web.get("/metrics", self.show_metrics),
+                web.get("/api/v1/queues", self.show_queues),
+                web.get("/api/v1/pending", self.show_pending),
+                web.get("/api/v1/workloads/{namespace}/{name}", self.explain),
+                web.get("/api/v1/workloads/{namespace}/{name}/outlook", self.show_outlook),
+                web.get("/api/v1/snapshot", self.show_snapshot),
+            ]
+        )
+        return application
+
+    async def show_health(self, _: web.Request) -> web.Response:
+        """No checks: a replica that answers is alive."""
+        return await _checked_all({})
+
+    async def show_readiness(self, _: web.Request) -> web.Response:
+        """All checks."""
+        return await _checked_all(self.ready)
+
+    async def show_metrics(self, _: web.Request) -> web.Response:
+        """The metrics."""
+        return web.Response(body=self.metrics(), headers={"Content-Type": _METRICS_TYPE})
+
+    async def show_queues(self, _: web.Request) -> web.Response:
+        """All queues."""
+        return _json(await asyncio.wait_for(self.reader.queues(), _READ_SECONDS))
+
+    async def show_pending(self, request: web.Request) -> web.Response:
+        """Pending workloads."""
+        _only(request, "queue", "namespace", "limit")
+        limit = request.query.get("limit", str(DEFAULT_LIMIT))
+        if not limit.isdecimal() or int(limit) > 1_000_000:
+            raise _BadQuery(f"limit is {limit!r}", expected="a whole number from 0 to 1000000")
+        question = self.reader.pending(
+            queue=request.query.get("queue") or None,
+            namespace=request.query.get("namespace") or None,
+            limit=int(limit),
+        )
+        return _json(await asyncio.wait_for(question, _READ_SECONDS))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """Everything about the workloads of a name."""
+        question = self.reader.explain(**request.match_info, kind=_kind(request))
+        return _json(list(await asyncio.wait_for(question, _READ_SECONDS)))
+
+    async def show_outlook(self, request: web.Request) -> web.Response:
+        """What would let the workloads of a name in."""
+        kind = _kind(request)
+        return _json(
+            list(await self.outlook(request.match_info["namespace"], request.match_info["name"], kind))
+        )
+
+    async def show_snapshot(self, _: web.Request) -> web.Response:
+        """The last turn."""
+        return web.Response(body=await self.snapshot(), content_type="application/octet-stream")
 
 
 @asynccontextmanager
@@ -90,13 +138,10 @@ def _problem(status: int, error: str, *, expected: str = "", hint: str = "") -> 
     return _json(bodies.ProblemBody(error=error, expected=expected, hint=hint), status)
 
 
-def _checks(checks: Mapping[str, Check]) -> Handler:
-    async def run_checks(_: web.Request) -> web.Response:
-        found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
-        ok = all(check.ok for check in found)
-        return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
-
-    return run_checks
+async def _checked_all(checks: Mapping[str, Check]) -> web.Response:
+    found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
+    ok = all(check.ok for check in found)
+    return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
 
 
 async def _checked(name: str, check: Check) -> bodies.CheckBody:
@@ -110,67 +155,12 @@ async def _checked(name: str, check: Check) -> bodies.CheckBody:
     return bodies.CheckBody(name=name, ok=message is None, message=message or "")
 
 
-def _metrics(text: Callable[[], bytes]) -> Handler:
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=text(), headers={"Content-Type": _METRICS_TYPE})
-
-    return metrics
-
-
-def _queues(reader: Reader) -> Handler:
-    async def queues(_: web.Request) -> web.Response:
-        return _json(await asyncio.wait_for(reader.queues(), _READ_SECONDS))
-
-    return queues
-
-
-def _pending(reader: Reader) -> Handler:
-    async def pending(request: web.Request) -> web.Response:
-        _only(request, "queue", "namespace", "limit")
-        limit = request.query.get("limit", str(DEFAULT_LIMIT))
-        if not limit.isdecimal() or int(limit) > 1_000_000:
-            raise _BadQuery(f"limit is {limit!r}", expected="a whole number from 0 to 1000000")
-        question = reader.pending(
-            queue=request.query.get("queue") or None,
-            namespace=request.query.get("namespace") or None,
-            limit=int(limit),
-        )
-        return _json(await asyncio.wait_for(question, _READ_SECONDS))
-
-    return pending
-
-
-def _explain(reader: Reader) -> Handler:
-    async def explain(request: web.Request) -> web.Response:
-        question = reader.explain(
-            namespace=request.match_info["namespace"], name=request.match_info["name"], kind=_kind(request)
-        )
-        return _json(list(await asyncio.wait_for(question, _READ_SECONDS)))
-
-    return explain
-
-
-def _outlook(outlooks: Outlooks) -> Handler:
-    async def outlook(request: web.Request) -> web.Response:
-        kind = _kind(request)
-        return _json(list(await outlooks(request.match_info["namespace"], request.match_info["name"], kind)))
-
-    return outlook
-
-
 def _kind(request: web.Request) -> str | None:
     _only(request, "kind")
     kind = request.query.get("kind") or None
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise _BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
-
-
-def _snapshot(take: Callable[[], Awaitable[bytes]]) -> Handler:
-    async def snapshot(_: web.Request) -> web.Response:
-        return web.Response(body=await take(), content_type="application/octet-stream")
-
-    return snapshot
 
 
 class _BadQuery(Exception):

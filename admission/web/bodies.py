@@ -81,14 +81,19 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     since: str | None = None
 
 
-class WaitingBody(Body, frozen=True, kw_only=True):
-    """A pending workload."""
+class WorkloadBody(Body, frozen=True, kw_only=True):
+    """The names of a workload."""
 
     #: vcjob | job | podgroup | pod
     kind: str
     namespace: str
     name: str
     uid: str
+
+
+class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
+    """A pending workload."""
+
     queue: str
     #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
     position: int | None
@@ -161,28 +166,16 @@ class EventBody(Body, frozen=True, kw_only=True):
     numbers: Mapping[str, Any]
 
 
-class ExplanationBody(Body, frozen=True, kw_only=True):
-    """``GET /api/v1/workloads/{namespace}/{name}``: everything about one workload."""
+class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
+    """``GET /api/v1/workloads/{namespace}/{name}``: everything about one workload, waiting or not."""
 
     now: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    queue: str
     #: pending | admitted | evicting | finished
     state: str
-    priority: int
-    created: str | None
-    pods: int
-    minimum: int
-    asks: Mapping[str, str]
-    #: 1-based place in its queue and how many wait there; null: not waiting.
-    position: int | None
+    #: How many wait in its queue; null: it does not wait.
     queue_length: int | None
     #: What the position is counted by, as a phrase; "" without one.
     position_by: str
-    reason: ReasonBody | None
     #: No attempt before this time, after so many rollbacks; null: no backoff.
     not_before: str | None
     rollbacks: int
@@ -206,14 +199,10 @@ class ChangeBody(Body, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = {}
 
 
-class OutlookBody(Body, frozen=True, kw_only=True):
+class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
     """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a workload in. From the leader."""
 
     now: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
     #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
     position: int | None
     queue_length: int | None

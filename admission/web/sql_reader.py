@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from admission.web import bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
@@ -32,7 +34,7 @@ _PAST_SECONDS: Final = 4.0
 
 
 class SqlReader:
-    """The Reader of the product."""
+    """Answers the questions of users, on any replica. Every method may raise DatabaseUnavailable."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -172,23 +174,14 @@ def explanation(
     uid = rows.workload.key.uid
     index = next((each for each, other in enumerate(line) if other.uid == uid), None) if waits else None
     body = _waiting(rows.workload, None if index is None else index + 1)
+    if rows.state not in ("pending", "admitted"):
+        body = msgspec.structs.replace(body, reason=None)
     return bodies.ExplanationBody(
+        **msgspec.structs.asdict(body),
         now=now,
-        kind=body.kind,
-        namespace=body.namespace,
-        name=body.name,
-        uid=body.uid,
-        queue=body.queue,
         state=rows.state,
-        priority=body.priority,
-        created=body.created,
-        pods=body.pods,
-        minimum=body.minimum,
-        asks=body.asks,
-        position=body.position,
         queue_length=len(line) if index is not None else None,
         position_by=counted if index is not None else "",
-        reason=body.reason if rows.state in ("pending", "admitted") else None,
         not_before=rfc3339(rows.not_before) if rows.not_before else None,
         rollbacks=rows.rollbacks,
         ahead=() if index is None else line[max(0, index - AHEAD) : index],

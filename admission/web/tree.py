@@ -28,7 +28,10 @@ def tree(
         children[parent if parent in by_name else None].append(name)
     order: list[QueueName] = []
     paused: dict[QueueName, QueueName] = {}
-    _walk(None, children, order)
+    stack = children[None][::-1]
+    while stack:
+        order.append(stack.pop())
+        stack.extend(reversed(children[order[-1]]))
     order += sorted(by_name.keys() - set(order))  # queues of a cycle are below no root
     for name in order:
         line = by_name[name]
@@ -42,16 +45,6 @@ def tree(
         if parent in counts and not by_name[name].broken:
             counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
     return tuple(_queue(by_name[name], paused.get(name), *counts[name], pasts.get(name)) for name in order)
-
-
-def _walk(
-    top: QueueName | None, children: Mapping[QueueName | None, list[QueueName]], order: list[QueueName]
-) -> None:
-    stack = list(reversed(children[top]))
-    while stack:
-        name = stack.pop()
-        order.append(name)
-        stack.extend(reversed(children.get(name, [])))
 
 
 def _queue(

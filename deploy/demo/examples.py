@@ -16,7 +16,7 @@ COMPLETE_AFTER: Final = "kwok.muster.dev/complete-after"
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ExampleWorkload:
     """One workload of the examples."""
 
@@ -25,11 +25,11 @@ class ExampleWorkload:
     namespace: str
     name: str
     queue: str
+    #: Name of the file in deploy/examples, without its ending.
+    file: str
     pods: int
     #: GPUs of each pod.
     gpus: int
-    #: Name of the file in deploy/examples, without its ending.
-    file: str
     #: Seconds that KWOK lets its pods run.
     runs: int
 
@@ -44,85 +44,27 @@ class ExampleWorkload:
         return pod == own if self.kind == "pod" else pod.startswith(f"{own}-")
 
 
-ONE_RACK: Final = ExampleWorkload(
-    kind="vcjob",
-    namespace="vision",
-    name="one-rack",
-    queue="vision",
-    pods=8,
-    gpus=4,
-    file="rack-job",
-    runs=9,
-)
+ONE_RACK: Final = ExampleWorkload("vcjob", "vision", "one-rack", "vision", "rack-job", pods=8, gpus=4, runs=9)
 SIMULATION: Final = ExampleWorkload(
-    kind="job",
-    namespace="robotics",
-    name="simulation",
-    queue="robotics-sim",
-    pods=4,
-    gpus=2,
-    file="indexed-job",
-    runs=14,
+    "job", "robotics", "simulation", "robotics-sim", "indexed-job", pods=4, gpus=2, runs=14
 )
 TRAINING: Final = ExampleWorkload(
-    kind="job",
-    namespace="ml-team",
-    name="ml-training-job",
-    queue="vision",
-    pods=1,
-    gpus=4,
-    file="training-job",
-    runs=14,
+    "job", "ml-team", "ml-training-job", "vision", "training-job", pods=1, gpus=4, runs=14
 )
 TOPOLOGY_AWARE: Final = ExampleWorkload(
-    kind="pod",
-    namespace="vision",
-    name="gpu-topology-aware",
-    queue="vision",
-    pods=1,
-    gpus=2,
-    file="gpu-pods",
-    runs=14,
+    "pod", "vision", "gpu-topology-aware", "vision", "gpu-pods", pods=1, gpus=2, runs=14
 )
 GROUP: Final = ExampleWorkload(
-    kind="podgroup",
-    namespace="default",
-    name="distributed-training",
-    queue="default",
-    pods=4,
-    gpus=8,
-    file="podgroup",
-    runs=2,
+    "podgroup", "default", "distributed-training", "default", "podgroup", pods=4, gpus=8, runs=2
 )
 GANG: Final = ExampleWorkload(
-    kind="vcjob",
-    namespace="language",
-    name="pytorch-distributed",
-    queue="language",
-    pods=4,
-    gpus=8,
-    file="volcano-job",
-    runs=4,
+    "vcjob", "language", "pytorch-distributed", "language", "volcano-job", pods=4, gpus=8, runs=4
 )
 SMALL: Final = ExampleWorkload(
-    kind="pod",
-    namespace="robotics",
-    name="gpu-job",
-    queue="robotics-main",
-    pods=1,
-    gpus=2,
-    file="gpu-pods",
-    runs=6,
+    "pod", "robotics", "gpu-job", "robotics-main", "gpu-pods", pods=1, gpus=2, runs=6
 )
 OVER_QUOTA: Final = ExampleWorkload(
-    kind="job",
-    namespace="vision",
-    name="tune",
-    queue="vision",
-    pods=2,
-    gpus=8,
-    file="over-quota-job",
-    runs=4,
+    "job", "vision", "tune", "vision", "over-quota-job", pods=2, gpus=8, runs=4
 )
 #: In the order of the table.
 WORKLOADS: Final = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL, OVER_QUOTA, GROUP)

@@ -30,11 +30,21 @@ class ApiResource:
     kind: str
     namespaced: bool = True
 
+    @property
+    def group(self) -> str:
+        """API group. Empty: the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """Version in its group."""
+        return self.api_version.rpartition("/")[2]
+
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
         """URL path: of all, of a namespace's, of one object, of a subresource of it."""
-        parts = ["/api" if "/" not in self.api_version else "/apis", self.api_version]
+        parts = ["/apis" if self.group else "/api", self.api_version]
         if namespace:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
@@ -43,10 +53,9 @@ class ApiResource:
 
     def rule(self, operations: Sequence[str]) -> Document:
         """The rule of a webhook or of an admission policy that is about it."""
-        group, _, version = self.api_version.rpartition("/")
         return {
-            "apiGroups": [group],
-            "apiVersions": [version],
+            "apiGroups": [self.group],
+            "apiVersions": [self.version],
             "resources": [self.plural],
             "operations": list(operations),
         }
@@ -120,31 +129,21 @@ CLUSTER_ROLE_BINDINGS: Final = ApiResource(
     _RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 
-#: Mutating before validating, as the API server calls them.
-WEBHOOK_CONFIGURATIONS: Final = tuple(
-    ApiResource(
-        _REGISTRATION,
-        f"{half.lower()}webhookconfigurations",
-        f"{half}WebhookConfiguration",
-        namespaced=False,
-    )
-    for half in ("Mutating", "Validating")
-)
 
-POLICIES: Final = tuple(
-    ApiResource(_REGISTRATION, f"{half.lower()}admissionpolicies", f"{half}AdmissionPolicy", namespaced=False)
-    for half in ("Mutating", "Validating")
-)
-
-POLICY_BINDINGS: Final = tuple(
-    ApiResource(
-        _REGISTRATION,
-        f"{half.lower()}admissionpolicybindings",
-        f"{half}AdmissionPolicyBinding",
-        namespaced=False,
+def _pair(plural: str, kind: str) -> tuple[ApiResource, ApiResource]:
+    """The mutating and the validating kind, in the order in which the API server calls them."""
+    mutating, validating = (
+        ApiResource(_REGISTRATION, f"{half.lower()}{plural}", f"{half}{kind}", namespaced=False)
+        for half in ("Mutating", "Validating")
     )
-    for half in ("Mutating", "Validating")
-)
+    return mutating, validating
+
+
+WEBHOOK_CONFIGURATIONS: Final = _pair("webhookconfigurations", "WebhookConfiguration")
+
+POLICIES: Final = _pair("admissionpolicies", "AdmissionPolicy")
+
+POLICY_BINDINGS: Final = _pair("admissionpolicybindings", "AdmissionPolicyBinding")
 
 ALL: Final = (
     PODS,

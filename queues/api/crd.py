@@ -11,6 +11,15 @@ from typing import Any
 
 import yaml
 
+from queues.api.api_resources import (
+    FLAVORS,
+    HYPERNODES,
+    POD_GROUPS,
+    QUEUES,
+    TOPOLOGIES,
+    VOLCANO_JOBS,
+    ApiResource,
+)
 from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
 from queues.api.types.flavor import ResourceFlavor
@@ -45,24 +54,10 @@ class CrdResource:
     """A custom resource: its model, and how the API server serves it."""
 
     model: type[Model]
-    group: str
-    version: str
-    kind: str
-    plural: str
+    served: ApiResource
     short: tuple[str, ...] = ()
-    namespaced: bool = False
     status: bool = False
     columns: tuple[Column, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of the definition."""
-        return f"{self.plural}.{self.group}"
-
-    @property
-    def file_name(self) -> str:
-        """Name of the definition's file in ``deploy/crds``."""
-        return f"{self.group}_{self.plural}.yaml"
 
 
 _AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
@@ -72,12 +67,8 @@ _QUEUE = Column(name="QUEUE", path=".spec.queue", priority=1)
 RESOURCES = (
     CrdResource(
         model=VolcanoJob,
-        group="batch.volcano.sh",
-        version="v1alpha1",
-        kind="Job",
-        plural="jobs",
+        served=VOLCANO_JOBS,
         short=("vcjob", "vj"),
-        namespaced=True,
         status=True,
         columns=(
             Column(name="STATUS", path=".status.state.phase"),
@@ -89,12 +80,8 @@ RESOURCES = (
     ),
     CrdResource(
         model=PodGroup,
-        group="scheduling.volcano.sh",
-        version="v1beta1",
-        kind="PodGroup",
-        plural="podgroups",
+        served=POD_GROUPS,
         short=("pg", "podgroup-v1beta1"),
-        namespaced=True,
         status=True,
         columns=(
             Column(name="STATUS", path=".status.phase"),
@@ -106,10 +93,7 @@ RESOURCES = (
     ),
     CrdResource(
         model=QueueDocument,
-        group="scheduling.volcano.sh",
-        version="v1beta1",
-        kind="Queue",
-        plural="queues",
+        served=QUEUES,
         short=("q", "queue-v1beta1"),
         status=True,
         columns=(
@@ -121,10 +105,7 @@ RESOURCES = (
     ),
     CrdResource(
         model=HyperNode,
-        group="topology.volcano.sh",
-        version="v1alpha1",
-        kind="HyperNode",
-        plural="hypernodes",
+        served=HYPERNODES,
         short=("hn",),
         columns=(
             Column(name="TIER", path=".spec.tier", type="integer"),
@@ -134,28 +115,22 @@ RESOURCES = (
     ),
     CrdResource(
         model=ResourceFlavor,
-        group="muster.dev",
-        version="v1alpha1",
-        kind="ResourceFlavor",
-        plural="resourceflavors",
+        served=FLAVORS,
         short=("rf",),
         columns=(_AGE,),
     ),
     CrdResource(
         model=Topology,
-        group="muster.dev",
-        version="v1alpha1",
-        kind="Topology",
-        plural="topologies",
+        served=TOPOLOGIES,
         columns=(_AGE,),
     ),
 )
 
 
-class _Plain(yaml.SafeDumper):
+class PlainDumper(yaml.SafeDumper):
     """Writes a value out at every occurrence, without YAML anchors and aliases."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: D102 - of the base class
         return True
 
 
@@ -166,36 +141,38 @@ def crds() -> list[dict[str, Any]]:
 
 def crd_files() -> dict[str, str]:
     """The definitions as YAML, by their file names in ``deploy/crds``."""
+    head = "# Written by `muster crds` from queues/api/types; do not edit.\n"
     return {
-        resource.file_name: "# Written by `muster crds` from queues/api/types; do not edit.\n"
-        + yaml.dump(_definition(resource), Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True)
+        f"{resource.served.group}_{resource.served.plural}.yaml": head
+        + yaml.dump(_definition(resource), Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
         for resource in RESOURCES
     }
 
 
 def _definition(resource: CrdResource) -> dict[str, Any]:
-    version: dict[str, Any] = {"name": resource.version, "served": True, "storage": True}
+    served = resource.served
+    version: dict[str, Any] = {"name": served.version, "served": True, "storage": True}
     if resource.columns:
         version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
     if resource.status:
         version["subresources"] = {"status": {}}
     version["schema"] = {"openAPIV3Schema": schema_of(resource.model)}
     names: dict[str, Any] = {
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-        "plural": resource.plural,
-        "singular": resource.kind.lower(),
+        "kind": served.kind,
+        "listKind": f"{served.kind}List",
+        "plural": served.plural,
+        "singular": served.kind.lower(),
     }
     if resource.short:
         names["shortNames"] = list(resource.short)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": resource.name, "labels": dict(OWNER_LABEL)},
+        "metadata": {"name": f"{served.plural}.{served.group}", "labels": dict(OWNER_LABEL)},
         "spec": {
-            "group": resource.group,
+            "group": served.group,
             "names": names,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "scope": "Namespaced" if served.namespaced else "Cluster",
             "versions": [version],
         },
     }

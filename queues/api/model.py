@@ -128,10 +128,15 @@ class Model(BaseModel):
         return document
 
     @classmethod
+    def parse(cls, document: Any) -> Self:
+        """The model of JSON-like data with Kubernetes' keys. Raises ValidationError with all errors."""
+        return cls.model_validate(document, by_alias=True, by_name=False)
+
+    @classmethod
     def read(cls, document: Any) -> Self:
-        """The model of JSON-like data with Kubernetes' keys. Raises InvalidDocument with the first error."""
+        """As ``parse``, but raises InvalidDocument with the first error."""
         try:
-            return cls.model_validate(document, by_alias=True, by_name=False)
+            return cls.parse(document)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise InvalidDocument(

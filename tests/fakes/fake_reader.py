@@ -7,7 +7,7 @@ from aiohttp import web
 
 from admission.settings import Address
 from admission.web import bodies
-from admission.web.app import app, serving
+from admission.web.app import ReadApi, serving
 from admission.web.reader import Check, NotLeading, UnknownName
 from queues.errors import DatabaseUnavailable
 
@@ -394,13 +394,13 @@ def fake_app(reader: FakeReader, ready: Mapping[str, Check]) -> web.Application:
             if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
         )
 
-    return app(
+    return ReadApi(
         reader=reader,
         metrics=lambda: b"muster_leader 1.0\n",
         ready=ready,
         snapshot=snapshot,
         outlook=outlook,
-    )
+    ).application()
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from queues.api import names
 from queues.api.check.cross_checks import Definitions, hypernode_cycles
-from queues.api.check.document import Document, documents_of
+from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.check.own_names import own_names
 from queues.api.model import excerpt
@@ -39,8 +39,7 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
         order.setdefault(file, len(order))
         for document in documents_of(text):
             findings += _unreadable_parts(file, document)
-            if document.value is not None:
-                subjects += _subjects(file, document, findings)
+            subjects += _subjects(file, document, findings)
     definitions = Definitions.of(subjects)
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
@@ -50,7 +49,11 @@ def check_documents(files: Iterable[tuple[str, str]]) -> list[Finding]:
 
 
 def _unreadable_parts(file: str, document: Document) -> Iterator[Finding]:
-    for problem in document.problems:
+    problems = document.problems
+    if document.value is not None and not isinstance(document.value, dict):
+        found, expected = f"a {_type_name(document.value)}", "a mapping with apiVersion, kind and metadata"
+        problems = (*problems, ReadingProblem(line=document.line, found=found, expected=expected))
+    for problem in problems:
         yield Finding(
             file=file,
             document=document.number,
@@ -63,19 +66,9 @@ def _unreadable_parts(file: str, document: Document) -> Iterator[Finding]:
 
 
 def _subjects(file: str, document: Document, findings: list[Finding]) -> list[Subject]:
-    """The objects of a document: itself, or the items of a List."""
+    """The objects of a document: itself, or the items of a List. None if it cannot be read."""
     value = document.value
     if not isinstance(value, dict):
-        findings.append(
-            Finding(
-                file=file,
-                document=document.number,
-                line=document.line,
-                severity="error",
-                found=f"a {_type_name(value)}",
-                expected="a mapping with apiVersion, kind and metadata",
-            )
-        )
         return []
     whole = Subject(file, document, value)
     items = value.get("items")
@@ -166,9 +159,7 @@ def _other_kind(subject: Subject) -> Iterator[Finding]:
 
 def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
     try:
-        parsed = KINDS[document["apiVersion"], document["kind"]].model_validate(
-            document, by_alias=True, by_name=False
-        )
+        parsed = KINDS[document["apiVersion"], document["kind"]].parse(document)
     except ValidationError:
         return ()
     match parsed:

@@ -42,12 +42,10 @@ class Definitions:
                 match kind_of(document):
                     case model if model is QueueDocument:
                         has_queues = True
-                        queue = QueueDocument.model_validate(
-                            defaulted(document), by_alias=True, by_name=False
-                        )
+                        queue = QueueDocument.parse(defaulted(document))
                         queues[queue.metadata.name] = queue.to_domain()
                     case model if model is Topology:
-                        topology = Topology.model_validate(document, by_alias=True, by_name=False)
+                        topology = Topology.parse(document)
                         levels |= set(topology.level_keys())
                     case None if document.get("kind") == "Namespace":
                         metadata = document.get("metadata") or {}
@@ -72,7 +70,7 @@ def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:
     for subject in subjects:
         if kind_of(subject.value) is HyperNode:
             try:
-                hypernode = HyperNode.model_validate(subject.value, by_alias=True, by_name=False)
+                hypernode = HyperNode.parse(subject.value)
             except ValidationError:
                 continue  # reported by the check of the document itself
             by_name[hypernode.metadata.name] = subject

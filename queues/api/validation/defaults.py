@@ -23,12 +23,7 @@ def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> 
     if spec is None:
         return document
     spec = dict(spec)
-    spec["queue"] = queue_named(
-        spec.get("queue"),
-        labels=_metadata(document, "labels"),
-        annotations=_metadata(document, "annotations"),
-        inherited=namespace_queue,
-    )
+    spec["queue"] = _queue_of(document, spec, namespace_queue)
     if not spec.get("schedulerName"):
         spec["schedulerName"] = VOLCANO_SCHEDULER
     if not spec.get("maxRetry"):
@@ -51,12 +46,7 @@ def defaulted_podgroup(document: Document, *, namespace_queue: str | None = None
     if spec is not None and not isinstance(spec, Mapping):
         return document
     spec = dict(spec or {})
-    spec["queue"] = queue_named(
-        spec.get("queue"),
-        labels=_metadata(document, "labels"),
-        annotations=_metadata(document, "annotations"),
-        inherited=namespace_queue,
-    )
+    spec["queue"] = _queue_of(document, spec, namespace_queue)
     return {**document, "spec": spec}
 
 
@@ -173,9 +163,10 @@ def _count(mapping: Any, key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _metadata(document: Document, field: str) -> Mapping[str, Any]:
+def _queue_of(document: Document, spec: Document, inherited: str | None) -> Any:
     metadata = _mapping(document.get("metadata")) or {}
-    return _mapping(metadata.get(field)) or {}
+    labels, annotations = (_mapping(metadata.get(field)) or {} for field in ("labels", "annotations"))
+    return queue_named(spec.get("queue"), labels=labels, annotations=annotations, inherited=inherited)
 
 
 def _pointer(key: str) -> str:

@@ -49,7 +49,7 @@ def template_violations(
 ) -> list[Violation]:
     """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None: not known."""
     try:
-        parsed = PodTemplate.model_validate(template, by_alias=True, by_name=False)
+        parsed = PodTemplate.parse(template)
     except ValidationError as error:
         return of_model(error, path)
     found = list(pod_spec_violations(parsed.spec, f"{path}.spec"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -49,8 +49,6 @@ class Known:
 
 NOTHING_KNOWN = Known()
 
-_Kind = TypeVar("_Kind", bound=Model)
-
 #: (apiVersion, kind) → model.
 KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
@@ -62,6 +60,9 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH, "Job"): BatchJob,
     (CORE, "Pod"): Pod,
 }
+
+#: Where an object's metadata names its queue; the first that is given counts.
+_QUEUE_NAMES = (("labels", QUEUE_LABEL), ("annotations", QUEUE_ANNOTATION))
 
 
 def kind_of(document: Mapping[str, Any]) -> type[Model] | None:
@@ -95,12 +96,12 @@ def violations_of(
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
         return []
     try:
-        parsed = _read(model, document if old is not None else defaulted(document, known))
+        parsed = model.parse(document if old is not None else defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
     if old is not None and isinstance(parsed, VolcanoJob):
         try:
-            return job_update_violations(_read(VolcanoJob, old), parsed)
+            return job_update_violations(VolcanoJob.parse(old), parsed)
         except ValidationError:
             # The stored object cannot be read, so any change is accepted: it may repair it.
             return []
@@ -113,17 +114,13 @@ def violations_of(
     return [*_metadata(parsed), *_RULES[model](parsed, known)]
 
 
-def _read(model: type[_Kind], document: Mapping[str, Any]) -> _Kind:
-    return model.model_validate(document, by_alias=True, by_name=False)
-
-
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
     """Paths of unknown fields, which are kept but may be misspelt. Parts without a model are not searched."""
     model = kind_of(document)
     if model is None or model in (BatchJob, Pod):
         return ()
     try:
-        parsed = _read(model, document)
+        parsed = model.parse(document)
     except ValidationError:
         return ()
     return tuple(_unknown(parsed, ()))
@@ -143,27 +140,13 @@ def _unknown(part: Any, at: tuple[str | int, ...]) -> Iterator[str]:
 
 def _metadata(document: Any) -> Iterator[Violation]:
     metadata = document.metadata
-    queue = metadata.labels.get(QUEUE_LABEL)
-    if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
-        yield Violation(f"metadata.labels[{QUEUE_LABEL}]", excerpt(queue), "the name of a Queue")
-    queue = metadata.annotations.get(QUEUE_ANNOTATION)
-    if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
-        yield Violation(f"metadata.annotations[{QUEUE_ANNOTATION}]", excerpt(queue), "the name of a Queue")
+    for field, key in _QUEUE_NAMES:
+        queue = getattr(metadata, field).get(key)
+        if queue is not None and SUBDOMAIN.fullmatch(queue) is None:
+            yield Violation(f"metadata.{field}[{key}]", excerpt(queue), "the name of a Queue")
     gated = metadata.labels.get(GATED_NAMESPACE)
     if gated not in (None, "true", "false"):
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
-
-
-def _job(job: VolcanoJob, known: Known) -> list[Violation]:
-    return job_violations(job, known.queues, known.levels)
-
-
-def _podgroup(group: PodGroup, known: Known) -> list[Violation]:
-    return podgroup_violations(group, known.queues)
-
-
-def _queue(queue: QueueDocument, known: Known) -> list[Violation]:
-    return queue_violations(queue, known.queues)
 
 
 def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
@@ -185,16 +168,11 @@ def _pod(pod: Pod, known: Known) -> Iterator[Violation]:
 
 
 def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
-    label, annotation = (
-        document.metadata.labels.get(QUEUE_LABEL),
-        document.metadata.annotations.get(QUEUE_ANNOTATION),
-    )
-    if label:
-        path = f"metadata.labels[{QUEUE_LABEL}]"
-        yield from queue_reference_violations(label, known.queues, path, what="workload")
-    elif annotation:
-        path = f"metadata.annotations[{QUEUE_ANNOTATION}]"
-        yield from queue_reference_violations(annotation, known.queues, path, what="workload")
+    for field, key in _QUEUE_NAMES:
+        if name := getattr(document.metadata, field).get(key):
+            path = f"metadata.{field}[{key}]"
+            return queue_reference_violations(name, known.queues, path, what="workload")
+    return iter(())
 
 
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
@@ -205,10 +183,6 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True
         )
-
-
-def _hypernode(hypernode: HyperNode, known: Known) -> Iterator[Violation]:
-    return hypernode_violations(hypernode)
 
 
 def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
@@ -223,10 +197,10 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
 
 
 _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
-    VolcanoJob: _job,
-    PodGroup: _podgroup,
-    QueueDocument: _queue,
-    HyperNode: _hypernode,
+    VolcanoJob: lambda job, known: job_violations(job, known.queues, known.levels),
+    PodGroup: lambda group, known: podgroup_violations(group, known.queues),
+    QueueDocument: lambda queue, known: queue_violations(queue, known.queues),
+    HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,
     Topology: _topology,
     BatchJob: _batch_job,
