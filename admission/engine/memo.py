@@ -202,7 +202,8 @@ class Memo:
         if snapshot.ended or snapshot.evictable or snapshot.unbooked or snapshot.started:
             return None
         same = (
-            _same_nodes(before.nodes, snapshot.nodes)
+            before.nodes.used is snapshot.nodes.used
+            and before.nodes.differs_in_use_only(snapshot.nodes)
             and same_rows(before.queues, snapshot.queues)
             and same_rows(before.admissions, snapshot.admissions)
             and same_rows(before.pending, snapshot.pending)
@@ -235,13 +236,5 @@ def _same_capacity(before: NodeTable, after: NodeTable) -> bool:
         return False
     if before.used is after.used or before.layout.usable.all():
         return True
-    return np.array_equal(before.used_on_unusable(), after.used_on_unusable())
-
-
-def _same_nodes(before: NodeTable, after: NodeTable) -> bool:
-    return before is after or (
-        before.layout is after.layout
-        and before.allocatable is after.allocatable
-        and before.used is after.used
-        and (before.ports is after.ports or before.ports == after.ports)
-    )
+    unusable = ~before.layout.usable
+    return np.array_equal(before.used[:, unusable], after.used[:, unusable])

@@ -5,9 +5,10 @@ out of the line. A refusal by the queue holds for the head's class, a refusal by
 all queues. In a strict queue the first refusal holds up everything behind it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from itertools import groupby
+from typing import Any
 
 from admission.engine import reasons
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
@@ -27,13 +28,12 @@ from admission.engine.placement.need import MissingMembers
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.order.line import Line, QueueKeys, among_users
+from queues.order.line import Line, among_users
 from queues.order.policies import counts_use
 from queues.order.shares import UserShares
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
 
@@ -257,41 +257,22 @@ class AdmissionRound:
             if each not in self.refusals
             and (not self.pending.is_strict(each.queue) or self._in_strict_order(each.queue)[0] is each)
         ]
-        order = _LineOrder(self.trial.usage, self.users or self.state.users, self.state.queue_keys, untried)
-        untried.sort(key=order.key)
-        return [each for each in self.refusals if each in refused] + untried
+        return [each for each in self.refusals if each in refused] + self._by_share(untried)
 
+    def _by_share(self, classes: Sequence[WorkloadClass]) -> list[WorkloadClass]:
+        """Classes that are not in the line, in its order: down the tree, then in the queue."""
+        usage, tree, users = self.trial.usage, self.trial.tree, self.users or self.state.users
 
-class _LineOrder:
-    """The order of the line for classes that are not in it: down the tree, then in the queue."""
+        def levels(wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
+            above = tree.paths[wanted[0]][-2::-1]
+            return [part for name in above for part in self.state.queue_keys.level(usage, name, wanted[1])]
 
-    def __init__(
-        self, usage: Usage, users: UserShares, keys: QueueKeys, classes: Iterable[WorkloadClass]
-    ) -> None:
-        self._usage = usage
-        self._users = users
-        self._keys = keys
-        self._ordinals: dict[tuple[QueueName, tuple[Account, ...]], int] = {}
+        def key(each: WorkloadClass) -> tuple[Any, ...]:
+            among = (among_users(tree, users, each.class_queue),) if counts_use(tree, each.queue) else ()
+            return ordinals[each.queue, each.request.accounts], *among, each.class_queue.first()
+
         wanted = dict.fromkeys((each.queue, each.request.accounts) for each in classes)
-        in_order = sorted(((self._levels(*each), each) for each in wanted), key=itemgetter(0))
-        ordinal, before = 0, None
-        for levels, each in in_order:
-            # Requests for different accounts in one queue may come at the same place.
-            ordinal += levels != before
-            self._ordinals[each], before = ordinal, levels
-
-    def key(self, each: WorkloadClass) -> tuple[object, ...]:
-        """Sort key of a class."""
-        tree, class_queue = self._usage.tree, each.class_queue
-        ordinal = self._ordinals[each.queue, each.request.accounts]
-        if counts_use(tree, each.queue):
-            return ordinal, among_users(tree, self._users, class_queue), class_queue.first()
-        return ordinal, class_queue.first()
-
-    def _levels(self, queue: QueueName, asked: tuple[Account, ...]) -> list[object]:
-        """Keys of a queue and all above it but root, outermost first, for a request of these accounts."""
-        return [
-            each
-            for name in self._usage.tree.paths[queue][-2::-1]
-            for each in self._keys.level(self._usage, name, asked)
-        ]
+        # Requests for different accounts in one queue may come at the same place.
+        places = groupby(sorted(wanted, key=levels), key=levels)
+        ordinals = {each: ordinal for ordinal, (_, alike) in enumerate(places) for each in alike}
+        return sorted(classes, key=key)

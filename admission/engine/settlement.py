@@ -128,12 +128,7 @@ def evicts(snapshot: Snapshot, freed: Iterable[Free]) -> Iterator[Evict]:
     for number, rollback in sorted(snapshot.evictable.items()):
         admission = snapshot.admissions.get(number)
         if admission is not None and admission.state is AdmissionState.OPEN and number not in closed:
-            yield Evict(
-                admission=number,
-                code=rollback.code,
-                message=rollback.message,
-                not_before=rollback.not_before,
-            )
+            yield Evict(admission=number, **rollback._asdict())
 
 
 def adopts(snapshot: Snapshot, trial: Trial, seats: SeatLookup) -> Iterator[Adopt]:

@@ -230,8 +230,8 @@ def _for_pods(
         free = table.allocatable[:, column] - table.used[:, column]
         amounts = dict(zip(table.resources, free.tolist(), strict=True))
         offers[column] = _offers(column, amounts, pods.takes, occupants.get(layout.names[column], ()), ended)
-    found = layout.chain(pods.required_topology)
-    if pods.required_topology is None or found is None:
+    found = layout.chain(pods.required_topology) if pods.required_topology else None
+    if found is None:
         return _cheapest(np.arange(len(table)), offers, wanted, left)
     chain, at = found
     level = chain[at]

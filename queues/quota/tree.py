@@ -142,7 +142,43 @@ class QueueTree:
 
         Never raises: errors are in ``problems``.
         """
-        return _build(queues, capacity, flavors)
+        every = {name: queues[name] for name in sorted(queues)}
+        every[ROOT] = replace(every.get(ROOT, Queue(name=ROOT)), parent=None)
+        found: dict[QueueName, list[MusterError]] = {}
+        paths = {name: _path(name, every, found) for name in every}
+        children: dict[QueueName, tuple[QueueName, ...]] = dict.fromkeys(every, ())
+        for name, path in paths.items():
+            if name != ROOT:
+                children[path[1]] += (name,)
+
+        own = {name: numbers_of(queue) for name, queue in every.items()}
+        for name, queue in every.items():
+            wrong = misordered(queue, own[name])
+            if queue.broken is not None:
+                wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
+            if wrong:
+                # A broken queue keeps nothing from other queues.
+                found.setdefault(name, []).extend(wrong)
+                own[name] = Numbers()
+        guarantees: dict[QueueName, dict[Account, int]] = {}
+        idle: dict[QueueName, dict[Account, int]] = {}
+        for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
+            idle[name] = _sum(guarantees[child] for child in children[name])
+            guarantees[name], excess = guaranteed(every[name], own[name], idle[name])
+            for account, error in excess.items():
+                found.setdefault(name, []).append(error)
+                del idle[name][account]
+                for child in children[name]:
+                    guarantees[child].pop(account, None)
+        capabilities = {name: numbers.capability for name, numbers in own.items()}
+        capabilities[ROOT] = ceiling_of(own[ROOT].capability, capacity, flavors)
+        problems = {
+            name: tuple(error for each in path for error in found.get(each, ()))
+            for name, path in paths.items()
+            if any(each in found for each in path)
+        }
+        deserved = {name: numbers.deserved for name, numbers in own.items()}
+        return cls(every, paths, children, problems, guarantees, capabilities, deserved, idle)
 
     def usable(self, queue: QueueName) -> bool:
         """Whether the queue exists and has no problem."""
@@ -278,51 +314,6 @@ class QueueTree:
 
     def _upwards(self, queue: QueueName) -> Iterator[Queue]:
         return (self.queues[name] for name in self.paths[queue])
-
-
-Books = dict[QueueName, dict[Account, int]]
-
-
-def _build(
-    queues: Mapping[QueueName, Queue], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
-) -> QueueTree:
-    every = {name: queues[name] for name in sorted(queues)}
-    every[ROOT] = replace(every.get(ROOT, Queue(name=ROOT)), parent=None)
-    found: dict[QueueName, list[MusterError]] = {}
-    paths = {name: _path(name, every, found) for name in every}
-    children: dict[QueueName, tuple[QueueName, ...]] = dict.fromkeys(every, ())
-    for name, path in paths.items():
-        if name != ROOT:
-            children[path[1]] += (name,)
-
-    own = {name: numbers_of(queue) for name, queue in every.items()}
-    for name, queue in every.items():
-        wrong = misordered(queue, own[name])
-        if queue.broken is not None:
-            wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
-        if wrong:
-            # A broken queue keeps nothing from other queues.
-            found.setdefault(name, []).extend(wrong)
-            own[name] = Numbers()
-    guarantees: Books = {}
-    idle: Books = {}
-    for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
-        idle[name] = _sum(guarantees[child] for child in children[name])
-        guarantees[name], excess = guaranteed(every[name], own[name], idle[name])
-        for account, error in excess.items():
-            found.setdefault(name, []).append(error)
-            del idle[name][account]
-            for child in children[name]:
-                guarantees[child].pop(account, None)
-    capabilities = {name: numbers.capability for name, numbers in own.items()}
-    capabilities[ROOT] = ceiling_of(own[ROOT].capability, capacity, flavors)
-    problems = {
-        name: tuple(error for each in path for error in found.get(each, ()))
-        for name, path in paths.items()
-        if any(each in found for each in path)
-    }
-    deserved = {name: numbers.deserved for name, numbers in own.items()}
-    return QueueTree(every, paths, children, problems, guarantees, capabilities, deserved, idle)
 
 
 def _path(

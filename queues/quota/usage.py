@@ -108,28 +108,11 @@ class Usage:
         """Take amounts back."""
         self.add(queue, amounts, times=-1)
 
-    def available(self, queue: QueueName, account: Account) -> int | None:
-        """What may still be added; negative: the queue or an ancestor is above its limit. None: no limit.
-
-        An idle guarantee may be used even if the cluster is too small for all of them: ``root`` is exempt.
-        """
-        own = self.tree.capability(queue, account)
-        left = None if own is None else own - self.counted(queue, account)
-        if queue == ROOT:
-            return left
-        above = self.available(self.tree.paths[queue][1], account)
-        if above is None:
-            return left
-        if self.tree.paths[queue][1] == ROOT:
-            above = max(0, above)
-        above += max(0, self.tree.guarantee(queue, account) - self.counted(queue, account))
-        return above if left is None else min(left, above)
-
     def refusal(self, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
         """The limit nearest to the queue that adding these amounts would break; None: there is none.
 
-        Of several of one queue the first account's. For every account the same as
-        ``units ≤ available(queue, account)``.
+        Of several of one queue the first account's. Guarantees below root are exempt from root's limit: an idle one
+        may be used even if the cluster is too small for all of them.
         """
         nearest: tuple[int, Account] | None = None
         found: LimitHit | None = None

@@ -8,6 +8,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import FlavorName, QueueName
+from tests.builders.quota import available
 
 Case = dict[str, Any]
 
@@ -43,7 +44,7 @@ def _amounts(
     wanted: dict[str, dict[str, int]], every: dict[str, QueueName], usage: Usage
 ) -> dict[str, dict[str, int]]:
     return {
-        queue: _shown({key: usage.available(every[queue], _account(key)) or 0 for key in book})
+        queue: _shown({key: available(usage, every[queue], _account(key)) or 0 for key in book})
         for queue, book in wanted.items()
     }
 

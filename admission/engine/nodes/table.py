@@ -21,6 +21,8 @@ Amounts = NDArray[np.int64]
 
 Mask = NDArray[np.bool_]
 
+Chain = tuple[TopologyLevel, ...]
+
 #: Masks of so many different node filters are remembered.
 _FILTERS_KEPT: Final = 4096
 
@@ -50,7 +52,9 @@ class Layout:
     position: Mapping[NodeName, int]
     flavors: tuple[FlavorName, ...]
     #: Label keys of each chain's levels, outermost first; the last one is always the host.
-    chains: tuple[tuple[TopologyLevel, ...], ...]
+    chains: tuple[Chain, ...]
+    #: By label key: the first topology that has the level, and the level's index in it.
+    levels: Mapping[str, tuple[Chain, int]]
     labels: Labels
     taints: TaintClasses
     usable: Mask
@@ -59,42 +63,20 @@ class Layout:
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
 
-    def chain(self, level: str | None) -> tuple[tuple[TopologyLevel, ...], int] | None:
-        """The first topology with that level, and the level's index in it; None: no topology has it.
+    def chain(self, level: str) -> tuple[Chain, int] | None:
+        """The first topology with that level, and the level's index in it; None: no topology has it."""
+        return self.levels.get(level)
 
-        Without a level: the first topology, and the index of its host level.
-        """
-        if level is None:
-            return self.chains[0], len(self.chains[0]) - 1
-        for chain in self.chains:
-            for index, candidate in enumerate(chain):
-                if candidate.key == level:
-                    return chain, index
-        return None
-
-    def known_chain(self, level: str) -> tuple[tuple[TopologyLevel, ...], int]:
-        """As ``chain``, for a level that some topology has. Raises KeyError."""
-        found = self.chain(level)
-        if found is None:
-            raise KeyError(level)
-        return found
-
-    def known_level(self, key: str) -> TopologyLevel:
+    def level(self, key: str) -> TopologyLevel:
         """The level of a label key, in the first topology that has it. Raises KeyError."""
-        chain, index = self.known_chain(key)
+        chain, index = self.levels[key]
         return chain[index]
-
-    def level(self, key: str) -> TopologyLevel | None:
-        """The level of a label key, in the first topology that has it; None: no topology has it."""
-        found = self.chain(key)
-        return None if found is None else found[0][found[1]]
 
     def most_pods(self, pods: Amounts, level: str | None) -> int:
         """The sum of (N,) pods per node over all nodes, or over the best domain of a level; unknown level: 0."""
         if level is None:
             return int(pods.sum())
-        found = self.level(level)
-        return 0 if found is None else int(found.sums(pods).max(initial=0))
+        return int(self.level(level).sums(pods).max(initial=0)) if level in self.levels else 0
 
     def allowed(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes that a pod with this filter may use and that take pods at all."""
@@ -172,14 +154,20 @@ class NodeTable:
         )
         resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
         names, labels = [node.name for node in ordered], [node.labels for node in ordered]
+        chains = (
+            *(by_labels(names, labels, keys) for keys in levels),
+            *((by_name(names, tree),) if tree or not levels else ()),
+        )
         layout = Layout(
             names=tuple(names),
             position={node.name: index for index, node in enumerate(ordered)},
             flavors=tuple(node.flavor for node in ordered),
-            chains=(
-                *(by_labels(names, labels, keys) for keys in levels),
-                *((by_name(names, tree),) if tree or not levels else ()),
-            ),
+            chains=chains,
+            levels={
+                level.key: (chain, index)
+                for chain in reversed(chains)
+                for index, level in reversed(list(enumerate(chain)))
+            },
             labels=Labels(labels, names),
             taints=TaintClasses([node.taints for node in ordered]),
             usable=np.array([node.usable for node in ordered], dtype=np.bool_),
@@ -244,9 +232,13 @@ class NodeTable:
             (name, units) for name, units in zip(self.resources, sums, strict=True) if not is_device(name)
         )
 
-    def used_on_unusable(self) -> Amounts:
-        """(R, M) what is used on the nodes that take no new pods."""
-        return self.used[:, ~self.layout.usable]
+    def differs_in_use_only(self, other: "NodeTable") -> bool:
+        """Whether this is the same table but for used amounts."""
+        return (
+            self.layout is other.layout
+            and self.allocatable is other.allocatable
+            and (self.ports is other.ports or self.ports == other.ports)
+        )
 
     def _vector(self, amounts: Amounts) -> Resources:
         return Resources(zip(self.resources, amounts.tolist(), strict=True))

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Amounts, NodeTable
 from admission.engine.pending.classes import PlacementClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.trial import Trial
-from queues.plan import Admit, Reason
-from queues.quota.accounts import charges, flavor_charges
+from queues.plan import Reason
+from queues.quota.accounts import flavor_charges
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -75,9 +74,7 @@ class Screening:
         same = (
             before is not None
             and self._free is not None
-            and before.layout is table.layout
-            and before.resources == table.resources
-            and (before is table or _same_but_used(before, table))
+            and before.differs_in_use_only(table)
             and np.array_equal(self._free, trial.free)
         )
         if not same:
@@ -92,12 +89,7 @@ class Screening:
             return None
         members = next(iter(placement.open_classes)).class_queue.candidates
         workload = members[0].workload if members else placement.workload
-        answer = gangs.admit(workload, placement.request.need, trial)
-        if isinstance(answer, Admit):  # it fits after all, and nothing was to be taken yet
-            ports = ports_of(workload, answer.seats)
-            trial.remove_seats(answer.queue, charges(answer.seats), answer.seats, ports)
-            return None
-        return answer
+        return gangs.refusal(workload, placement.request.need, trial)
 
     def _may_fit(self, placement: PlacementClass, trial: Trial) -> bool:
         """A quick check by sums: no is certain, yes is not."""
@@ -183,9 +175,3 @@ def _is_limit(reason: Reason | None) -> bool:
 def _unless_equal(before: Reason | None, after: Reason | None) -> Reason | None:
     """An equal reason stays the same object."""
     return before if before == after else after
-
-
-def _same_but_used(before: NodeTable, after: NodeTable) -> bool:
-    return before.allocatable is after.allocatable and (
-        before.ports is after.ports or before.ports == after.ports
-    )

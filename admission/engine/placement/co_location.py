@@ -100,9 +100,7 @@ def _refusal(scope: NodeScope, requests: Sequence[PodSetRequest], key: str) -> R
         if isinstance(alone, Reason):
             return alone
     sets = {request.pods.name: len(request.ordinals) for request in requests}
-    return reasons.together_no_fit(
-        level=key, sets=sets, domains=len(scope.trial.layout.known_level(key).domains)
-    )
+    return reasons.together_no_fit(level=key, sets=sets, domains=len(scope.trial.layout.level(key).domains))
 
 
 def replace_topology(request: PodSetRequest, key: str) -> PodSetRequest:

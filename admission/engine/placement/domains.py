@@ -9,13 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.levels import TopologyLevel
-from admission.engine.nodes.table import Amounts, Layout, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.workload import NodeName, PodSet
-
-Chain = tuple[TopologyLevel, ...]
 
 
 def levels_of(pods: PodSet) -> list[str]:
@@ -35,7 +32,7 @@ def chain_of(layout: Layout, keys: Sequence[str]) -> Chain | None:
 def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
     """The first of these levels that no topology has; None: all are known."""
     for key in keys:
-        if layout.chain(key) is None:
+        if key not in layout.levels:
             known = sorted({level.key for chain in layout.chains for level in chain})
             return reasons.unknown_level(key, known)
     return None
@@ -49,7 +46,7 @@ def domains_to_try(
     If the level is only preferred, the wider levels follow, and at last None: anywhere. ``room``: (N,) pods that each
     node takes. ``seated``: nodes of members that have seats.
     """
-    chain, at = layout.known_chain(key)
+    chain, at = layout.levels[key]
     columns = [layout.position[node] for node in seated if node in layout.position]
     for index in range(at, at - 1 if required else -1, -1):
         level = chain[index]
@@ -68,7 +65,7 @@ def domains_to_try(
 
 def not_in_one_domain(layout: Layout, key: str, seated: Sequence[NodeName]) -> Reason | None:
     """Why no pod can join the seated ones: they are not in one domain of the level. None: they are."""
-    level = layout.known_level(key)
+    level = layout.level(key)
     domains = sorted({int(level.of[layout.position[node]]) for node in seated if node in layout.position})
     if not domains or (len(domains) == 1 and domains[0] >= 0):
         return None

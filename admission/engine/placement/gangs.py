@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import common_domains
 from admission.engine.placement.domains import not_in_one_domain, renumber, unknown_level
@@ -18,6 +19,7 @@ from admission.engine.placement.pod_set import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
+from queues.quota.accounts import charges
 from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, PodSet, Workload
 
@@ -52,6 +54,16 @@ def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Rea
         seats=tuple(seats),
         elastic=bool(need.seated_nodes),
     )
+
+
+def refusal(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | None:
+    """Why a workload gets no seats; None: it fits. The trial is left as it was."""
+    answer = admit(workload, need, trial)
+    if isinstance(answer, Reason):
+        return answer
+    ports = ports_of(workload, answer.seats)
+    trial.remove_seats(answer.queue, charges(answer.seats), answer.seats, ports)
+    return None
 
 
 def all_or_none(
@@ -147,7 +159,7 @@ def _in_one_domain(
     return reasons.together_no_fit(
         level=key,
         sets={request.pods.name: len(request.ordinals) for request in requests},
-        domains=len(trial.layout.known_level(key).domains),
+        domains=len(trial.layout.level(key).domains),
     )
 
 

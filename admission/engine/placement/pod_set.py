@@ -13,10 +13,9 @@ from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.devices import taken
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Layout, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.domain_search import DomainQuery, TopologyAssignment, assign_nodes
 from admission.engine.placement.domains import (
-    Chain,
     chain_of,
     domains_to_try,
     levels_of,
@@ -375,7 +374,7 @@ def no_domain_reason(
     scope: NodeScope, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]
 ) -> Reason:
     """Why so many pods do not fit into one domain of a level."""
-    chain, at = scope.trial.layout.known_chain(key)
+    chain, at = scope.trial.layout.levels[key]
     return no_place_reason(
         scope, pods, DomainQuery(count, scope.pods_per_node(pods), chain, at, required=True), partitions
     )

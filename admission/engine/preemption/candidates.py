@@ -152,12 +152,6 @@ def victim_candidates(
     return found
 
 
-class _QueueProtection(NamedTuple):
-    #: Seconds.
-    min_run_time: int
-    max_evictions: int
-
-
 @dataclass(slots=True)
 class _Protection:
     """What protects running workloads: their own wish, earlier evictions, and a minimum run time."""
@@ -166,19 +160,14 @@ class _Protection:
     tree: QueueTree
     #: The next second at which a protection by run time ends. None: none counts.
     until: int | None = None
-    _of_queue: dict[QueueName, _QueueProtection] = field(default_factory=dict)
 
     def protects(self, workload: Workload, queue: QueueName, admissions: Sequence[HeldAdmission]) -> bool:
         """True if a running workload may not be evicted now."""
-        of_queue = self._of_queue.get(queue)
-        if of_queue is None:
-            policy = self.tree.policy(queue)
-            of_queue = _QueueProtection(policy.min_run_time or 0, policy.max_evictions or 0)
-            self._of_queue[queue] = of_queue
-        if not workload.preemptable or workload.evictions >= of_queue.max_evictions:
+        policy = self.tree.policy(queue)
+        if not workload.preemptable or workload.evictions >= (policy.max_evictions or 0):
             return True
         opened = max(held.admission.opened_at for held in admissions)
-        ends = opened + max(of_queue.min_run_time, workload.min_run_time, workload.cooldown)
+        ends = opened + max(policy.min_run_time or 0, workload.min_run_time, workload.cooldown)
         if ends <= self.now:
             return False
         self.until = soonest(self.until, ends)

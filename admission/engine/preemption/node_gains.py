@@ -233,7 +233,7 @@ def gains_by_domain(trial: Trial, pods: PodSet, count: int, found: GainsByNode) 
     one will do, the whole cluster is one domain.
     """
     key = pods.required_topology or pods.preferred_topology
-    level = trial.layout.level(key) if key else None
+    level = trial.layout.level(key) if key and key in trial.layout.levels else None
     if level is not None:
         room, of = level.sums(found.room), level.of[found.gains.columns]
         for domain in _cheapest_domains(found.gains, level, count - room):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from admission.engine.claims import amounts_per_node
-from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.pending.waiting_time import starves_at
 from admission.engine.placement import gangs
@@ -25,7 +24,7 @@ from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, si
 from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
 from queues.admissions import Seat
 from queues.plan import Admit
-from queues.quota.accounts import Account, charges, flavor_charges
+from queues.quota.accounts import Account, flavor_charges
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
@@ -399,16 +398,10 @@ class VictimSearch:
 
     def _fits(self, workload: Workload) -> bool:
         """True if the beneficiary fits the drained world as it is, which is left unchanged."""
-        if not self.estimate.may_fit(workload.queue, self.asked):
-            return False
-        drained = self.context.drained
-        answer = gangs.admit(workload, self.need, drained)
-        if not isinstance(answer, Admit):
-            return False
-        drained.remove_seats(
-            answer.queue, charges(answer.seats), answer.seats, ports_of(workload, answer.seats)
+        return (
+            self.estimate.may_fit(workload.queue, self.asked)
+            and gangs.refusal(workload, self.need, self.context.drained) is None
         )
-        return True
 
     def _evict_and_claim(self, victims: VictimSet, seats: tuple[Seat, ...] | None = None) -> bool:
         """Evict the victims and claim the seats, chosen here if they are None. False: it does not fit after all."""

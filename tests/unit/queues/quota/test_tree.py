@@ -14,6 +14,7 @@ from queues.quota.usage import Usage
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
+from tests.builders.quota import available
 
 GPU = Account(NO_FLAVOR, "gpu")
 
@@ -75,13 +76,13 @@ def test_children_guaranteed_more_than_their_parent_are_set_apart_with_it() -> N
     assert set(built.problems) == {"a", "a1", "a2"}
     assert isinstance(built.problems[QueueName("a1")][0], GuaranteesExceedParent)
     # What stands in the parent's own name is still kept; the children's excess is not.
-    assert Usage(built).available(QueueName("fine"), GPU) == 12_000
+    assert available(Usage(built), QueueName("fine"), GPU) == 12_000
 
 
 def test_root_is_exempt_from_the_check_of_its_childrens_guarantees() -> None:
     built = tree(queue("a", guarantee=16), queue("b", guarantee=16), gpus=16)
     assert not built.problems
-    assert Usage(built).available(QueueName("a"), GPU) == 16
+    assert available(Usage(built), QueueName("a"), GPU) == 16
 
 
 def test_a_document_that_cannot_be_used_disables_its_queue_only() -> None:
@@ -94,8 +95,8 @@ def test_a_document_that_cannot_be_used_disables_its_queue_only() -> None:
 
 def test_an_idle_guarantee_below_a_queue_without_one_is_kept_from_its_uncles() -> None:
     built = tree(queue("a"), queue("a1", "a", guarantee=6), queue("b"), gpus=16)
-    assert Usage(built).available(QueueName("b"), GPU) == 10
-    assert Usage(built).available(QueueName("a1"), GPU) == 16
+    assert available(Usage(built), QueueName("b"), GPU) == 10
+    assert available(Usage(built), QueueName("a1"), GPU) == 16
 
 
 def test_the_limit_that_is_hit_is_told_with_what_is_used_and_kept() -> None:
@@ -115,8 +116,8 @@ def test_flavors_are_counted_on_their_own_and_in_the_sum() -> None:
     )
     built = QueueTree.build({both.name: both}, Resources({"gpu": 16}), {BIG: Resources({"gpu": 8})})
     usage = Usage(built)
-    assert usage.available(both.name, Account(BIG, "gpu")) == 4
-    assert usage.available(both.name, GPU) == 10
+    assert available(usage, both.name, Account(BIG, "gpu")) == 4
+    assert available(usage, both.name, GPU) == 10
     assert built.guarantee(both.name, GPU) == 2
     assert built.deserved(both.name, GPU) == 3
 
@@ -186,7 +187,7 @@ def test_use_returns_to_nothing_when_all_is_taken_back(data: st.DataObject) -> N
         usage.remove(name, {GPU: units})
     for name in built.queues:
         assert usage.used(name, GPU) == 0
-        assert usage.available(name, GPU) == fresh.available(name, GPU)
+        assert available(usage, name, GPU) == available(fresh, name, GPU)
 
 
 @given(st.data())
@@ -204,9 +205,9 @@ def test_a_request_is_refused_exactly_when_it_is_more_than_available(data: st.Da
         usage.add(QueueName(name), {GPU: data.draw(number)})
     asked = data.draw(st.integers(1, 20))
     for name in ("a1", "a2", "b"):
-        available = usage.available(QueueName(name), GPU)
-        assert available is not None
-        assert (usage.refusal(QueueName(name), {GPU: asked}) is None) == (asked <= available)
+        left = available(usage, QueueName(name), GPU)
+        assert left is not None
+        assert (usage.refusal(QueueName(name), {GPU: asked}) is None) == (asked <= left)
 
 
 @st.composite
