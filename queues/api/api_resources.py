@@ -1,6 +1,6 @@
 """Where the API server keeps each kind of object that Muster reads, writes, installs or removes: one table. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +50,14 @@ class ApiResource:
         parts.append(self.plural)
         parts += [part for part in (name, subresource) if part]
         return "/".join(parts)
+
+    def document(
+        self, name: str, namespace: str = "", labels: Mapping[str, str] = {}, **content: Any
+    ) -> Document:
+        """An object that Muster makes, with the label by which it is found again."""
+        place = {"namespace": namespace} if namespace else {}
+        metadata = {"name": name, **place, "labels": {**PART_OF, **labels}}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **content}
 
     def rule(self, operations: Sequence[str]) -> Document:
         """The rule of a webhook or of an admission policy that is about it."""

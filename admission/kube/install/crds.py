@@ -35,17 +35,20 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
     """
     definitions = crds()
     foreign = {}
+    adopted = set()
     for definition in definitions:
         found = await found_at(client, path_of(definition))
         if found is not None and not _ours(found):
             foreign[definition["metadata"]["name"]] = _owner(found)
+        elif found is not None and ADOPTED in (found["metadata"].get("annotations") or {}):
+            adopted.add(definition["metadata"]["name"])
     if foreign and not adopt:
         owners = ", ".join(sorted(set(foreign.values())))
         raise DefinitionsOfOthers(definitions=", ".join(sorted(foreign)), evidence=owners)
     for definition in definitions:
         metadata = definition["metadata"]
         metadata["labels"] = {**PART_OF, **metadata["labels"]}
-        if metadata["name"] in foreign or await _adopted(client, definition):
+        if metadata["name"] in adopted | foreign.keys():
             metadata["annotations"] = {ADOPTED: "true"}
         await apply(client, definition, tell)
     for definition in definitions:
@@ -55,11 +58,6 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
 def _ours(definition: Document) -> bool:
     labels = definition["metadata"].get("labels") or {}
     return OWNER_LABEL.items() <= labels.items()
-
-
-async def _adopted(client: Client, definition: Document) -> bool:
-    found = await found_at(client, path_of(definition))
-    return found is not None and ADOPTED in (found["metadata"].get("annotations") or {})
 
 
 def _owner(definition: Document) -> str:

@@ -56,21 +56,13 @@ async def let_return(client: Client, tell: Tell) -> None:
 async def _going(client: Client) -> dict[Place, str]:
     """Pods that had a seat, are being deleted, and have no controller: uid by (namespace, name)."""
     pods = msgspec.json.decode(await client.get(PODS.path(), labelSelector=f"{RELEASED}=true"))["items"]
-    metadata = (pod["metadata"] for pod in pods)
     return {
         (meta["namespace"], meta["name"]): meta["uid"]
-        for meta in metadata
-        if meta.get("deletionTimestamp") and _annotation(meta, ADMISSION_ID) and not _controlled(meta)
+        for meta in (pod["metadata"] for pod in pods)
+        if meta.get("deletionTimestamp")
+        and (meta.get("annotations") or {}).get(ADMISSION_ID)
+        and not any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
     }
-
-
-def _controlled(meta: Mapping[str, Any]) -> bool:
-    return any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
-
-
-def _annotation(meta: Mapping[str, Any], key: str) -> str | None:
-    found: str | None = (meta.get("annotations") or {}).get(key)
-    return found
 
 
 async def _is_back(client: Client, place: Place, uid: str) -> bool:
@@ -143,30 +135,29 @@ async def _patch_each(client: Client, patches: Sequence[tuple[str, Any]], freed:
 
 
 def _freed_pod(pod: Document, waiting: DrainMode) -> list[Document]:
-    steps: list[Document] = []
-    finalizers = pod["metadata"].get("finalizers") or []
-    if FINALIZER in finalizers:
-        steps += _without(finalizers.index(FINALIZER), FINALIZER, "/metadata/finalizers")
-    gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
-    if waiting is DrainMode.FREE and GATE in gates:
-        at = f"/spec/schedulingGates/{gates.index(GATE)}"
-        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
+    steps = _removal("/metadata/finalizers", pod["metadata"].get("finalizers") or [], FINALIZER)
+    if waiting is DrainMode.FREE:
+        steps += _ungated("/spec", pod["spec"])
     return steps
-
-
-def _without(index: int, value: str, path: str) -> list[Document]:
-    at = f"{path}/{index}"
-    return [{"op": "test", "path": at, "value": value}, {"op": "remove", "path": at}]
 
 
 def _freed_job(job: Document) -> list[Document]:
     """It goes on, and its pods will not be gated by the template either."""
-    steps: list[Document] = [{"op": "add", "path": "/spec/suspend", "value": False}]
-    gates = [gate["name"] for gate in job["spec"]["template"]["spec"].get("schedulingGates") or []]
-    if GATE in gates:
-        at = f"/spec/template/spec/schedulingGates/{gates.index(GATE)}"
-        steps += [{"op": "test", "path": f"{at}/name", "value": GATE}, {"op": "remove", "path": at}]
-    return steps
+    resumed = {"op": "add", "path": "/spec/suspend", "value": False}
+    return [resumed, *_ungated("/spec/template/spec", job["spec"]["template"]["spec"])]
+
+
+def _ungated(path: str, spec: Document) -> list[Document]:
+    gates = [gate["name"] for gate in spec.get("schedulingGates") or []]
+    return _removal(f"{path}/schedulingGates", gates, GATE, "/name")
+
+
+def _removal(path: str, present: Sequence[str], value: str, key: str = "") -> list[Document]:
+    """Steps that remove a value from a list; none if it is not there. ``key``: where its items have the value."""
+    if value not in present:
+        return []
+    at = f"{path}/{present.index(value)}"
+    return [{"op": "test", "path": f"{at}{key}", "value": value}, {"op": "remove", "path": at}]
 
 
 async def _tell_of_waiting(

@@ -21,7 +21,7 @@ from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
 from admission.kube.webhook.keyring import KeyringStore
-from queues.api.api_resources import NAMESPACES, PART_OF, PODS, QUEUES, SERVICES, Document, path_of
+from queues.api.api_resources import NAMESPACES, PODS, QUEUES, SERVICE_ACCOUNTS, SERVICES, Document
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -108,9 +108,8 @@ async def _check_version(client: Client) -> None:
 
 async def _create_namespace(client: Client, name: str, tell: Tell) -> None:
     """Only one that Muster made carries its label, so that uninstalling knows which to delete."""
-    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF}}
-    if await found_at(client, path_of(document)) is None:
-        await client.create(NAMESPACES.path(), document, field_manager=FIELD_MANAGER)
+    if await found_at(client, NAMESPACES.path(name=name)) is None:
+        await client.create(NAMESPACES.path(), NAMESPACES.document(name), field_manager=FIELD_MANAGER)
         tell(f"namespace/{name} created")
     else:
         tell(f"namespace/{name} unchanged")
@@ -120,8 +119,7 @@ async def _apply_account(client: Client, installation: Installation, tell: Tell)
     """The service account, if Muster runs as one of its own namespace."""
     account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", installation.identity)
     if account and account[1] == installation.namespace:
-        metadata = {"name": account[2], "namespace": account[1], "labels": PART_OF}
-        await apply(client, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}, tell)
+        await apply(client, SERVICE_ACCOUNTS.document(account[2], account[1]), tell)
 
 
 async def _apply_webhooks(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, found_at
 from queues.api.api_resources import PART_OF, QUEUES, Document
-from queues.api.names import ROOT_QUEUE, SCHEDULING_VOLCANO
+from queues.api.names import ROOT_QUEUE
 from queues.errors import ApiUnavailable, Conflict, MusterError, NotFound
 
 #: Seconds until the API server must serve queues.
@@ -30,12 +30,7 @@ async def create_first_queue(client: Client, name: str, tell: Tell) -> None:
 
 def first_queue(name: str = "muster-probe") -> Document:
     """A queue that is there from the start."""
-    return {
-        "apiVersion": SCHEDULING_VOLCANO,
-        "kind": "Queue",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {"weight": 1, "reclaimable": name != ROOT_QUEUE},
-    }
+    return QUEUES.document(name, spec={"weight": 1, "reclaimable": name != ROOT_QUEUE})
 
 
 async def _once_served(send: Callable[[], Any]) -> None:

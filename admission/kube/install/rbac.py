@@ -5,11 +5,12 @@ and expects what the purpose names to fail. Kubernetes lets nobody grant rights 
 administrator who installs Muster needs all of these as well (cluster-admin has).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.api_resources import PART_OF, Document
+from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Document
 
 ACCOUNT: Final = "muster"
 
@@ -39,12 +40,12 @@ class PolicyRule:
 
     def document(self) -> Document:
         """As RBAC writes it."""
-        rule: dict[str, Any] = {
-            "apiGroups": [self.group],
-            "resources": list(self.resources),
-            "verbs": list(self.verbs),
-        }
-        return rule | ({"resourceNames": list(self.names)} if self.names else {})
+        return _rule(self.group, self.resources, self.verbs, self.names)
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Document:
+    rule = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+    return rule | ({"resourceNames": list(names)} if names else {})
 
 
 #: Cluster-wide rights of Muster.
@@ -169,75 +170,38 @@ _WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
 
 def rbac(namespace: str, identity: str) -> list[Document]:
     """Roles and bindings. ``identity``: Muster's user name at the API server."""
-    subject = _subject(identity)
+    subjects = [_subject(identity)]
+    everywhere, at_home = (
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": ACCOUNT}
+        for kind in ("ClusterRole", "Role")
+    )
     return [
-        _role("ClusterRole", "muster", [rule.document() for rule in CONTROLLER]),
-        _bound("ClusterRoleBinding", "muster", "ClusterRole", subject),
-        _role("Role", "muster", [rule.document() for rule in AT_HOME], namespace=namespace),
-        _bound("RoleBinding", "muster", "Role", subject, namespace=namespace),
+        CLUSTER_ROLES.document(ACCOUNT, rules=[rule.document() for rule in CONTROLLER]),
+        CLUSTER_ROLE_BINDINGS.document(ACCOUNT, roleRef=everywhere, subjects=subjects),
+        ROLES.document(ACCOUNT, namespace, rules=[rule.document() for rule in AT_HOME]),
+        ROLE_BINDINGS.document(ACCOUNT, namespace, roleRef=at_home, subjects=subjects),
         *people(namespace),
     ]
 
 
 def people(namespace: str) -> list[Document]:
     """Roles for tenants and administrators, not bound to anybody."""
-    seen = [_rule(group, resource, _READ) for group, resource in (*_QUEUED, *_SHOWN)]
-    submitted = [_rule(group, resource, _WRITE) for group, resource in _QUEUED]
-    kept = [_rule(group, resource, (*_READ, *_WRITE)) for group, resource in _SHOWN]
+    seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_SHOWN)]
+    submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
+    kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
+    # The read API through the API server's proxy, which `kubectl muster` uses.
+    proxied = _rule("", ["services/proxy"], ["get"], ["http:muster:8080", "muster:8080", "muster"])
     return [
-        _role("ClusterRole", "muster-viewer", seen, aggregates=("view",)),
-        _role("ClusterRole", "muster-submitter", submitted, aggregates=("edit",)),
-        _role("ClusterRole", "muster-queue-admin", kept),
-        # The read API through the API server's proxy, which `kubectl muster` uses.
-        _role(
-            "Role",
-            "muster-reader",
-            [
-                {
-                    "apiGroups": [""],
-                    "resources": ["services/proxy"],
-                    "resourceNames": ["http:muster:8080", "muster:8080", "muster"],
-                    "verbs": ["get"],
-                }
-            ],
-            namespace=namespace,
-        ),
+        CLUSTER_ROLES.document("muster-viewer", labels=_joins("view"), rules=seen),
+        CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
+        CLUSTER_ROLES.document("muster-queue-admin", rules=kept),
+        ROLES.document("muster-reader", namespace, rules=[proxied]),
     ]
 
 
-def _rule(group: str, resource: str, verbs: tuple[str, ...]) -> Document:
-    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
-
-
-def _role(
-    kind: str,
-    name: str,
-    rules: list[Document],
-    *,
-    namespace: str | None = None,
-    aggregates: tuple[str, ...] = (),
-) -> Document:
-    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in aggregates}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": _metadata(name, namespace) | {"labels": {**PART_OF, **labels}},
-        "rules": rules,
-    }
-
-
-def _bound(kind: str, name: str, role: str, subject: Document, *, namespace: str | None = None) -> Document:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": _metadata(name, namespace) | {"labels": PART_OF},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [subject],
-    }
-
-
-def _metadata(name: str, namespace: str | None) -> Document:
-    return {"name": name} | ({"namespace": namespace} if namespace else {})
+def _joins(role: str) -> dict[str, str]:
+    """The label by which a role's rules become part of one of Kubernetes' own roles."""
+    return {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true"}
 
 
 def _subject(identity: str) -> Document:

@@ -33,7 +33,7 @@ from admission.kube.policies.cel import (
     texts,
 )
 from admission.workloads.kinds import KINDS, Holding
-from queues.api.api_resources import JOBS, PART_OF, PODS, QUEUES, ApiResource, Document
+from queues.api.api_resources import JOBS, PODS, POLICIES, POLICY_BINDINGS, QUEUES, ApiResource, Document
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -54,6 +54,10 @@ from queues.api.names import (
 JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
 
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+
+_POLICY: Final = POLICIES[0]
+
+_POLICY_BINDING: Final = POLICY_BINDINGS[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,27 +156,19 @@ def _policy(
     *,
     conditions: Sequence[Document] = (),
 ) -> Document:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "IfNeeded",
-            "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [kind.rule(operations)]},
-            **({"matchConditions": list(conditions)} if conditions else {}),
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
-        },
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "IfNeeded",
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [kind.rule(operations)]},
+        **({"matchConditions": list(conditions)} if conditions else {}),
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
     }
+    return _POLICY.document(name, spec=spec)
 
 
 def _binding(name: str, policy: str, selector: Document) -> Document:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {"policyName": policy, **({"matchResources": selector} if selector else {})},
-    }
+    spec = {"policyName": policy, **({"matchResources": selector} if selector else {})}
+    return _POLICY_BINDING.document(name, spec=spec)
 
 
 def not_by(identity: str) -> Document:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from admission.kube.policies.cel import annotation, label, text
 from admission.kube.policies.mutating import PolicyOptions, by_job_controller, not_by, signed_kinds
-from queues.api.api_resources import JOBS, PART_OF, PODS, ApiResource, Document
+from queues.api.api_resources import JOBS, PODS, POLICIES, POLICY_BINDINGS, ApiResource, Document
 from queues.api.names import (
     ADMISSION_ID,
     DEVICES,
@@ -67,30 +67,20 @@ def _guard(
     conditions: Sequence[Document] = (),
 ) -> list[Document]:
     operations = ["CREATE", "UPDATE"] if selector else ["UPDATE"]
-    policy: Document = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                # On update the selector looks at the old object as well: dropping the label is no way out.
-                "resourceRules": [kind.rule(operations)],
-                **selector,
-            },
-            "matchConditions": [not_by(options.identity), *conditions],
-            **({"variables": list(variables)} if variables else {}),
-            "validations": list(rules),
+    spec: Document = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            # On update the selector looks at the old object as well: dropping the label is no way out.
+            "resourceRules": [kind.rule(operations)],
+            **selector,
         },
+        "matchConditions": [not_by(options.identity), *conditions],
+        **({"variables": list(variables)} if variables else {}),
+        "validations": list(rules),
     }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name, "labels": PART_OF},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
-    return [policy, binding]
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [POLICIES[1].document(name, spec=spec), POLICY_BINDINGS[1].document(name, spec=binding)]
 
 
 def _rule(expression: str, message: str) -> Document:

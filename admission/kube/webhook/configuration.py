@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from admission.kube.policies.mutating import not_by
 from queues.api.api_resources import (
     HYPERNODES,
-    PART_OF,
     POD_GROUPS,
     QUEUES,
     VOLCANO_JOBS,
+    WEBHOOK_CONFIGURATIONS,
     ApiResource,
     Document,
 )
@@ -85,22 +85,14 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
     checked = (*kinds, ("hypernodes", HYPERNODES))
     asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]
+    mutating, validating = WEBHOOK_CONFIGURATIONS
     return [
-        _configuration(
-            "MutatingWebhookConfiguration",
-            [webhook(f"default.{name}", kind, ["CREATE"], "/mutate") for name, kind in kinds],
+        mutating.document(
+            CONFIGURATION,
+            webhooks=[webhook(f"default.{name}", kind, ["CREATE"], "/mutate") for name, kind in kinds],
         ),
-        _configuration(
-            "ValidatingWebhookConfiguration",
-            [webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
+        validating.document(
+            CONFIGURATION,
+            webhooks=[webhook(f"validate.{name}", kind, asked[kind], "/validate") for name, kind in checked],
         ),
     ]
-
-
-def _configuration(kind: str, webhooks: Sequence[Document]) -> Document:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": CONFIGURATION, "labels": PART_OF},
-        "webhooks": list(webhooks),
-    }

@@ -27,7 +27,7 @@ from admission.kube.webhook.certificates import (
     renewed,
 )
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.api_resources import PART_OF, SECRETS, WEBHOOK_CONFIGURATIONS
+from queues.api.api_resources import SECRETS, WEBHOOK_CONFIGURATIONS
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
@@ -140,16 +140,10 @@ class KeyringStore:
             return None, version
 
     async def _write(self, keyring: Keyring, version: str) -> None:
-        metadata: dict[str, Any] = {"name": SECRET, "namespace": self.namespace, "labels": PART_OF}
-        secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "Opaque",
-            "metadata": metadata,
-            "data": {name: base64.b64encode(value).decode() for name, value in encoded(keyring).items()},
-        }
+        data = {name: base64.b64encode(value).decode() for name, value in encoded(keyring).items()}
+        secret = SECRETS.document(SECRET, self.namespace, type="Opaque", data=data)
         if version:
-            metadata["resourceVersion"] = version
+            secret["metadata"]["resourceVersion"] = version
             await self._client.replace(self._secret, secret)
         else:
             await self._client.create(SECRETS.path(self.namespace), secret)
@@ -164,13 +158,9 @@ def _bundle_patch(configuration: dict[str, Any], bundle: str) -> list[dict[str, 
     ]
     if not stale:
         return []
-    version = {
-        "op": "test",
-        "path": "/metadata/resourceVersion",
-        "value": configuration["metadata"]["resourceVersion"],
-    }
+    version = configuration["metadata"]["resourceVersion"]
     return [
-        version,
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         *(
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
             for index in stale

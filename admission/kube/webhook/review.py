@@ -177,9 +177,6 @@ def app(surroundings: ReviewContext) -> web.Application:
     async def mutating(body: bytes) -> ReviewAnswer:
         return mutate(body, surroundings)
 
-    async def validating(body: bytes) -> ReviewAnswer:
-        return await validate(body, surroundings)
-
     def answering(answer: Any) -> Any:
         async def handle(request: web.Request) -> web.Response:
             try:
@@ -197,10 +194,6 @@ def app(surroundings: ReviewContext) -> web.Application:
         return handle
 
     application = web.Application(client_max_size=LARGEST_REVIEW)
-    application.add_routes(
-        [
-            web.post("/mutate", answering(mutating)),
-            web.post("/validate", answering(validating)),
-        ]
-    )
+    application.router.add_post("/mutate", answering(mutating))
+    application.router.add_post("/validate", answering(lambda body: validate(body, surroundings)))
     return application

@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.kube.client.client import Client
 from admission.objects import WirePriorityClass
-from queues.api.api_resources import PART_OF, PRIORITY_CLASSES
+from queues.api.api_resources import PRIORITY_CLASSES
 from queues.api.names import TWIN_OF
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
@@ -69,17 +69,13 @@ class NonPreemptingClasses:
         return done
 
     async def _make(self, name: str, value: int) -> None:
-        twin = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {
-                "name": _PREFIX + name,
-                "labels": {TWIN_OF: name, **PART_OF},
-            },
-            "value": value,
-            "preemptionPolicy": "Never",
-            "description": f"Ranks like {name} and never preempts; pods that Muster makes carry it.",
-        }
+        twin = PRIORITY_CLASSES.document(
+            _PREFIX + name,
+            labels={TWIN_OF: name},
+            value=value,
+            preemptionPolicy="Never",
+            description=f"Ranks like {name} and never preempts; pods that Muster makes carry it.",
+        )
         await self._client.create(PRIORITY_CLASSES.path(), twin, check_lease=self._check_lease)
 
     async def _remove(self, name: str, base: str) -> None:
