@@ -51,10 +51,7 @@ def seconds(timestamp: str | None) -> int:
 
 def condition(conditions: tuple[WireCondition, ...] | None, kind: str) -> WireCondition | None:
     """The condition of that type."""
-    for found in conditions or ():
-        if found.type == kind:
-            return found
-    return None
+    return next((found for found in conditions or () if found.type == kind), None)
 
 
 def is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:

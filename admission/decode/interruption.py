@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-from admission.facts import Conduct
+from admission.facts import NOTHING_SAID, Conduct
 from queues.api import names
 from queues.api.model import seconds_of
-
-_NOTHING = Conduct()
 
 
 def conduct_of(
@@ -24,7 +22,7 @@ def conduct_of(
         preemptable=None if preemptable is None else preemptable.lower() in ("true", "1", "t"),
         cooldown=_seconds(said.get(names.COOLDOWN_TIME)) or 0,
     )
-    return _NOTHING if conduct == _NOTHING else conduct
+    return NOTHING_SAID if conduct == NOTHING_SAID else conduct
 
 
 def _seconds(text: str | None) -> int | None:

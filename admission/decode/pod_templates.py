@@ -43,34 +43,27 @@ def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obsta
         template = _TEMPLATE.decode(raw)
         spec = template.spec
         if spec is None or not spec.containers:
-            return (
-                empty,
-                "",
-                Obstacle(
-                    ReasonCode.INVALID_SPEC, f"{where}.spec.containers: found none, expected at least one"
-                ),
-            )
+            raise InvalidDocument(where="spec.containers", found="none", expected="at least one")
         shape = pod_shape_of(spec, template.metadata.annotations if template.metadata else None)
-    except msgspec.DecodeError as error:
-        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.{explained(error)}")
-    except InvalidQuantity as error:
-        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: {error}")
-    except InvalidDocument as error:
-        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, f"{where}.{error}")
+    except (msgspec.DecodeError, InvalidQuantity, InvalidDocument) as error:
+        fault = explained(error) if isinstance(error, msgspec.DecodeError) else str(error)
+        place = f"{where}.spec: " if isinstance(error, InvalidQuantity) else f"{where}."
+        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, place + fault)
     return one(shape).pod_set(name), spec.priority_class_name or "", _impossible(shape.takes, where)
 
 
 def _impossible(takes: Resources, where: str) -> Obstacle | None:
     for resource, units in takes.items():
+        found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):
-            return Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: found {beyond[0]}, expected {beyond[1]}")
-        if units < 0:
-            message = f"{where}.spec: found {show(resource, units)} {resource}, expected 0 or more"
-            return Obstacle(ReasonCode.INVALID_SPEC, message)
+            found, expected = beyond
+        elif units < 0:
+            expected = "0 or more"
         # Devices are given whole; only cpu is divisible beyond its unit.
-        if resource != "cpu" and not in_bytes(resource) and units % scale(resource):
-            message = f"{where}.spec: found {show(resource, units)} {resource}, expected a whole number"
-            return Obstacle(ReasonCode.INVALID_SPEC, message)
+        elif resource != "cpu" and not in_bytes(resource) and units % scale(resource):
+            expected = "a whole number"
+        if expected:
+            return Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: found {found}, expected {expected}")
     return None
 
 

@@ -108,11 +108,8 @@ def tier_of(topology: WireNetworkTopology | None) -> Tier | None:
     """A networkTopology as (mode, tier or its name); None: it names no tier."""
     if topology is None:
         return None
-    if topology.highest_tier_name:
-        return topology.mode or "hard", topology.highest_tier_name
-    if topology.highest_tier_allowed is None:
-        return None
-    return topology.mode or "hard", topology.highest_tier_allowed
+    tier = topology.highest_tier_name or topology.highest_tier_allowed
+    return None if tier is None else (topology.mode or "hard", tier)
 
 
 def in_tiers(fact: WorkloadFact, tiers: Tiers) -> WorkloadFact:

@@ -17,8 +17,6 @@ from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKi
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
 
-_UNSAID: Final = ""
-
 #: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
 MOST_PODS: Final = 100_000
 
@@ -54,9 +52,7 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) 
 
 def queue_said(written: str | None, meta: WireMetadata) -> QueueName | None:
     """The queue that an object names in its spec, by label or by annotation; None: none."""
-    named = queue_named(
-        written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited=_UNSAID
-    )
+    named = queue_named(written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited="")
     said = named != names.DEFAULT_QUEUE or (meta.labels or {}).get(names.QUEUE_LABEL)
     return QueueName(named) if said else None
 

@@ -4,7 +4,7 @@ What the API server and Muster added to the pod is removed, to be added again; w
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from queues.api import names
@@ -28,50 +28,42 @@ def manifest_of(pod: Mapping[str, Any]) -> str:
     """
     meta = pod["metadata"]
     labels = dict(meta.get("labels") or {})
-    annotations = {key: value for key, value in _texts(meta, "annotations") if key not in _DIRECTIVES}
+    written = meta.get("annotations") or {}
+    annotations = {key: value for key, value in written.items() if key not in _DIRECTIVES}
     metadata: Document = {
         "name": meta["name"],
         "namespace": meta["namespace"],
         "labels": {**labels, names.RELEASED: "false"},
         "annotations": {**annotations, names.RECREATED_FROM: meta["uid"]},
     }
-    owners = [_owner(owner) for owner in meta.get("ownerReferences") or () if not owner.get("controller")]
+    # Without the wish to block an owner's deletion, which asks for rights over owners of any kind.
+    owners = [
+        {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}
+        for owner in meta.get("ownerReferences") or ()
+        if not owner.get("controller")
+    ]
     if owners:
         metadata["ownerReferences"] = owners
-    pinned = names.ADMISSION_ID in (meta.get("annotations") or {})
-    spec = _spec(pod["spec"], labels, pinned=pinned)
+    spec = _spec(pod["spec"], labels, pinned=names.ADMISSION_ID in written)
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-def _texts(meta: Mapping[str, Any], field: str) -> Iterable[tuple[str, str]]:
-    return (meta.get(field) or {}).items()
-
-
-def _owner(reference: Mapping[str, Any]) -> Document:
-    """Without the wish to block the owner's deletion, which asks for rights over owners of any kind."""
-    return {key: value for key, value in reference.items() if key != "blockOwnerDeletion"}
-
-
 def _spec(spec: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -> Document:
-    made = {key: value for key, value in spec.items() if key not in _WORKED_OUT}
+    made = {key: value for key, value in spec.items() if key not in (*_WORKED_OUT, "affinity")}
     made["schedulingGates"] = [{"name": names.GATE}]
-    affinity = _affinity(spec.get("affinity") or {}, labels, pinned=pinned)
-    made.pop("affinity", None)
-    if affinity:
+    if affinity := _affinity(spec.get("affinity") or {}, labels, pinned=pinned):
         made["affinity"] = affinity
-    spread = [_unmerged(each, labels) for each in spec.get("topologySpreadConstraints") or ()]
-    if spread:
-        made["topologySpreadConstraints"] = spread
+    if spread := spec.get("topologySpreadConstraints"):
+        made["topologySpreadConstraints"] = [_unmerged(each, labels) for each in spread]
     return made
 
 
 def _affinity(affinity: Mapping[str, Any], labels: Mapping[str, str], *, pinned: bool) -> Document:
-    made = dict(affinity)
+    made = {key: value for key, value in affinity.items() if key != "nodeAffinity"}
     node = dict(affinity.get("nodeAffinity") or {})
     if pinned:
         node = unpinned(node)
-    made.pop("nodeAffinity", None)
     if node:
         made["nodeAffinity"] = node
     for kind in ("podAffinity", "podAntiAffinity"):

@@ -51,6 +51,11 @@ class StatusCondition:
     quiet: bool = False
 
 
+def _because(type_: str, status: Literal["True", "False"], reason: Reason, code: str = "") -> StatusCondition:
+    """A condition that gives a reason. ``code``: Volcano's word for it."""
+    return StatusCondition(type=type_, status=status, reason=code or reason.code, message=reason.message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWanted:
     """What the status of an object should say."""
@@ -132,27 +137,18 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     conditions: list[StatusCondition] = []
     if phase in (GroupPhase.RUNNING, GroupPhase.COMPLETED) or workload.admitted:
         conditions.append(StatusCondition(type=SCHEDULED, status="True", reason=READY_TO_BE_SCHEDULED))
-        problem = workload.problem
         conditions.append(
             StatusCondition(type=UNSCHEDULABLE, status="False", reason=READY_TO_BE_SCHEDULED, quiet=True)
-            if problem is None
-            else StatusCondition(
-                type=UNSCHEDULABLE, status="True", reason=problem.code, message=problem.message
-            )
+            if workload.problem is None
+            else _because(UNSCHEDULABLE, "True", workload.problem)
         )
     elif (reason := _reason(workload)) is not None:
         code = VOLCANOS_WORDS.get(reason.code, reason.code)
-        conditions.append(
-            StatusCondition(type=UNSCHEDULABLE, status="True", reason=code, message=reason.message)
-        )
+        conditions.append(_because(UNSCHEDULABLE, "True", reason, code))
         conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=code, quiet=True))
     if workload.unsupported:
-        message = _not_acted_on(workload.unsupported)
-        conditions.append(
-            StatusCondition(
-                type=UNSUPPORTED_FIELD, status="True", reason=ReasonCode.UNSUPPORTED_FIELD, message=message
-            )
-        )
+        fields = _not_acted_on(workload.unsupported)
+        conditions.append(_because(UNSUPPORTED_FIELD, "True", fields))
     return StatusWanted(
         ref=workload.ref,
         fields={
@@ -166,8 +162,9 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     )
 
 
-def _not_acted_on(fields: Sequence[str]) -> str:
-    return f"accepted, but not acted on: {', '.join(fields)}"
+def _not_acted_on(fields: Sequence[str]) -> Reason:
+    message = f"accepted, but not acted on: {', '.join(fields)}"
+    return Reason(code=ReasonCode.UNSUPPORTED_FIELD, message=message)
 
 
 def _reason(workload: WorkloadStatus) -> Reason | None:
@@ -183,13 +180,11 @@ def admitted_condition(workload: WorkloadStatus) -> StatusWanted:
     """Condition ``muster.dev/Admitted`` of a batch/v1 Job or a bare pod; other controllers write the rest."""
     told: tuple[StatusCondition, ...] = ()
     if workload.admitted and workload.problem is not None:
-        problem = workload.problem
-        told = (StatusCondition(type=ADMITTED, status="True", reason=problem.code, message=problem.message),)
+        told = (_because(ADMITTED, "True", workload.problem),)
     elif workload.admitted:
         told = (StatusCondition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
-        reason = workload.reason
-        told = (StatusCondition(type=ADMITTED, status="False", reason=reason.code, message=reason.message),)
+        told = (_because(ADMITTED, "False", workload.reason),)
     return StatusWanted(ref=workload.ref, conditions=told, shared=True)
 
 
@@ -221,7 +216,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
                 "status": UNSUPPORTED_FIELD,
                 "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
                 "reason": ReasonCode.UNSUPPORTED_FIELD.value,
-                "message": _not_acted_on(job.unsupported),
+                "message": _not_acted_on(job.unsupported).message,
             }
         )
     fields: Document = {
