@@ -33,7 +33,7 @@ class TrialStep:
     taken: Amounts
     queue: QueueName
     accounts: Mapping[Account, int]
-    ports: Sequence[HostPort] = ()
+    ports: Sequence[NodePorts]
 
 
 @dataclass(slots=True, eq=False)
@@ -237,7 +237,7 @@ class Trial:
         takes: Resources,
         queue: QueueName,
         accounts: Mapping[Account, int],
-        ports: Sequence[HostPort] = (),
+        ports: tuple[HostPort, ...] = (),
         exactly: Amounts | None = None,
     ) -> None:
         """Put pods of one shape onto nodes (each column once), and charge their queue.
@@ -248,9 +248,10 @@ class Trial:
         self.free[:, columns] -= taken
         self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
-        self.steps.append(TrialStep(columns, taken, queue, accounts, ports))
-        for column in columns.tolist() if ports else ():
-            self.ports.take(column, ports)
+        names = self.layout.names
+        held = [NodePorts(names[column], ports) for column in columns.tolist()] if ports else ()
+        self.ports.occupy(held)
+        self.steps.append(TrialStep(columns, taken, queue, accounts, held))
 
     def mark(self) -> int:
         """A mark that ``undo`` can go back to, until the next ``keep``."""
@@ -263,8 +264,7 @@ class Trial:
             self.free[:, step.columns] += step.taken
             self._dirty_columns.append(step.columns)
             self.usage.remove(step.queue, step.accounts)
-            for column in step.columns.tolist() if step.ports else ():
-                self.ports.give_back(column, step.ports)
+            self.ports.vacate(step.ports)
 
     def keep(self) -> None:
         """Make what was placed permanent."""

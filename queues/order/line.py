@@ -99,12 +99,16 @@ class _Node:
     classes: list[tuple[Rank, ClassQueue]] = field(default_factory=list)
     children: list[tuple[_Key | _UserKey, "_Node"]] = field(default_factory=list)
 
-    def first(self) -> ClassQueue:
-        """The first class in or below this queue."""
+    def leaf(self) -> "_Node":
+        """The node of the first class in or below this queue."""
         node = self
         while node.children:
             node = node.children[0][1]
-        return node.classes[0][1]
+        return node
+
+    def first(self) -> ClassQueue:
+        """The first class in or below this queue."""
+        return self.leaf().classes[0][1]
 
 
 class QueueKeys:
@@ -175,15 +179,15 @@ class Line:
     def head(self) -> ClassQueue | None:
         """The class to try next; None: all were tried."""
         while self._total:
-            alike = self._leaf().classes[0][1]
+            alike = self._nodes[ROOT].first()
             if alike.kind not in self._struck and alike not in self._struck:
                 return alike
-            self._drop()
+            self.refused()
         return None
 
     def admitted(self) -> None:
         """The head was admitted, and the books contain it."""
-        leaf = self._leaf()
+        leaf = self._nodes[ROOT].leaf()
         alike = leaf.classes[0][1]
         alike.taken += 1
         if alike.taken < len(alike.candidates):
@@ -196,17 +200,7 @@ class Line:
 
     def refused(self) -> None:
         """The head was refused: its class leaves the line, and under ``strict-fifo`` its whole queue."""
-        self._drop()
-
-    def refuse_kind(self, kind: Hashable) -> None:
-        """The head was refused for a reason that holds for all classes of its kind, in all queues."""
-        self._total -= self._live.pop(kind, 0)
-        self._struck.add(kind)
-        if self._total:
-            self._drop()
-
-    def _drop(self) -> None:
-        leaf = self._leaf()
+        leaf = self._nodes[ROOT].leaf()
         self._gone(heappop(leaf.classes)[1])
         queue = leaf.name if isinstance(leaf.name, str) else leaf.name[0]
         if self._usage.tree.order(queue) == "strict-fifo":
@@ -215,16 +209,17 @@ class Line:
             leaf.classes.clear()
         self._rekey(leaf.name)
 
+    def refuse_kind(self, kind: Hashable) -> None:
+        """The head was refused for a reason that holds for all classes of its kind, in all queues."""
+        self._total -= self._live.pop(kind, 0)
+        self._struck.add(kind)
+        if self._total:
+            self.refused()
+
     def _gone(self, alike: ClassQueue) -> None:
         if alike not in self._struck and alike.kind not in self._struck:
             self._live[alike.kind] -= 1
             self._total -= 1
-
-    def _leaf(self) -> _Node:
-        node = self._nodes[ROOT]
-        while node.children:
-            node = node.children[0][1]
-        return node
 
     def _lane(self, alike: ClassQueue) -> _Lane:
         # Workloads without a user come last under round-robin; elsewhere they count as one more user.

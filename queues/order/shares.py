@@ -51,13 +51,8 @@ def share(usage: Usage, queue: QueueName) -> Share:
 
     Infinite if the queue uses a resource of which it deserves nothing.
     """
-    if usage.past is not None:
-        return _dominant(usage.tree, queue, usage.book(queue), usage.past.of_queue(queue))
-    tree, largest = usage.tree, NO_SHARE  # the same rule without decayed use, for speed
-    for account, used in usage.book(queue).items():
-        if used > 0:
-            largest = max(largest, Share(used, tree.deserved(queue, account)))
-    return largest
+    past = None if usage.past is None else usage.past.of_queue(queue)
+    return _dominant(usage.tree, queue, usage.book(queue), past)
 
 
 def _dominant(

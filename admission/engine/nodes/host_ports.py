@@ -55,8 +55,9 @@ class HostPorts:
     def occupy(self, taken: Iterable[NodePorts]) -> None:
         """These ports are taken (again). Unknown nodes are passed over."""
         for node, ports in taken:
-            if node in self.position:
-                self.take(self.position[node], ports)
+            for port in ports if node in self.position else ():
+                taken_at = self._taken.setdefault((port.protocol, port.port), {})
+                taken_at.setdefault(self.position[node], []).append(port.ip)
 
     def vacate(self, taken: Iterable[NodePorts]) -> None:
         """One pod less has each of these ports. Ports that no pod has are passed over."""
@@ -68,16 +69,6 @@ class HostPorts:
                 addresses = self._taken.get((port.protocol, port.port), {}).get(column, [])
                 if port.ip in addresses:
                     addresses.remove(port.ip)
-
-    def take(self, column: int, ports: Iterable[HostPort]) -> None:
-        """A pod with these ports is put on a node."""
-        for port in ports:
-            self._taken.setdefault((port.protocol, port.port), {}).setdefault(column, []).append(port.ip)
-
-    def give_back(self, column: int, ports: Iterable[HostPort]) -> None:
-        """The contrary of ``take``."""
-        for port in ports:
-            self._taken[port.protocol, port.port][column].remove(port.ip)
 
 
 def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[NodePorts, ...]:

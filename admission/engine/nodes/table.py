@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
+from queues.admissions import Seat
 from queues.resources import NOTHING, Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
@@ -106,6 +107,11 @@ class Layout:
     def tolerated(self, nodes: NodeFilter) -> Mask:
         """(N,) nodes with tolerated taints only."""
         return self.taints.tolerated(nodes.tolerations)
+
+    def seat(self, column: int, pod_set: str, ordinal: int, takes: Resources) -> Seat:
+        """A seat on the node of a column."""
+        node, flavor = self.names[column], self.flavors[column]
+        return Seat(pod_set=pod_set, ordinal=ordinal, node=node, flavor=flavor, takes=takes)
 
     def of_flavor(self, flavor: FlavorName) -> Mask:
         """(N,) nodes of a flavor."""

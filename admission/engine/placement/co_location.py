@@ -95,17 +95,13 @@ def common_domains(
 def _refusal(scope: NodeScope, requests: Sequence[PodSetRequest], key: str) -> Reason:
     for request in requests:  # the reason of a set that does not fit even alone says more
         mark = scope.trial.mark()
-        alone = seats_for(scope, replace_topology(request, key))
+        pods = replace(request.pods, required_topology=key)
+        alone = seats_for(scope, PodSetRequest(pods, request.ordinals, request.seated))
         scope.trial.undo(mark)
         if isinstance(alone, Reason):
             return alone
     sets = {request.pods.name: len(request.ordinals) for request in requests}
     return reasons.together_no_fit(level=key, sets=sets, domains=len(scope.trial.layout.level(key).domains))
-
-
-def replace_topology(request: PodSetRequest, key: str) -> PodSetRequest:
-    """The same request with that level required."""
-    return PodSetRequest(replace(request.pods, required_topology=key), request.ordinals, request.seated)
 
 
 def _in_turn(scope: NodeScope, requests: Sequence[PodSetRequest]) -> list[Seat] | Reason:

@@ -124,28 +124,29 @@ def _with_parts(
             return seat_all(scope, request, chain, key, partitions)
     if key is None:
         return _part_by_part(scope, request, partitions)
+    return _in_one_domain(scope, request, key, required, partitions)
+
+
+def _in_one_domain(
+    scope: NodeScope, request: PodSetRequest, key: str, required: bool, partitions: Sequence[Partition]
+) -> list[Seat] | Reason | LimitHit:
+    """In one domain of a level, that of the seated members if there are any; if it is only preferred, or anywhere."""
+    pods, layout, count = request.pods, scope.trial.layout, len(request.ordinals)
+    seated = [node for node in request.seated.values() if node in layout.position]
     if required and (reason := not_in_one_domain(layout, key, seated)) is not None:
         return reason
     answer: Reason | LimitHit | None = None
-    mark = scope.trial.mark()
-    for mask in domains_to_try(
-        layout, key, required, scope.pods_per_node(pods), len(request.ordinals), seated
-    ):
+    inside, mark = scope, scope.trial.mark()
+    for mask in domains_to_try(layout, key, required, scope.pods_per_node(pods), count, seated):
         inside = scope if mask is None else scope.narrowed(mask)
         found = _part_by_part(inside, request, partitions)
         if isinstance(found, list):
             return found
         scope.trial.undo(mark)
-        if required and isinstance(found, Reason):
-            found = no_domain_reason(
-                inside if seated else scope, pods, key, len(request.ordinals), partitions
-            )
         answer = found
-    return (
-        answer
-        if answer is not None
-        else no_domain_reason(scope, pods, key, len(request.ordinals), partitions)
-    )
+    if answer is None or (required and isinstance(answer, Reason)):
+        return no_domain_reason(inside if seated else scope, pods, key, count)
+    return answer
 
 
 def _part_by_part(
@@ -169,7 +170,8 @@ def _part_by_part(
             whole += ordinals
             continue
         held = {ordinal: node for ordinal, node in request.seated.items() if ordinal // size == number}
-        answer = _broken_part(scope, PodSetRequest(pods, ordinals, held), key, partitions[1:])
+        broken = PodSetRequest(pods, ordinals, held)
+        answer = _in_one_domain(scope, broken, key, True, partitions[1:])
         if not isinstance(answer, list):
             return answer
         seats += answer
@@ -179,31 +181,6 @@ def _part_by_part(
             return answer
         seats += answer
     return seats
-
-
-def _broken_part(
-    scope: NodeScope, request: PodSetRequest, key: str, inner: Sequence[Partition]
-) -> list[Seat] | Reason | LimitHit:
-    """Some members of a part: in one domain of its level, the one of its seated members if there are any."""
-    layout = scope.trial.layout
-    seated = [node for node in request.seated.values() if node in layout.position]
-    if (reason := not_in_one_domain(layout, key, seated)) is not None:
-        return reason
-    mark = scope.trial.mark()
-    answer: Reason | LimitHit | None = None
-    inside = scope
-    for mask in domains_to_try(
-        layout, key, True, scope.pods_per_node(request.pods), len(request.ordinals), seated
-    ):
-        inside = scope if mask is None else scope.narrowed(mask)
-        found = _part_by_part(inside, request, inner)
-        if isinstance(found, list):
-            return found
-        scope.trial.undo(mark)
-        answer = found
-    if isinstance(answer, LimitHit):
-        return answer
-    return no_domain_reason(inside if seated else scope, request.pods, key, len(request.ordinals), ())
 
 
 def _whole(ordinals: Sequence[int], size: int) -> bool:
@@ -303,18 +280,9 @@ def _on_nodes(scope: NodeScope, request: PodSetRequest, found: TopologyAssignmen
     hit = trial.usage.refusal(scope.queue, charged)
     if hit is not None:
         return hit
-    if pods.ports:
-        trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports)
-    else:
-        trial.take(found.columns, found.counts, pods.takes, scope.queue, charged)
+    trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports)
     return [
-        Seat(
-            pod_set=pods.name,
-            ordinal=ordinal,
-            node=layout.names[column],
-            flavor=layout.flavors[column],
-            takes=pods.takes,
-        )
+        layout.seat(column, pods.name, ordinal, pods.takes)
         for ordinal, column in zip(request.ordinals, found.node_per_pod(), strict=True)
     ]
 
@@ -340,15 +308,7 @@ def _on_devices(
             picked = devices.pick(left[:, index], int(part[column]), share.devices, free)
             takes = taken(pods.takes, share, int(part[column]), picked)
             left[:, index] -= trial.vector(takes)
-            seats.append(
-                Seat(
-                    pod_set=pods.name,
-                    ordinal=next(ordinals),
-                    node=layout.names[column],
-                    flavor=layout.flavors[column],
-                    takes=takes,
-                )
-            )
+            seats.append(layout.seat(column, pods.name, next(ordinals), takes))
     charged = charges(seats)
     hit = trial.usage.refusal(scope.queue, charged)
     if hit is not None:
@@ -370,14 +330,11 @@ def charged_to(layout: Layout, found: TopologyAssignment, pods: PodSet) -> Mappi
     return flavor_charges({flavor: pods.takes * number for flavor, number in counts.items()})
 
 
-def no_domain_reason(
-    scope: NodeScope, pods: PodSet, key: str, count: int, partitions: Sequence[Partition]
-) -> Reason:
+def no_domain_reason(scope: NodeScope, pods: PodSet, key: str, count: int) -> Reason:
     """Why so many pods do not fit into one domain of a level."""
     chain, at = scope.trial.layout.levels[key]
-    return no_place_reason(
-        scope, pods, DomainQuery(count, scope.pods_per_node(pods), chain, at, required=True), partitions
-    )
+    query = DomainQuery(count, scope.pods_per_node(pods), chain, at, required=True)
+    return no_place_reason(scope, pods, query, ())
 
 
 def no_place_reason(

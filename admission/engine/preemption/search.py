@@ -230,18 +230,6 @@ def _contested(
 
 
 @dataclass(slots=True, eq=False)
-class _SingleCandidates:
-    """Candidates of one pod that, evicted, make room for one pod; not tried yet for this class; the cheapest first."""
-
-    depth: ReclaimDepth = ReclaimDepth.NEVER
-    indices: deque[int] = field(default_factory=deque)
-
-    def refill(self, depth: ReclaimDepth, indices: Iterable[int]) -> None:
-        """Begin anew with the candidates of another pass."""
-        self.depth, self.indices = depth, deque(indices)
-
-
-@dataclass(slots=True, eq=False)
 class VictimSearch:
     """The search for one class."""
 
@@ -253,8 +241,11 @@ class VictimSearch:
     #: What of that is limited or scarce.
     contested: dict[Account, int]
     size: int
-    #: The next workload of the class goes on where the one before stopped.
-    _singles: _SingleCandidates = field(default_factory=_SingleCandidates)
+    #: Candidates of one pod that, evicted, make room for one pod; not tried yet; the cheapest first. The next
+    #: workload of the class goes on where the one before stopped.
+    _singles: deque[int] = field(default_factory=deque)
+    #: The pass that they are of.
+    _singles_depth: ReclaimDepth = ReclaimDepth.NEVER
     _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
     def make_room(self, workload: Workload) -> bool:
@@ -303,8 +294,8 @@ class VictimSearch:
             before = each.depth, chosen
             if self._is_single_pod:
                 request = drained.vector(self.estimate.pods.takes)
-                singles = arrays.single_pods(chosen, drained, request, self.estimate.mask)
-                self._singles.refill(each.depth, singles)
+                self._singles = deque(arrays.single_pods(chosen, drained, request, self.estimate.mask))
+                self._singles_depth = each.depth
                 if self._swap_single_pods(victims):
                     return True
             if self.estimate.quota_suffices(chosen, rights) and self._choose(
@@ -319,10 +310,10 @@ class VictimSearch:
     def _swap_single_pods(self, victims: VictimSet) -> bool:
         """The quick way for a single pod: the cheapest single victim with a node on which the pod fits then."""
         drained, arrays, workload = self.context.drained, self.context.arrays, victims.rights.workload
-        victims.rights.depth = self._singles.depth
+        victims.rights.depth = self._singles_depth
         request, tried = drained.vector(self.estimate.pods.takes), 0
-        while self._singles.indices and tried < _SINGLES_TRIED:
-            index = self._singles.indices.popleft()
+        while self._singles and tried < _SINGLES_TRIED:
+            index = self._singles.popleft()
             seat = arrays.only_seat[index]
             column, takes = int(arrays.seat_columns[seat]), arrays.seat_takes[:, seat]
             if arrays.evicted[index] or not (drained.free[:, column] + takes >= request).all():
@@ -393,8 +384,7 @@ class VictimSearch:
         drained.take(np.array([column], np.intp), np.ones(1, np.int64), pods.takes, workload.queue, charged)
         drained.keep()
         (ordinal,) = self.need.minimum[pods.name]
-        node = drained.layout.names[column]
-        return (Seat(pod_set=pods.name, ordinal=ordinal, node=node, flavor=flavor, takes=pods.takes),)
+        return (drained.layout.seat(column, pods.name, ordinal, pods.takes),)
 
     def _fits(self, workload: Workload) -> bool:
         """True if the beneficiary fits the drained world as it is, which is left unchanged."""
