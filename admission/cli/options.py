@@ -36,9 +36,7 @@ def route(command: Command) -> Command:
             given.pop(name, None)
         return command(route=route_from(chosen), **given)
 
-    for option in reversed(_ROUTE):
-        with_route = option(with_route)
-    return with_route
+    return route_before(with_route)
 
 
 def route_from(chosen: Mapping[str, Any]) -> Route:

@@ -48,7 +48,7 @@ class SuggestionKind(StrEnum):
     NODES = "nodes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Suggestion:
     """One change that would let a workload in, without any other change."""
 
@@ -102,16 +102,16 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
         more = account.amount(refused.facts["over"])
-        yield Suggestion(kind=SuggestionKind.NODES, message=f"nodes with {more} more, at the least", facts={})
+        yield Suggestion(SuggestionKind.NODES, f"nodes with {more} more, at the least")
         return
     if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
         return
     for pods in workload.pod_sets:
         if not _fits_an_empty_node(table, pods):
             message = f"nodes that can hold a pod of {pods.takes}: none of those it may use can, even empty"
-            yield Suggestion(kind=SuggestionKind.NODES, message=message, facts={"takes": dict(pods.takes)})
+            yield Suggestion(SuggestionKind.NODES, message, {"takes": dict(pods.takes)})
             return
-    yield Suggestion(kind=SuggestionKind.NODES, message="more nodes that its pods may use")
+    yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
 
 
 def _fits_an_empty_node(table: NodeTable, pods: PodSet) -> bool:
@@ -126,22 +126,18 @@ def _fits_an_empty_node(table: NodeTable, pods: PodSet) -> bool:
 def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:
     """The only change that helps where a decision is not reached at all; None: changes have to be tried."""
     if workload.obstacle is not None:
-        return Suggestion(
-            kind=SuggestionKind.WORKLOAD, message=f"what is wrong with it corrected: {reason.message}"
-        )
+        return Suggestion(SuggestionKind.WORKLOAD, f"what is wrong with it corrected: {reason.message}")
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
     match reason.code:
         case ReasonCode.BACKOFF:
             seconds = max(0, workload.not_before - snapshot.now)
             return Suggestion(
-                kind=SuggestionKind.TIME,
-                message=f"in {duration(seconds)} it is tried again",
-                facts={"seconds": seconds},
+                SuggestionKind.TIME, f"in {duration(seconds)} it is tried again", {"seconds": seconds}
             )
         case ReasonCode.DRAINING:
             return Suggestion(
-                kind=SuggestionKind.TIME, message=f"when the pods of admission {facts['admission']} are gone"
+                SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone"
             )
         case ReasonCode.QUEUE_PAUSED:
             text = f"queue {queue} resumed (muster resume {queue})"
@@ -160,10 +156,10 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             text = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
-            return Suggestion(kind=SuggestionKind.WORKLOAD, message=text, facts={"pods": missing})
+            return Suggestion(SuggestionKind.WORKLOAD, text, {"pods": missing})
         case _:
             return None
-    return Suggestion(kind=SuggestionKind.QUEUE, message=text, facts={"queue": queue})
+    return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
 
 
 def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
@@ -174,12 +170,10 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
         text = "nothing but the next turn: its place is free"
         if leaving:
             text = f"when the pods of {listed([_holder(snapshot, each) for each in leaving])} are gone"
-        return Suggestion(kind=SuggestionKind.TURN, message=text, facts={"admissions": leaving})
+        return Suggestion(SuggestionKind.TURN, text, {"admissions": leaving})
     text = "it would go in now" if now.is_admitted else _victims_text(what_if, now)
     return Suggestion(
-        kind=SuggestionKind.TURN,
-        message=f"nothing but its turn: alone, {text}",
-        facts={"victims": len(now.victims)},
+        SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": len(now.victims)}
     )
 
 
@@ -197,10 +191,10 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
     if outcome:
         seconds = moment - snapshot.now
         yield Suggestion(
-            kind=SuggestionKind.TIME,
-            message=f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
+            SuggestionKind.TIME,
+            f"in {duration(seconds)} it will have waited {duration(after_seconds)}: "
             f"then {_victims_text(what_if, outcome)}",
-            facts={"seconds": seconds, "victims": len(outcome.victims)},
+            {"seconds": seconds, "victims": len(outcome.victims)},
         )
 
 
@@ -215,9 +209,9 @@ def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     text = f"{found.domain} when {holders} end" if found.domain else f"when {holders} end"
     text += "s" if len(found.admissions) == 1 else ""
     yield Suggestion(
-        kind=SuggestionKind.END,
-        message=text + (f", at most {duration(at_most)}" if at_most is not None else ""),
-        facts={"admissions": list(found.admissions), "domain": found.domain, "seconds": at_most},
+        SuggestionKind.END,
+        text + (f", at most {duration(at_most)}" if at_most is not None else ""),
+        {"admissions": list(found.admissions), "domain": found.domain, "seconds": at_most},
     )
 
 
@@ -242,9 +236,9 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
         )
         if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
             yield Suggestion(
-                kind=SuggestionKind.WORKLOAD,
-                message=f"{', '.join(required)} preferred instead of required",
-                facts={"levels": required},
+                SuggestionKind.WORKLOAD,
+                f"{', '.join(required)} preferred instead of required",
+                {"levels": required},
             )
     fit = refused.facts.get("fit")
     if len(workload.pod_sets) == 1 and isinstance(fit, int) and 0 < fit < workload.minimum:
@@ -254,9 +248,9 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
             fewer = (replace(pods, count=count, minimum=min(pods.minimum, count)),)
             if what_if.outcome_of_workload(pod_sets=fewer, minimum=count).is_admitted:
                 yield Suggestion(
-                    kind=SuggestionKind.WORKLOAD,
-                    message=f"{counted(count, 'pod')} instead of {workload.minimum}",
-                    facts={"pods": count, "minimum": workload.minimum},
+                    SuggestionKind.WORKLOAD,
+                    f"{counted(count, 'pod')} instead of {workload.minimum}",
+                    {"pods": count, "minimum": workload.minimum},
                 )
                 return
 
@@ -276,9 +270,9 @@ def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
         outcome = what_if.outcome_of_workload(priority=priority)
         if outcome:
             yield Suggestion(
-                kind=SuggestionKind.PRIORITY,
-                message=f"priority {priority} instead of {workload.priority}: {_victims_text(what_if, outcome)}",
-                facts={"priority": priority, "victims": len(outcome.victims)},
+                SuggestionKind.PRIORITY,
+                f"priority {priority} instead of {workload.priority}: {_victims_text(what_if, outcome)}",
+                {"priority": priority, "victims": len(outcome.victims)},
             )
             return
 
@@ -288,9 +282,9 @@ def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:
     for raised in deserved_raised(what_if):
         if raised.outcome:
             yield Suggestion(
-                kind=SuggestionKind.DESERVED,
-                message=f"{raised.text}: {_victims_text(what_if, raised.outcome)}",
-                facts={**raised.facts, "victims": len(raised.outcome.victims)},
+                SuggestionKind.DESERVED,
+                f"{raised.text}: {_victims_text(what_if, raised.outcome)}",
+                {**raised.facts, "victims": len(raised.outcome.victims)},
             )
             return
 
@@ -298,7 +292,7 @@ def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:
 def _capability(raised: QuotaRaise, outcome: WhatIfOutcome) -> Suggestion:
     """The raised limits, and the victims that the workload then gets."""
     text = f"{raised.text}: {_victims_text(raised.what_if, outcome)}" if outcome.victims else raised.text
-    return Suggestion(kind=SuggestionKind.CAPABILITY, message=text, facts=raised.facts)
+    return Suggestion(SuggestionKind.CAPABILITY, text, raised.facts)
 
 
 def _holder(snapshot: Snapshot, id_: AdmissionId) -> str:

@@ -66,7 +66,7 @@ class Observer:
             (item["kind"], item["namespace"], item["name"]): item
             for item in self.ask("/api/v1/pending")["items"]
         }
-        pods = latest(self.history.moments)
+        pods = {moment.name: moment for moment in self.history.moments}
         rows = {
             workload: self._row(
                 workload, pods, waiting.get((workload.kind, workload.namespace, workload.name))
@@ -96,7 +96,9 @@ class Observer:
         started = done + sum(1 for moment in own if moment.phase == "Running")
         reason = (waiting or {}).get("reason") or {"code": "", "message": ""}
         if reason["code"]:
-            self._remember(workload, reason["code"], reason["message"])
+            reasons = self.reasons.setdefault(workload, [])
+            if (entry := (reason["code"], reason["message"])) not in reasons:
+                reasons.append(entry)
         return WorkloadRow(
             workload=workload,
             state=_state(workload, waiting=waiting is not None, bound=bound, started=started, done=done),
@@ -107,16 +109,6 @@ class Observer:
             message=reason["message"],
             waited=(self.first_bound(workload) or time.monotonic()) - self.submitted[workload],
         )
-
-    def _remember(self, workload: ExampleWorkload, code: str, message: str) -> None:
-        reasons = self.reasons.setdefault(workload, [])
-        if (code, message) not in reasons:
-            reasons.append((code, message))
-
-
-def latest(moments: Sequence[Moment]) -> dict[str, Moment]:
-    """The latest state of each pod."""
-    return {moment.name: moment for moment in moments}
 
 
 def _state(workload: ExampleWorkload, *, waiting: bool, bound: int, started: int, done: int) -> str:

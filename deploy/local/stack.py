@@ -62,7 +62,6 @@ class Stack:
     """Start with ``with Stack() as stack``; everything ends with the block, or with this process."""
 
     options: ClusterOptions | None = None
-    directory: Path | None = None
     durable: bool = True
     log_level: str = "info"
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +72,7 @@ class Stack:
     replicas: list[Replica] = field(init=False, default_factory=list)
 
     def __enter__(self) -> Self:
-        self.cluster = LocalCluster(self.directory, options=self.options).start()
+        self.cluster = LocalCluster(options=self.options).start()
         self.postgres = EmbeddedPostgres()
         self.webhook_port = free_port()
         try:

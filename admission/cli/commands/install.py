@@ -5,13 +5,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admission.cli.access.cluster import connected, installation_of
-from admission.cli.commands.run import InstallCommand, UninstallCommand, settings_from
+from admission.cli.commands.run import INSTALLATION, SettingsCommand, settings_from
 
 if TYPE_CHECKING:
     from admission.settings import Settings
 
 
-@click.command(cls=InstallCommand, short_help="Apply what Muster needs in the cluster.")
+@click.command(
+    cls=SettingsCommand,
+    only=(*INSTALLATION, "username", "webhook_url", "scheduler_name", "scheduler_aliases"),
+    short_help="Apply what Muster needs in the cluster.",
+)
 @click.option(
     "--adopt-crds", is_flag=True, help="Take over definitions that Volcano or another program has created."
 )
@@ -32,7 +36,7 @@ async def _install(settings: "Settings", adopt_crds: bool) -> None:
         await install_into(client, installation_of(settings, adopt_crds=adopt_crds), click.echo)
 
 
-@click.command(cls=UninstallCommand, short_help="Remove what install applied.")
+@click.command(cls=SettingsCommand, only=INSTALLATION, short_help="Remove what install applied.")
 @click.option(
     "--waiting",
     type=click.Choice(["free", "leave"]),

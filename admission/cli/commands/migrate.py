@@ -4,11 +4,13 @@ from typing import Any
 
 import click
 
-from admission.cli.commands.run import DatabaseCommand, settings_from
+from admission.cli.commands.run import SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
 
 
-@click.command(cls=DatabaseCommand, short_help="Bring the database's schema up to date.")
+@click.command(
+    cls=SettingsCommand, only=("dsn", "data_dir"), short_help="Bring the database's schema up to date."
+)
 @click.option(
     "--to", default="head", show_default=True, metavar="REVISION", help="Revision to go to, up or down."
 )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from admission.cli.access.cluster import connected
-from admission.cli.commands.run import ConnectionCommand, settings_from
+from admission.cli.commands.run import CONNECTION, SettingsCommand, settings_from
 
 if TYPE_CHECKING:
     from admission.settings import Settings
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ALL: Final = "root"
 
 
-@click.command(cls=ConnectionCommand, short_help="Stop admissions, of a queue or of all.")
+@click.command(cls=SettingsCommand, only=CONNECTION, short_help="Stop admissions, of a queue or of all.")
 @click.argument("queue", default=_ALL)
 def pause(queue: str, **flags: Any) -> None:
     """Stop admissions of QUEUE and everything below it; without a name, of all queues. What runs goes on."""
@@ -21,7 +21,7 @@ def pause(queue: str, **flags: Any) -> None:
     click.echo(f"queue {queue} is paused")
 
 
-@click.command(cls=ConnectionCommand, short_help="Start them again.")
+@click.command(cls=SettingsCommand, only=CONNECTION, short_help="Start them again.")
 @click.argument("queue", default=_ALL)
 def resume(queue: str, **flags: Any) -> None:
     """Start admissions of QUEUE again; without a name, of root. Queues below that are paused themselves stay so."""

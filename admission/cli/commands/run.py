@@ -1,7 +1,7 @@
 """``muster run``: the controller itself, and how settings become flags."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,46 +11,22 @@ if TYPE_CHECKING:
     from admission.settings import Settings
 
 
+#: Settings that name a cluster, and an installation in one.
+CONNECTION: Final = ("kubeconfig", "context")
+INSTALLATION: Final = (*CONNECTION, "namespace")
+
+
 class SettingsCommand(click.Command):
     """A command with a flag for each setting, read from admission.settings only when it is called."""
 
-    #: Settings that are offered; None: all.
-    only: ClassVar[tuple[str, ...] | None] = None
+    def __init__(self, *, only: tuple[str, ...] | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        #: Settings that are offered; None: all.
+        self.only = only
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Flags of the settings, then the command's own."""
         return [*_flags(self.only), *super().get_params(ctx)]
-
-
-class ConnectionCommand(SettingsCommand):
-    """A command with the settings that name a cluster."""
-
-    only = ("kubeconfig", "context")
-
-
-class InstallCommand(SettingsCommand):
-    """A command with the settings that an installation depends on."""
-
-    only = (
-        *ConnectionCommand.only,
-        "namespace",
-        "username",
-        "webhook_url",
-        "scheduler_name",
-        "scheduler_aliases",
-    )
-
-
-class UninstallCommand(SettingsCommand):
-    """A command with the settings that name an installation."""
-
-    only = (*ConnectionCommand.only, "namespace")
-
-
-class DatabaseCommand(SettingsCommand):
-    """A command with the settings that name the database."""
-
-    only = ("dsn", "data_dir")
 
 
 def _flags(only: tuple[str, ...] | None) -> list[click.Parameter]:

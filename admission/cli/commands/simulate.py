@@ -1,6 +1,7 @@
 """``muster simulate``: the engine over recorded traces in virtual time, without a cluster."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -86,9 +87,14 @@ def simulate(
     return _pods(pods, nodes, 42 if seed is None else seed, summary_file)
 
 
-def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
+def _write_figures(file: Path | None, figures: dict[str, Any]) -> None:
     import json
 
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
     from admission.replay.fingerprint import fingerprint
     from admission.simulate import report, rules, trace
     from admission.simulate.gangs import Simulation
@@ -100,15 +106,12 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
     figures = {"case": case.name, "configuration": fingerprint(root), **report.summary(outcome)}
     if out is not None:
         report.write_schedule(out, outcome.segments)
-    if file is not None:
-        file.write_text(json.dumps(figures, indent=1) + "\n")
+    _write_figures(file, figures)
     click.echo(report.as_text(case.name, figures))
     return 1 if outcome.left else 0
 
 
 def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
-    import json
-
     from admission.simulate import drf
 
     division = drf.share_out(drf.load(folder))
@@ -124,8 +127,7 @@ def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
         "most_off": division.error(),
         "seconds": round(division.seconds, 3),
     }
-    if file is not None:
-        file.write_text(json.dumps(figures, indent=1) + "\n")
+    _write_figures(file, figures)
     click.echo(
         "{applications} applications got {given} of {asked} tasks in {seconds:.1f} s; "
         "at most {most_off} off what is expected".format(**figures)
@@ -134,8 +136,6 @@ def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
 
 
 def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
-    import json
-
     from admission.simulate import pods as simulation
 
     outcome = simulation.run(simulation.load(pods, nodes), seed)
@@ -150,8 +150,7 @@ def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
         "allocated_milli": outcome.allocated,
         "unallocated_percent": float(left),
     }
-    if file is not None:
-        file.write_text(json.dumps(figures, indent=1) + "\n")
+    _write_figures(file, figures)
     click.echo(
         f"{pods.name}, seed {seed}: {left} % of the GPUs unallocated; {outcome.placed} of {outcome.arrived} "
         f"pods placed in {outcome.seconds:.1f} s"

@@ -13,9 +13,9 @@ A node offers parts of its devices if it has ``volcano.sh/vgpu-cores`` (100 for 
 devices, or the label ``nvidia.com/gpu.memory`` (MiB).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from queues.api.names import (
     DEVICE_MEMORY,
@@ -24,6 +24,7 @@ from queues.api.names import (
     GPU_MEMORY,
     SHARES_DEVICES,
 )
+from queues.api.reading.pod_requests import PodSpecFields
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import GPU, WHOLE, Resources, amount, device, device_memory, quantity
 from queues.workload import DeviceShare
@@ -43,12 +44,7 @@ _PER_CENT: Final = 100
 _MOST_DEVICES: Final = 64
 
 
-class _Containers(Protocol):
-    @property
-    def containers(self) -> Sequence[Any]: ...
-
-
-def share_of(spec: _Containers, annotations: Mapping[str, str] | None) -> DeviceShare | None:
+def share_of(spec: PodSpecFields, annotations: Mapping[str, str] | None) -> DeviceShare | None:
     """The parts of devices that one pod takes. None: it takes whole devices, as any other resource, or none.
 
     Raises InvalidDocument, and InvalidQuantity.

@@ -1,9 +1,10 @@
 """Where a pod may go, from its spec and annotations: nodes, preferred nodes, host ports, topology levels."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from queues.api.names import PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from queues.api.reading.pod_requests import PodSpecFields
 from queues.errors import InvalidDocument
 from queues.workload import HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
 
@@ -11,27 +12,7 @@ from queues.workload import HostPort, NodeFilter, Partition, Preference, Require
 NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), field=True)
 
 
-class _ChoosesNodes(Protocol):
-    """The part of a pod spec that chooses nodes."""
-
-    @property
-    def node_selector(self) -> Mapping[str, str] | None: ...
-    @property
-    def affinity(self) -> Any: ...
-    @property
-    def tolerations(self) -> Sequence[Any] | None: ...
-
-
-class _HasPorts(Protocol):
-    """The part of a pod spec that has ports."""
-
-    @property
-    def containers(self) -> Sequence[Any]: ...
-    @property
-    def init_containers(self) -> Sequence[Any] | None: ...
-
-
-def node_filter_of(spec: _ChoosesNodes) -> NodeFilter:
+def node_filter_of(spec: PodSpecFields) -> NodeFilter:
     """The filter for the nodes that a pod may use."""
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
@@ -59,7 +40,7 @@ def preferences_of(affinity: Any) -> tuple[Preference, ...]:
     )
 
 
-def host_ports_of(spec: _HasPorts) -> tuple[HostPort, ...]:
+def host_ports_of(spec: PodSpecFields) -> tuple[HostPort, ...]:
     """Ports of its node that a pod takes, sorted. On the host's network every container port is a port of the node."""
     host_network = bool(getattr(spec, "host_network", False))
     sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]

@@ -1,27 +1,15 @@
 """Requests of a pod, by the core API's rules (k8s.io/component-helpers/resource PodRequests)."""
 
+# ruff: noqa: D102 - fields of a protocol are the core API's
+
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from queues.resources import BEYOND_NODES, PODS, Resources, request
 
 
-class _Amounts(Protocol):
-    @property
-    def requests(self) -> Mapping[str, str | int | float] | None: ...
-    @property
-    def limits(self) -> Mapping[str, str | int | float] | None: ...
-
-
-class _Container(Protocol):
-    @property
-    def resources(self) -> _Amounts | None: ...
-    @property
-    def restart_policy(self) -> str | None: ...
-
-
-class _TakesResources(Protocol):
-    """The part of a pod spec that has requests."""
+class PodSpecFields(Protocol):
+    """The fields of a pod spec that are read here, of any decoding that has them by these names."""
 
     @property
     def containers(self) -> Sequence[Any]: ...
@@ -31,9 +19,15 @@ class _TakesResources(Protocol):
     def resources(self) -> Any: ...
     @property
     def overhead(self) -> Mapping[str, str | int | float] | None: ...
+    @property
+    def node_selector(self) -> Mapping[str, str] | None: ...
+    @property
+    def affinity(self) -> Any: ...
+    @property
+    def tolerations(self) -> Sequence[Any] | None: ...
 
 
-def requests_of(spec: _TakesResources) -> Resources:
+def requests_of(spec: PodSpecFields) -> Resources:
     """Requests of one pod, ``pods: 1`` included, in the units of queues.resources.
 
     The larger of (containers and sidecars together) and (each init container with the sidecars before it);
@@ -55,7 +49,7 @@ def requests_of(spec: _TakesResources) -> Resources:
     return Resources(sums)
 
 
-def _requests(container: _Container) -> dict[str, int]:
+def _requests(container: Any) -> dict[str, int]:
     resources = container.resources
     if resources is None:
         return {}
@@ -72,7 +66,7 @@ def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
         sums[name] = sums.get(name, 0) + units
 
 
-def _with_init_containers(sums: dict[str, int], init_containers: Sequence[_Container]) -> dict[str, int]:
+def _with_init_containers(sums: dict[str, int], init_containers: Sequence[Any]) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
     for container in init_containers:
@@ -87,7 +81,7 @@ def _with_init_containers(sums: dict[str, int], init_containers: Sequence[_Conta
     return {name: max(sums.get(name, 0), highest.get(name, 0)) for name in sums.keys() | highest.keys()}
 
 
-def _prefer_pod_level(sums: dict[str, int], resources: _Amounts) -> None:
+def _prefer_pod_level(sums: dict[str, int], resources: Any) -> None:
     requests = resources.requests or {}
     for name, text in requests.items():
         if _pod_level(name):

@@ -106,38 +106,26 @@ def is_extended(resource: str) -> bool:
 def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Violation]:
     """Violations of a map of quantities: unreadable or negative amounts, and parts of devices."""
     for name, text in quantities.items():
-        here = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}"
+        here, found = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}", excerpt(text)
+        invalid = f"{here}: Invalid value: {found}: must be "
         try:
             units = amount(name, text)
         except QuantityTooLarge as error:
-            yield Violation(here, excerpt(text), f"at most {error.facts['most']}")
+            yield Violation(here, found, f"at most {error.facts['most']}")
             continue
         except InvalidQuantity:
-            yield Violation(
-                here, excerpt(text), "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
-            )
+            expected = "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
+            yield Violation(here, found, expected)
             continue
         if units < 0:
-            yield Violation(
-                here,
-                excerpt(text),
-                "an amount of at least 0",
-                f"{here}: Invalid value: {excerpt(text)}: must be greater than or equal to 0",
-            )
+            wording = f"{invalid}greater than or equal to 0"
+            yield Violation(here, found, "an amount of at least 0", wording)
         elif is_extended(name) and units % 1000:
-            yield Violation(
-                here,
-                excerpt(text),
-                "a whole number: a device is given whole",
-                f"{here}: Invalid value: {excerpt(text)}: must be an integer",
-            )
+            wording = f"{invalid}an integer"
+            yield Violation(here, found, "a whole number: a device is given whole", wording)
         elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
-            yield Violation(
-                here,
-                excerpt(text),
-                f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?",
-                tolerable=True,
-            )
+            expected = f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?"
+            yield Violation(here, found, expected, tolerable=True)
 
 
 def in_order(
