@@ -14,17 +14,13 @@ T = TypeVar("T")
 
 _LONGEST_NUMBER: Final = 18
 
-_VALIDATION: Final = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
-
 
 def explained(error: msgspec.DecodeError) -> str:
     """A decoder's complaint as field, found, expected."""
-    match = _VALIDATION.fullmatch(str(error))
-    what, path = (match["what"], match["path"]) if match else (str(error), None)
+    what, _, path = str(error).partition(" - at `$")
+    place = path.removeprefix(".").removesuffix("`") or "document"
     found = re.fullmatch(r"Expected `(.*)`, got `(.*)`", what)
-    if found:
-        return f"{path or 'document'}: found {found[2]}, expected {found[1]}"
-    return f"{path or 'document'}: {what}"
+    return f"{place}: found {found[2]}, expected {found[1]}" if found else f"{place}: {what}"
 
 
 @lru_cache(maxsize=65536)

@@ -71,12 +71,10 @@ def load(path: str | None, context: str | None, environment: Mapping[str, str] |
     return _access(merged, context, variables)
 
 
-def current_namespace(
-    path: str | None, context: str | None, environment: Mapping[str, str] | None = None
-) -> str:
+def current_namespace(path: str | None, context: str | None) -> str:
     """Namespace of the context, ``default`` when there is none to be found."""
     try:
-        _, chosen = _context(path, context, os.environ if environment is None else environment)
+        _, chosen = _context(path, context)
     except InvalidKubeconfig:
         return "default"
     return str(chosen.get("namespace") or "default")
@@ -84,15 +82,13 @@ def current_namespace(
 
 def uses_plugin(path: str | None, context: str | None) -> bool:
     """Whether a credential plugin speaks for the user of a context. Raises InvalidKubeconfig."""
-    merged, chosen = _context(path, context, os.environ)
+    merged, chosen = _context(path, context)
     return bool(_named(merged, "users").get(str(chosen.get("user")), {}).get("exec"))
 
 
-def _context(
-    path: str | None, context: str | None, variables: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _context(path: str | None, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """All files as one, and the context in it; an empty one if there is none of that name."""
-    merged = merge(_document(file) for file in files_named(path, variables) if file.is_file())
+    merged = merge(_document(file) for file in files_named(path, os.environ) if file.is_file())
     return merged, _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
 
 

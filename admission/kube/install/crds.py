@@ -38,10 +38,13 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
     adopted = set()
     for definition in definitions:
         found = await found_at(client, path_of(definition))
-        if found is not None and not _ours(found):
-            foreign[definition["metadata"]["name"]] = _owner(found)
-        elif found is not None and ADOPTED in (found["metadata"].get("annotations") or {}):
-            adopted.add(definition["metadata"]["name"])
+        if found is None:
+            continue
+        name, metadata = found["metadata"]["name"], found["metadata"]
+        if not OWNER_LABEL.items() <= (metadata.get("labels") or {}).items():
+            foreign[name] = _owner(found)
+        elif ADOPTED in (metadata.get("annotations") or {}):
+            adopted.add(name)
     if foreign and not adopt:
         owners = ", ".join(sorted(set(foreign.values())))
         raise DefinitionsOfOthers(definitions=", ".join(sorted(foreign)), evidence=owners)
@@ -53,11 +56,6 @@ async def apply_definitions(client: Client, tell: Tell, *, adopt: bool) -> None:
         await apply(client, definition, tell)
     for definition in definitions:
         await _established(client, definition)
-
-
-def _ours(definition: Document) -> bool:
-    labels = definition["metadata"].get("labels") or {}
-    return OWNER_LABEL.items() <= labels.items()
 
 
 def _owner(definition: Document) -> str:

@@ -4,8 +4,7 @@ A queue is paused, or goes on: the one change that Muster's own command makes to
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from admission.kube.client.client import Client
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, found_at
@@ -19,9 +18,16 @@ _PATIENCE: Final = 30.0
 
 async def create_first_queue(client: Client, name: str, tell: Tell) -> None:
     """Made once, then the administrators'."""
-    document = first_queue(name)
+    made = False
     try:
-        await _once_served(lambda: client.create(QUEUES.path(), document, field_manager=FIELD_MANAGER))
+        # A definition counts as established some seconds before its objects are served and policies can read them.
+        async with asyncio.timeout(_PATIENCE):
+            while not made:
+                try:
+                    await client.create(QUEUES.path(), first_queue(name), field_manager=FIELD_MANAGER)
+                    made = True
+                except (NotFound, ApiUnavailable):  # 503 while admission does not know the kind yet
+                    await asyncio.sleep(0.1)
     except Conflict:
         tell(f"queue/{name} unchanged")
     else:
@@ -31,18 +37,6 @@ async def create_first_queue(client: Client, name: str, tell: Tell) -> None:
 def first_queue(name: str = "muster-probe") -> Document:
     """A queue that is there from the start."""
     return QUEUES.document(name, spec={"weight": 1, "reclaimable": name != ROOT_QUEUE})
-
-
-async def _once_served(send: Callable[[], Any]) -> None:
-    """A definition counts as established some seconds before its objects are served and policies can read them."""
-    async with asyncio.timeout(_PATIENCE):
-        while True:
-            try:
-                await send()
-            except (NotFound, ApiUnavailable):  # 503 while admission does not know the kind yet
-                await asyncio.sleep(0.1)
-            else:
-                return
 
 
 async def remove_first_queue(client: Client, name: str, others: int, tell: Tell) -> None:

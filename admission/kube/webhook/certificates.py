@@ -7,6 +7,7 @@ moment. Nothing here does I/O or reads a clock; keys are random.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -220,7 +221,8 @@ def general_name(name: str) -> x509.GeneralName:
 
 # -- as a Secret's fields -------------------------------------------------------------------------------------
 
-_END_OF_PEM: Final = b"-----END"
+#: The single PEM blocks of several in a row.
+_BLOCK: Final = re.compile(rb"-----BEGIN.*?-----END[^\n]*\n?", re.DOTALL)
 
 
 def encoded(keyring: Keyring) -> dict[str, bytes]:
@@ -238,7 +240,7 @@ def decoded(fields: dict[str, bytes]) -> Keyring:
     missing = [name for name in ("ca.crt", "ca.key", "tls.crt", "tls.key") if not fields.get(name)]
     if missing:
         raise UnreadableKeyring(reason=f"{', '.join(missing)} missing")
-    certificates, keys = _blocks(fields["ca.crt"]), _blocks(fields["ca.key"])
+    certificates, keys = _BLOCK.findall(fields["ca.crt"]), _BLOCK.findall(fields["ca.key"])
     if len(certificates) != len(keys):
         raise UnreadableKeyring(reason=f"{len(certificates)} authorities with {len(keys)} keys")
     keyring = Keyring(
@@ -250,14 +252,3 @@ def decoded(fields: dict[str, bytes]) -> Keyring:
     except (x509.ExtensionNotFound, ValueError) as error:
         raise UnreadableKeyring(reason=error) from error
     return keyring
-
-
-def _blocks(pem: bytes) -> list[bytes]:
-    """The single PEM blocks of several in a row."""
-    blocks, block = [], b""
-    for line in pem.splitlines(keepends=True):
-        block += line
-        if line.startswith(_END_OF_PEM):
-            blocks.append(block)
-            block = b""
-    return blocks

@@ -10,7 +10,6 @@ from admission.decode.admin_documents import queue_fact, topology_fact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
-from admission.kube.webhook.certificates import LIFETIMES, Lifetimes
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
@@ -83,20 +82,10 @@ class WatchedObjects:
 class WebhookServer:
     """Serves the webhook. ``run`` it as a task of every replica."""
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        callee: Callee,
-        host: str | None,
-        port: int,
-        lifetimes: Lifetimes = LIFETIMES,
-    ) -> None:
-        self._host, self._port = host, port
+    def __init__(self, client: Client, *, callee: Callee, host: str | None, port: int) -> None:
+        self._host = host
         self.watched = WatchedObjects(client)
-        self.keeper = KeyringStore(
-            client, namespace=callee.namespace, names=callee.names(), lifetimes=lifetimes
-        )
+        self.keeper = KeyringStore(client, namespace=callee.namespace, names=callee.names())
         #: Set while the webhook answers.
         self.open = asyncio.Event()
         #: Where it really listens, once open: asked for 0, a free port.
@@ -120,7 +109,7 @@ class WebhookServer:
         )
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self.keeper.tls).start()
+            await web.TCPSite(runner, self._host, self.port, ssl_context=self.keeper.tls).start()
             self.port = runner.addresses[0][1]
             self.open.set()
             _log.info("webhook open", extra={"port": self.port})
