@@ -40,6 +40,8 @@ class JobReport:
 
     workload: WorkloadKey
     created: int = 0
+    #: Pods that were there already, made by an attempt whose answer was lost.
+    found: int = 0
     deleted: int = 0
     companions: int = 0
     #: What the user must know; None: all is well.
@@ -112,9 +114,9 @@ class JobPods:
                     refused_tasks.add(wanted.task)
                 self._failed(report, error)
                 return
-            # Made by an attempt whose answer was lost, perhaps.
             if not await self._is_ours(work, wanted, report):
                 return
+            report.found += 1
         self._expect(work, pod_name(work, wanted))
         self._failpoint("one-released")
 
