@@ -55,16 +55,12 @@ class QuotaRaise:
     @property
     def facts(self) -> dict[str, Any]:
         """The raises, JSON-able."""
-        more = [
-            {
-                "queue": each.queue,
-                "resource": each.account.resource,
-                "flavor": each.account.flavor,
-                "units": each.units,
-            }
-            for each in self.raises
-        ]
-        return {"more": more}
+        return {
+            "more": [
+                {"queue": name, "resource": account.resource, "flavor": account.flavor, "units": units}
+                for name, account, _, units in self.raises
+            ]
+        }
 
     def tried(self) -> "QuotaRaise":
         """The same raises with the outcome that they have."""

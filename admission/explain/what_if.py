@@ -104,10 +104,8 @@ def is_scarce(tree: QueueTree, account: Account) -> bool:
 def with_limit(queue: Queue, kind: str, account: Account, units: int) -> Queue:
     """The queue with another amount as ``kind``: ``deserved`` or ``capability``."""
     limits = queue.limits if account.flavor == NO_FLAVOR else queue.flavors[account.flavor]
-    if kind == "deserved":
-        limits = replace(limits, deserved={**limits.deserved, account.resource: units})
-    else:
-        limits = replace(limits, capability={**limits.capability, account.resource: units})
+    raised: dict[str, Any] = {kind: {**getattr(limits, kind), account.resource: units}}
+    limits = replace(limits, **raised)
     if account.flavor == NO_FLAVOR:
         return replace(queue, limits=limits)
     return replace(queue, flavors={**queue.flavors, account.flavor: limits})

@@ -21,7 +21,7 @@ from queues.admissions import Admission, Claim, Seat
 from queues.plan import Evict, Plan
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import DEFAULT_POLICY, Queue
-from queues.resources import Resources
+from queues.resources import NOTHING, Resources
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
@@ -276,6 +276,5 @@ class Simulation:
 
     def _move_seats(self, seats: tuple[Seat, ...], sign: int) -> None:
         for seat in seats:
-            before = self._node_deltas.get(seat.node)
-            delta = seat.takes if sign > 0 else seat.takes * -1
-            self._node_deltas[seat.node] = delta if before is None else before + delta
+            before = self._node_deltas.get(seat.node, NOTHING)
+            self._node_deltas[seat.node] = before + seat.takes * sign

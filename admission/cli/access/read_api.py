@@ -62,24 +62,22 @@ def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None
             server=route.server.rstrip("/") if "://" in route.server else f"http://{route.server}"
         )
         where = access.server
+        advice = "Is that the address of `muster run` (setting httpListen)?"
     else:
         access = load(route.kubeconfig, route.context)
         service = f"http:{SERVICE}:{PORT}"
         target = f"/api/v1/namespaces/{quote(route.muster_namespace)}/services/{service}/proxy{target}"
         where = f"{access.server}, service {route.muster_namespace}/{SERVICE}"
+        advice = (
+            "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
+        )
     from admission.cli.access.transport import get
 
     tried = f"Asking Muster at {where}"
-    status, body = get(access, target, timeout=route.timeout, tried=tried, unreachable=_unreachable(route))
+    status, body = get(access, target, timeout=route.timeout, tried=tried, unreachable=advice)
     if status == 200:
         return body
     raise _complaint(status, body, tried, route)
-
-
-def _unreachable(route: Route) -> str:
-    if route.server is not None:
-        return "Is that the address of `muster run` (setting httpListen)?"
-    return "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
 
 
 def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFailed:
@@ -88,8 +86,7 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
         document = json.loads(body)
     except ValueError:
         document = {}
-    if not isinstance(document, dict):
-        document = {}
+    document = document if isinstance(document, dict) else {}
     if "error" in document:
         expected = f" Expected {document['expected']}." if document.get("expected") else ""
         hint = (document.get("hint") or "") + expected

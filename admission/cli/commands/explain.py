@@ -14,18 +14,10 @@ from queues.errors import MusterError
 
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {
-    "vcjob": "vcjob",
-    "jobs.batch.volcano.sh": "vcjob",
-    "job": "job",
-    "jobs": "job",
-    "job.batch": "job",
-    "jobs.batch": "job",
-    "podgroup": "podgroup",
-    "podgroups": "podgroup",
-    "pg": "podgroup",
-    "pod": "pod",
-    "pods": "pod",
-    "po": "pod",
+    **dict.fromkeys(("vcjob", "jobs.batch.volcano.sh"), "vcjob"),
+    **dict.fromkeys(("job", "jobs", "job.batch", "jobs.batch"), "job"),
+    **dict.fromkeys(("podgroup", "podgroups", "pg"), "podgroup"),
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
 }
 
 

@@ -93,7 +93,13 @@ def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
     """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names."""
     named = {name: text for name, text in asked.items() if name != "pods"}
     if all_of_them:
-        return ", ".join(f"{text} {name}" for name, text in sorted(named.items(), key=_devices_first)) or NONE
+        return (
+            ", ".join(
+                f"{text} {name}"
+                for name, text in sorted(named.items(), key=lambda item: ("/" not in item[0], item[0]))
+            )
+            or NONE
+        )
     devices = {name: text for name, text in named.items() if "/" in name}
     return (
         ", ".join(f"{text} {short_resource(name)}" for name, text in sorted((devices or named).items()))
@@ -121,7 +127,3 @@ def _three_digits(number: float) -> str:
     decimals = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
     text = f"{number:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if decimals else text
-
-
-def _devices_first(item: tuple[str, str]) -> tuple[bool, str]:
-    return "/" not in item[0], item[0]

@@ -5,7 +5,8 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
@@ -54,15 +55,7 @@ def _unreadable_parts(file: str, document: Document) -> Iterator[Finding]:
         found, expected = f"a {_type_name(document.value)}", "a mapping with apiVersion, kind and metadata"
         problems = (*problems, ReadingProblem(line=document.line, found=found, expected=expected))
     for problem in problems:
-        yield Finding(
-            file=file,
-            document=document.number,
-            line=problem.line,
-            severity="error",
-            path=problem.path,
-            found=problem.found,
-            expected=problem.expected,
-        )
+        yield Finding(file=file, document=document.number, severity="error", **asdict(problem))
 
 
 def _subjects(file: str, document: Document, findings: list[Finding]) -> list[Subject]:
@@ -100,7 +93,7 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
     if kind_of(document) is None:
         yield from _other_kind(subject)
         return
-    identity = _identity(document)
+    identity = _identity(subject)
     if identity in seen:
         yield subject.finding(
             "warning", "metadata.name", "the same object twice", "one document for each object"
@@ -122,14 +115,10 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
         )
 
 
-def _identity(document: Mapping[str, Any]) -> tuple[str, ...]:
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    name = metadata.get("name") or object()
-    return tuple(
-        str(part)
-        for part in (document["apiVersion"], document["kind"], metadata.get("namespace") or "default", name)
-    )
+def _identity(subject: Subject) -> tuple[str, ...]:
+    metadata = subject.metadata
+    namespace, name = metadata.get("namespace") or "default", metadata.get("name") or object()
+    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], namespace, name)))
 
 
 def _size(subject: Subject) -> Iterator[Finding]:

@@ -43,10 +43,15 @@ class Subject:
     above: str = ""
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The object's metadata. Empty: it has none that can be read."""
+        metadata = self.value.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
+
+    @property
     def name(self) -> str:
         """Kind and name, ``Job team-a/train``; ? for a missing name."""
-        metadata = self.value.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
+        metadata = self.metadata
         name = metadata.get("name") or metadata.get("generateName") or "?"
         namespace = metadata.get("namespace")
         return f"{self.value.get('kind')} {f'{namespace}/' if namespace else ''}{name}"[:160]

@@ -111,11 +111,8 @@ def _annotated(annotations: Mapping[str, str]) -> DeviceShare | None:
         return None
     devices = _whole_number(annotations.get(GPU_FRACTION_DEVICES, "1"))
     if not 0 < devices <= _MOST_DEVICES:
-        raise InvalidDocument(
-            where=f"metadata.annotations[{GPU_FRACTION_DEVICES}]",
-            found=repr(annotations.get(GPU_FRACTION_DEVICES)),
-            expected=f"a number from 1 to {_MOST_DEVICES}",
-        )
+        found = annotations.get(GPU_FRACTION_DEVICES)
+        raise _invalid(GPU_FRACTION_DEVICES, found, f"a number from 1 to {_MOST_DEVICES}")
     return DeviceShare(devices=devices, milli=_milli(fraction), memory=_mebibytes(memory))
 
 
@@ -128,11 +125,7 @@ def _milli(text: str | None) -> int:
     except InvalidQuantity:
         part = Decimal(0)
     if not 0 < part <= 1:
-        raise InvalidDocument(
-            where=f"metadata.annotations[{GPU_FRACTION}]",
-            found=repr(text),
-            expected="a part of 1 such as 0.5",
-        )
+        raise _invalid(GPU_FRACTION, text, "a part of 1 such as 0.5")
     return int((part * WHOLE).to_integral_value(ROUND_CEILING))
 
 
@@ -141,10 +134,12 @@ def _mebibytes(text: str | None) -> int:
     if text is None:
         return 0
     if not (memory := _whole_number(text)):
-        raise InvalidDocument(
-            where=f"metadata.annotations[{GPU_MEMORY}]", found=repr(text), expected="a number of MiB"
-        )
+        raise _invalid(GPU_MEMORY, text, "a number of MiB")
     return memory
+
+
+def _invalid(annotation: str, text: str | None, expected: str) -> InvalidDocument:
+    return InvalidDocument(where=f"metadata.annotations[{annotation}]", found=repr(text), expected=expected)
 
 
 def _whole_number(text: str) -> int:

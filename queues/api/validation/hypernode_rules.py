@@ -41,27 +41,17 @@ def inner_hypernodes(hypernode: HyperNode) -> dict[str, int]:
 
 
 def _selector(selector: MemberSelector, path: str) -> Iterator[Violation]:
-    given = [
-        name
-        for name, value in (
-            ("exactMatch", selector.exact_match),
-            ("regexMatch", selector.regex_match),
-            ("labelMatch", selector.label_match),
-        )
-        if value is not None
-    ]
+    exact, regex, label = selector.exact_match, selector.regex_match, selector.label_match
+    fields = {"exactMatch": exact, "regexMatch": regex, "labelMatch": label}
+    given = [name for name, value in fields.items() if value is not None]
     if len(given) != 1:
         yield Violation(path, " and ".join(given) or "nothing", _SELECTORS)
-    exact, regex = selector.exact_match, selector.regex_match
     if exact is not None and SUBDOMAIN.fullmatch(exact.name) is None:
         found = excerpt(exact.name) if exact.name else "nothing"
         yield Violation(f"{path}.exactMatch.name", found, "the name of an object")
-    if regex is not None:
-        problem = _unusable(regex.pattern)
-        if problem:
-            yield Violation(f"{path}.regexMatch.pattern", problem, _PATTERN)
-    if selector.label_match is not None:
-        yield from selector_violations(selector.label_match, f"{path}.labelMatch")
+    if regex is not None and (problem := _unusable(regex.pattern)):
+        yield Violation(f"{path}.regexMatch.pattern", problem, _PATTERN)
+    yield from selector_violations(label, f"{path}.labelMatch")
 
 
 def _inner(member: HyperNodeMemberSpec, own: str, path: str) -> Iterator[Violation]:

@@ -39,16 +39,10 @@ def job_violations(
     for index, task in enumerate(spec.tasks):
         found += _task(job, task, f"spec.tasks[{index}]", levels)
         if task.name in names:
-            found.append(
-                Violation(
-                    f"spec.tasks[{index}].name",
-                    excerpt(task.name),
-                    "a name that no other task has",
-                    f" duplicated task name {task.name};",
-                )
-            )
+            path, wording = f"spec.tasks[{index}].name", f" duplicated task name {task.name};"
+            found.append(Violation(path, excerpt(task.name), "a name that no other task has", wording))
         names.add(task.name)
-    found += _gang(job)
+    found += _gang(job, " job 'minAvailable' should not be greater than total replicas in tasks;")
     found += _plugins(job, names)
     found += _dependencies(job, names)
     found += policy_violations(spec.policies, "spec.policies")
@@ -63,24 +57,10 @@ def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
     """Violations of a change of a Job: only counts of pods and the priority class may change."""
     for index, task in enumerate(new.spec.tasks):
         if task.min_available is not None and task.min_available > task.replicas:
-            return [
-                Violation(
-                    f"spec.tasks[{index}].minAvailable",
-                    str(task.min_available),
-                    f"at most {task.replicas}, the task's replicas",
-                    f"'minAvailable' must be <= 'replicas' in task: {task.name}",
-                )
-            ]
-    replicas = sum(task.replicas for task in new.spec.tasks)
-    if new.spec.min_available > replicas:
-        return [
-            Violation(
-                "spec.minAvailable",
-                str(new.spec.min_available),
-                f"at most {replicas}, the replicas of all tasks",
-                "job 'minAvailable' must not be greater than total replicas",
-            )
-        ]
+            wording = f"'minAvailable' must be <= 'replicas' in task: {task.name}"
+            return [_minimum_of_task(task, f"spec.tasks[{index}]", wording)]
+    if gang := [*_gang(new, "job 'minAvailable' must not be greater than total replicas")]:
+        return gang
     if len(old.spec.tasks) != len(new.spec.tasks):
         wording = "job updates may not add or remove tasks"
         return [
@@ -106,23 +86,15 @@ def queue_reference_violations(
         yield Violation(path, excerpt(name), "the name of a Queue that exists", wording, missing=name)
         return
     if queue.closed:
-        yield Violation(
-            path,
-            excerpt(name),
-            "a queue that is open",
-            f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;",
-        )
+        wording = f" can only submit {what} to queue with state `Open`, queue `{name}` status is `Closed`;"
+        yield Violation(path, excerpt(name), "a queue that is open", wording)
     if name == ROOT_QUEUE:
         yield Violation(path, excerpt(name), "a queue below root", f" can not submit {what} to root queue;")
         return
     children = sum(1 for other in queues.values() if other.parent == name)
     if children:
-        yield Violation(
-            path,
-            excerpt(name),
-            "a queue without children",
-            f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;",
-        )
+        wording = f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;"
+        yield Violation(path, excerpt(name), "a queue without children", wording)
 
 
 def network_topology_violations(
@@ -131,12 +103,7 @@ def network_topology_violations(
     """Violations of a networkTopology: the highest tier is given by number or by name, not both."""
     wording = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
     if topology and topology.highest_tier_allowed is not None and topology.highest_tier_name:
-        yield Violation(
-            path,
-            "highestTierAllowed and highestTierName",
-            "one of them",
-            lead + wording,
-        )
+        yield Violation(path, "highestTierAllowed and highestTierName", "one of them", lead + wording)
 
 
 def _names(job: VolcanoJob) -> Iterator[Violation]:
@@ -172,15 +139,18 @@ def _task(
     if not task.name or LABEL.fullmatch(task.name) is None:
         yield Violation(f"{path}.name", excerpt(task.name), NOT_A_LABEL, f" [{NOT_A_LABEL}];")
     if task.min_available is not None and task.min_available > task.replicas:
-        yield Violation(
-            f"{path}.minAvailable",
-            str(task.min_available),
-            f"at most {task.replicas}, the task's replicas",
-            f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job.metadata.name};",
+        wording = (
+            f" 'minAvailable' is greater than 'replicas' in task: {task.name}, job: {job.metadata.name};"
         )
+        yield _minimum_of_task(task, path, wording)
     yield from policy_violations(task.policies, f"{path}.policies")
     yield from _partitions(task, f"{path}.partitionPolicy")
     yield from template_violations(task.template, f"{path}.template", levels)
+
+
+def _minimum_of_task(task: VolcanoTaskSpec, path: str, wording: str) -> Violation:
+    expected = f"at most {task.replicas}, the task's replicas"
+    return Violation(f"{path}.minAvailable", str(task.min_available), expected, wording)
 
 
 def _partitions(task: VolcanoTaskSpec, path: str) -> Iterator[Violation]:
@@ -204,26 +174,18 @@ def _partitions(task: VolcanoTaskSpec, path: str) -> Iterator[Violation]:
     yield from network_topology_violations(policy.network_topology, f"{path}.networkTopology")
 
 
-def _gang(job: VolcanoJob) -> Iterator[Violation]:
+def _gang(job: VolcanoJob, wording: str) -> Iterator[Violation]:
     replicas = sum(task.replicas for task in job.spec.tasks)
     if job.spec.min_available > replicas:
-        yield Violation(
-            "spec.minAvailable",
-            str(job.spec.min_available),
-            f"at most {replicas}, the replicas of all tasks",
-            " job 'minAvailable' should not be greater than total replicas in tasks;",
-        )
+        expected = f"at most {replicas}, the replicas of all tasks"
+        yield Violation("spec.minAvailable", str(job.spec.min_available), expected, wording)
 
 
 def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
     for name in job.spec.plugins:
         if name not in PLUGINS:
-            yield Violation(
-                f"spec.plugins.{name}",
-                excerpt(name),
-                f"one of {', '.join(PLUGINS)}",
-                f" unable to find job plugin: {name};",
-            )
+            wording = f" unable to find job plugin: {name};"
+            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(PLUGINS)}", wording)
     if "mpi" in job.spec.plugins:
         for role in ("master", "worker"):
             task = _flag_value(job.spec.plugins["mpi"], role) or role
@@ -258,12 +220,8 @@ def _dependencies(job: VolcanoJob, names: Collection[str]) -> Iterator[Violation
         ready |= next_ready
     cyclic = {name for name in needs if name not in ready and needs[name] <= set(names)}
     if cyclic:
-        yield Violation(
-            "spec.tasks",
-            f"tasks that depend on one another in a cycle: {', '.join(sorted(cyclic))}",
-            "no cycle",
-            wording,
-        )
+        ring = f"tasks that depend on one another in a cycle: {', '.join(sorted(cyclic))}"
+        yield Violation("spec.tasks", ring, "no cycle", wording)
 
 
 def _volumes(job: VolcanoJob) -> Iterator[Violation]:

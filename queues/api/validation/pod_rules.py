@@ -74,11 +74,8 @@ def pod_spec_violations(spec: PodSpec, path: str) -> Iterator[Violation]:
         yield from _resources(spec.resources, f"{path}.resources")
         for name in spec.resources.requests.keys() | spec.resources.limits.keys():
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
-                yield Violation(
-                    f"{path}.resources[{name}]",
-                    name,
-                    "cpu, memory or huge pages, the only pod-level resources",
-                )
+                expected = "cpu, memory or huge pages, the only pod-level resources"
+                yield Violation(f"{path}.resources[{name}]", name, expected)
     yield from quantity_violations(spec.overhead, f"{path}.overhead")
     yield from _beyond_nodes(spec, path)
     yield from _affinity(spec.affinity, f"{path}.affinity")
@@ -144,17 +141,11 @@ def _resources(resources: ResourceRequirements, path: str) -> Iterator[Violation
         if not is_extended(name):
             continue
         if name not in limits:
-            yield Violation(
-                f"{path}.limits",
-                f"no {name}",
-                f"a limit of {name}: Limit must be set for non overcommitable resources",
-            )
+            expected = f"a limit of {name}: Limit must be set for non overcommitable resources"
+            yield Violation(f"{path}.limits", f"no {name}", expected)
         elif not _equal(name, requests[name], limits[name]):
-            yield Violation(
-                f"{path}.requests[{name}]",
-                excerpt(requests[name]),
-                f"must be equal to {name} limit of {limits[name]}",
-            )
+            expected = f"must be equal to {name} limit of {limits[name]}"
+            yield Violation(f"{path}.requests[{name}]", excerpt(requests[name]), expected)
 
 
 def _equal(resource: str, request: str | int | float, limit: str | int | float) -> bool:
@@ -213,9 +204,8 @@ def annotation_violations(
         if key in annotations and seconds_of(annotations[key]) is None:
             yield Violation(f"{path}[{key}]", excerpt(annotations[key]), "a duration such as 90s, 30m or 2h")
     if annotations.get(PREEMPTABLE, "true") not in ("true", "false"):
-        yield Violation(
-            f"{path}[{PREEMPTABLE}]",
+        found, expected = (
             excerpt(annotations[PREEMPTABLE]),
             "'true' or 'false'; anything else counts as false",
-            tolerable=True,
         )
+        yield Violation(f"{path}[{PREEMPTABLE}]", found, expected, tolerable=True)

@@ -1,7 +1,7 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import combinations
 
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
@@ -68,21 +68,20 @@ def _name(queue: QueueDocument) -> Iterator[Violation]:
     if not name:
         yield Violation("metadata.name", "nothing", "a name")
     elif parent == name:
-        yield Violation(
-            "spec.parent",
-            excerpt(parent),
-            "another queue",
-            str(QueueCycle(queue=name, path=f"{name} → {name}")),
-        )
+        wording = str(QueueCycle(queue=name, path=f"{name} → {name}"))
+        yield Violation("spec.parent", excerpt(parent), "another queue", wording)
 
 
 def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> Iterator[Violation]:
-    yield from quantity_violations(limits.guarantee, f"{path}.{guarantee}")
-    yield from quantity_violations(limits.deserved, f"{path}.deserved")
-    yield from quantity_violations(limits.capability, f"{path}.capability")
-    yield from in_order(limits.guarantee, limits.deserved, (guarantee, "deserved"), path)
-    yield from in_order(limits.guarantee, limits.capability, (guarantee, "capability"), path)
-    yield from in_order(limits.deserved, limits.capability, ("deserved", "capability"), path)
+    amounts = (
+        (guarantee, limits.guarantee),
+        ("deserved", limits.deserved),
+        ("capability", limits.capability),
+    )
+    for name, quantities in amounts:
+        yield from quantity_violations(quantities, f"{path}.{name}")
+    for (name, smaller), (other, larger) in combinations(amounts, 2):
+        yield from in_order(smaller, larger, (name, other), path)
 
 
 def _access(queue: QueueDocument) -> Iterator[Violation]:
@@ -129,12 +128,8 @@ def _root(queue: QueueDocument) -> Iterator[Violation]:
         ("capability", spec.capability),
     ):
         if value:
-            yield Violation(
-                f"spec.{field}",
-                excerpt(value),
-                "nothing: root has what the nodes can allocate",
-                tolerable=True,
-            )
+            expected = "nothing: root has what the nodes can allocate"
+            yield Violation(f"spec.{field}", excerpt(value), expected, tolerable=True)
 
 
 def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
@@ -148,10 +143,8 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
     # Root has no guarantee of its own: its children's guarantees are not checked against it.
     if parent != ROOT:
         if above is None:
-            expected, wording = (
-                "the name of a Queue that exists",
-                str(UnknownParent(queue=queue.name, parent=parent)),
-            )
+            wording = str(UnknownParent(queue=queue.name, parent=parent))
+            expected = "the name of a Queue that exists"
             yield Violation("spec.parent", excerpt(str(parent)), expected, wording, missing=parent)
         else:
             siblings = [
@@ -190,18 +183,15 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
             together = sum(amounts[resource] for amounts in below)
             if together > own[resource]:
                 resource_name = f"{resource} of flavor {flavor_name}" if flavor_name else resource
-                facts: dict[str, Any] = {
-                    "queue": parent.name,
-                    "children": show(resource, together),
-                    "resource": resource_name,
-                    "own": show(resource, own[resource]),
-                }
-                yield Violation(
-                    path,
-                    f"guarantees of {facts['children']} {resource_name}",
-                    f"at most {facts['own']}, the guarantee of {parent.name}",
-                    str(GuaranteesExceedParent(**facts)),
+                total, most = show(resource, together), show(resource, own[resource])
+                error = GuaranteesExceedParent(
+                    queue=parent.name, children=total, resource=resource_name, own=most
                 )
+                found, expected = (
+                    f"guarantees of {total} {resource_name}",
+                    f"at most {most}, the guarantee of",
+                )
+                yield Violation(path, found, f"{expected} {parent.name}", str(error))
 
 
 def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
