@@ -6,7 +6,7 @@ those that are draining there, and of its queue's limits likewise. When the last
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -26,13 +26,6 @@ Book = dict[Account, int]
 LONGEST_GRACE: Final = 3600
 
 
-class DrainingSeats(NamedTuple):
-    """What an admission that is being evicted still holds."""
-
-    queue: QueueName
-    seats: tuple[Seat, ...]
-
-
 @dataclass(slots=True, eq=False)
 class HeldClaims:
     """Claims that are still good; their space is taken in the trial unless it is released."""
@@ -44,8 +37,8 @@ class HeldClaims:
     claims: dict[WorkloadKey, Claim] = field(default_factory=dict)
     #: The last second of each claim.
     ends: dict[WorkloadKey, int] = field(default_factory=dict)
-    #: Admissions that hold seats and are being evicted.
-    draining: dict[AdmissionId, DrainingSeats] = field(default_factory=dict)
+    #: Seats that admissions which are being evicted still hold.
+    draining: dict[AdmissionId, tuple[Seat, ...]] = field(default_factory=dict)
     #: Host ports that claims promise; and those of draining pods.
     ports: dict[WorkloadKey, tuple[NodePorts, ...]] = field(default_factory=dict)
     draining_ports: list[NodePorts] = field(default_factory=list)
@@ -109,9 +102,9 @@ class HeldClaims:
             later.usage.remove(queue, book)
         return later
 
-    def _drain(self, number: AdmissionId, draining: DrainingSeats, trial: Trial) -> None:
+    def _drain(self, number: AdmissionId, queue: QueueName, seats: tuple[Seat, ...], trial: Trial) -> None:
         """Enter what an admission still holds."""
-        queue, seats = self.draining[number] = draining
+        self.draining[number] = seats
         columns, amounts = amounts_per_node(seats, trial)
         self._draining[:, columns] += amounts
         book = self._draining_books.setdefault(queue if queue in trial.tree.paths else ROOT, {})
@@ -153,7 +146,7 @@ def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> H
         admission = snapshot.admissions.get(number)
         if admission is None or not (seats := snapshot.still_held(admission)):
             continue
-        held._drain(number, DrainingSeats(admission.queue, seats), trial)
+        held._drain(number, admission.queue, seats, trial)
         workload = snapshot.holders.get(admission.workload)
         held.draining_ports += ports_of(workload, seats) if workload is not None else ()
     for key, claim in sorted(snapshot.claims.items()):

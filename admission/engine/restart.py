@@ -24,7 +24,7 @@ def restart_gang(
     on the same place. The trial is left as it was.
     """
     for workload, need in refused:
-        if need.minimum and need.seated_nodes:
+        if need.minimum and need.seated:
             own = sorted(
                 (each for each in snapshot.admissions.values() if each.workload == workload.key),
                 key=lambda each: each.id,
@@ -44,17 +44,16 @@ def _fits_whole(workload: Workload, own: Sequence[Admission], trial: Trial) -> b
         return False  # a gang that has not fully started is rolled back anyway
     if any(each.generation != workload.generation for each in own):
         return False  # the gang lost no members: it asks for more
-    books = [charges(each.holding()) for each in own]
-    for admission, amounts in zip(own, books, strict=True):
-        seats = admission.holding()
-        trial.remove_seats(admission.queue, amounts, seats, ports_of(workload, seats))
+    held = [(each.queue, each.holding()) for each in own]
+    booked = [(queue, charges(seats), seats, ports_of(workload, seats)) for queue, seats in held]
+    for each in booked:
+        trial.remove_seats(*each)
     mark = trial.mark()
     whole = missing_members(workload, ())
     found = all_or_none(workload, whole, whole.missing, trial)
     if isinstance(found, Reason):
         found = all_or_none(workload, whole, whole.minimum, trial)
     trial.undo(mark)
-    for admission, amounts in zip(own, books, strict=True):
-        held = admission.holding()
-        trial.restore_seats(admission.queue, amounts, held, ports_of(workload, held))
+    for each in booked:
+        trial.remove_seats(*each, times=-1)
     return not isinstance(found, Reason)

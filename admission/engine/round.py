@@ -238,7 +238,7 @@ class AdmissionRound:
         """Refused workloads that hold seats already."""
         self._answer()
         for beneficiary in self.refused_beneficiaries:
-            if beneficiary.need.seated_nodes:
+            if beneficiary.need.seated:
                 yield beneficiary.members[0].workload, beneficiary.need
         for each in self._in_line_order(self.pending.seated_classes):
             yield each.class_queue.head().workload, each.request.need

@@ -202,30 +202,16 @@ class Trial:
         accounts: Mapping[Account, int],
         seats: Iterable[Seat],
         ports: Iterable[NodePorts] = (),
+        times: int = 1,
     ) -> None:
-        """Free seats: their amounts return to queue and nodes, their host ports to the nodes."""
-        self.usage.remove(queue, accounts)
-        self._move(seats, 1)
-        self.ports.vacate(ports)
-
-    def restore_seats(
-        self,
-        queue: QueueName,
-        accounts: Mapping[Account, int],
-        seats: Iterable[Seat],
-        ports: Iterable[NodePorts] = (),
-    ) -> None:
-        """Undo ``remove_seats``."""
-        self.usage.add(queue, accounts)
-        self._move(seats, -1)
-        self.ports.occupy(ports)
-
-    def _move(self, seats: Iterable[Seat], sign: int) -> None:
+        """Free seats: amounts return to queue and nodes, host ports to the nodes; ``times=-1``: undo that."""
+        self.usage.add(queue, accounts, -times)
+        (self.ports.vacate if times > 0 else self.ports.occupy)(ports)
         columns = []
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
-                self.free[:, column] += sign * self.vector(seat.takes)
+                self.free[:, column] += times * self.vector(seat.takes)
                 columns.append(column)
         if columns:
             self.mark_dirty(np.array(columns, np.intp))

@@ -152,6 +152,6 @@ def test_a_refusal_leaves_no_trace(snapshot: Snapshot) -> None:
 
 
 def test_an_empty_world_has_an_empty_plan() -> None:
-    plan, _ = decide(Snapshot(now=0, queues={}, nodes=NodeTable.empty(), pending={}, admissions={}), Memo())
+    plan, _ = decide(Snapshot(now=0, queues={}, nodes=NodeTable.build(()), pending={}, admissions={}), Memo())
     assert not plan.changes_ledger()
     assert plan.reasons == {}

@@ -95,7 +95,7 @@ def chosen(case: Case) -> list[str]:
     for admission in snapshot.admissions.values():
         if admission.state is AdmissionState.OPEN:
             usage.add(admission.queue, charges(admission.seats))
-    trial = Trial.open(NodeTable.empty(), usage)
+    trial = Trial.open(NodeTable.build(()), usage)
     running = victim_candidates(
         snapshot, tree, {number: _part(each) for number, each in snapshot.admissions.items()}
     )
@@ -268,7 +268,7 @@ def _snapshot(case: Case) -> Snapshot:
             opened_at=reserved,
         )
     return Snapshot(
-        now=NOW, queues={}, nodes=NodeTable.empty(), pending={}, admissions=admissions, holders=holders
+        now=NOW, queues={}, nodes=NodeTable.build(()), pending={}, admissions=admissions, holders=holders
     )
 
 

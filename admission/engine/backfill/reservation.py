@@ -82,7 +82,7 @@ class Backfill:
         is known, or work could settle where it cannot be cleared.
         """
         search = _ReservationSearch(cls(snapshot), trial, open_admissions, ends_matter)
-        alone = [each for each in heads if not each.entry.joins and not each.need.seated_nodes]
+        alone = [each for each in heads if not each.entry.joins and not each.need.seated]
         for head in sorted(alone, key=lambda each: waits_since(each.entry.workload)):
             if search.is_over:
                 break

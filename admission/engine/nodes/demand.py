@@ -6,7 +6,7 @@ starts again learns the same.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from queues.resources import CPU, GPU, WHOLE
@@ -63,15 +63,7 @@ def shape_of(pods: PodSet) -> Shape | None:
     """The shape of one pod of a set; None: it asks for devices of several kinds, which the measure leaves out."""
     cpu = pods.takes.get(CPU)
     if pods.share is not None:
-        share = pods.share
-        return Shape(
-            cpu=cpu,
-            resource=share.resource,
-            devices=share.devices,
-            milli=share.milli,
-            memory=share.memory,
-            nodes=pods.nodes,
-        )
+        return Shape(cpu=cpu, nodes=pods.nodes, **asdict(pods.share))
     kinds = [name for name in pods.takes if name in ACCELERATORS]
     if not kinds:
         return Shape(cpu=cpu, nodes=pods.nodes)

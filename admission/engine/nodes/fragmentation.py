@@ -50,16 +50,6 @@ UNTOUCHED_BIT: Final = 60
 _NOWHERE: Final = np.int64(1) << 58
 
 
-@dataclass(slots=True, eq=False)
-class _Scores:
-    """Scores of one shape, by number of the node state."""
-
-    known: NDArray[np.bool_]
-    cost: Amounts
-    #: What is free of the best device to take from; 0: any device.
-    free: Amounts
-
-
 class FragmentationGauge:
     """The measure for one distribution of requests over the nodes of one table. Follows the free amounts."""
 
@@ -103,22 +93,17 @@ class FragmentationGauge:
         ``free``: (R, N). Nodes on which the pod does not fit have some cost too: the caller leaves them out.
         """
         self._follow(free)
-        scores = self._scores.get(shape)
-        if scores is None:
-            scores = self._scores[shape] = _Scores(
-                np.zeros(0, np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
-            )
-        if len(scores.known) < self._count:
-            more = max(self._count, 2 * len(scores.known)) - len(scores.known)
-            scores.known = np.append(scores.known, np.zeros(more, np.bool_))
-            scores.cost = np.append(scores.cost, np.zeros(more, np.int64))
-            scores.free = np.append(scores.free, np.zeros(more, np.int64))
-        new = np.unique(self._state[~scores.known[self._state]])
+        scores = self._scores.get(shape, np.zeros((3, 0), np.int64))
+        if (length := scores.shape[1]) < self._count:
+            more = max(self._count, 2 * length) - length
+            scores = self._scores[shape] = np.pad(scores, ((0, 0), (0, more)))
+        known, cost, left = scores
+        new = np.unique(self._state[known[self._state] == 0])
         if len(new):
             columns = np.array([self._example[state] for state in new.tolist()], np.intp)
-            scores.cost[new], scores.free[new] = self._work_out(shape, columns)
-            scores.known[new] = True
-        return scores.cost[self._state], scores.free[self._state]
+            cost[new], left[new] = self._work_out(shape, columns)
+            known[new] = 1
+        return cost[self._state], left[self._state]
 
     def untouched(self, level: TopologyLevel, free: Amounts) -> Mask:
         """(N,) nodes in a domain of that level which has devices, and none of them in use."""
@@ -134,7 +119,8 @@ class FragmentationGauge:
         #: A node in that state: now, or when a shape last met the state as a new one.
         self._example: dict[int, int] = {}
         self._count = 0
-        self._scores: dict[Shape, _Scores] = {}
+        #: (3, states) by shape: 1 if worked out, the cost, what is free of the best device to take from (0: any).
+        self._scores: dict[Shape, Amounts] = {}
         self._processors = np.zeros(len(self._kind), np.int64)
         self._free = np.zeros((self._width, len(self._kind)), np.int64)
 

@@ -186,11 +186,6 @@ class NodeTable:
             _matrix(resources, [node.used for node in ordered]),
         )
 
-    @classmethod
-    def empty(cls) -> "NodeTable":
-        """No nodes."""
-        return cls.build(())
-
     def with_used(self, changes: Mapping[NodeName, Resources]) -> "NodeTable":
         """A table in which the used amounts of some nodes changed by these deltas; the rest is shared.
 

@@ -216,7 +216,7 @@ class PendingWorkloads:
         class_queue = ClassQueue(queue, placement_class, user)
         blocked = blocked_reason(workload, request, trial)
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
-        if request.need.seated_nodes:
+        if request.need.seated:
             self.seated_classes[workload_class] = None
         return workload_class
 
@@ -327,7 +327,7 @@ class PendingLimits:
 
     def _limited_queues(self, entry: PendingWorkload) -> tuple[QueueName, ...]:
         above = self._above.get(entry.workload.queue, ())
-        return () if not above or entry.line_entry.joins or entry.request.need.seated_nodes else above
+        return () if not above or entry.line_entry.joins or entry.request.need.seated else above
 
     def _beyond_limits(self, name: QueueName) -> dict[WorkloadKey, Reason]:
         queue, counted = self._tree.queues[name], self._counted[name]

@@ -113,7 +113,7 @@ class Screening:
 
     def _fits(self, pods: PodSet, count: int, placement: PlacementClass, trial: Trial) -> bool:
         """Whether so many could have a place if there were no other pod sets."""
-        seated = pods.name in placement.request.need.seated_nodes
+        seated = pods.name in placement.request.need.seated
         level = None if seated else pods.required_topology
         if not placement.flavors:
             return self._most_pods(pods, None, level, trial) >= count

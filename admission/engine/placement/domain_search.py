@@ -17,7 +17,7 @@ the highest score, then the next; a required level binds it.
 level is asked for. ``balanced`` keeps 2, and fills the fewest domains of the level evenly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -165,24 +165,34 @@ def fill_domains(query: DomainQuery, at: int, columns: Columns) -> TopologyAssig
     if len(columns) == 1:
         return TopologyAssignment(columns, np.array([query.pods], np.int64))
     parts = tuple(part for part in query.parts if part.at >= at)
+    if parts != query.parts:
+        query = replace(query, parts=parts)
     if query.balanced and at <= query.level < (parts[0].at if parts else len(query.chain) - 1):
-        return _evenly_over(replace(query, parts=parts), at, columns)
+        return _evenly_over(query, at, columns)
     if not parts:
-        return _preferred_first(replace(query, parts=()) if query.parts else query, at, columns)
+        return _preferred_first(query, at, columns)
+    domains = _domains(query, at, columns)
     if parts[0].at == len(query.chain) - 1:  # a host is a domain of its own: nothing is left to choose inside
-        hosts = _domains(query if parts == query.parts else replace(query, parts=parts), at, columns)
-        return TopologyAssignment(
-            np.array([host for host, _ in hosts], np.intp), np.array([pods for _, pods in hosts], np.int64)
-        )
-    level = query.chain[parts[0].at]
-    inner = replace(query, parts=parts[1:]) if len(parts) > 1 else replace(query, parts=())
-    pieces = [
-        fill_domains(replace(inner, pods=pods), parts[0].at + 1, _common(level.members(domain), columns))
-        for domain, pods in _domains(
-            query if parts == query.parts else replace(query, parts=parts), at, columns
-        )
-    ]
-    return _joined(pieces)
+        hosts, pods = np.array(domains, np.int64).reshape(-1, 2).T
+        return TopologyAssignment(hosts.astype(np.intp), pods)
+    return _inside(replace(query, parts=parts[1:]), parts[0].at, domains, columns)
+
+
+def _inside(
+    query: DomainQuery, at: int, domains: Iterable[tuple[int, int]], columns: Columns
+) -> TopologyAssignment:
+    """Fill domains of a level, each with its number of pods."""
+    members = query.chain[at].members
+    return _joined(
+        [
+            fill_domains(
+                replace(query, pods=pods),
+                at + 1,
+                np.intersect1d(members(domain), columns, assume_unique=True),
+            )
+            for domain, pods in domains
+        ]
+    )
 
 
 def _domains(query: DomainQuery, at: int, columns: Columns) -> list[tuple[int, int]]:
@@ -328,12 +338,8 @@ def _evenly_over(query: DomainQuery, at: int, columns: Columns) -> TopologyAssig
     near = _narrowed(query, at, query.level, here, query.pods)
     unit = query.parts[0].size if query.parts else 1
     picked, counts = _filled(query, query.level, room[near], query.pods, unit)
-    inner = replace(query, balanced=False)
-    pieces = [
-        fill_domains(replace(inner, pods=pods), query.level + 1, _common(level.members(domain), columns))
-        for domain, pods in zip(here[near[picked]].tolist(), counts.tolist(), strict=True)
-    ]
-    return _joined(pieces)
+    domains = zip(here[near[picked]].tolist(), counts.tolist(), strict=True)
+    return _inside(replace(query, balanced=False), query.level, domains, columns)
 
 
 def _joined(pieces: Sequence[TopologyAssignment]) -> TopologyAssignment:
@@ -343,10 +349,6 @@ def _joined(pieces: Sequence[TopologyAssignment]) -> TopologyAssignment:
         np.concatenate([piece.columns for piece in pieces]),
         np.concatenate([piece.counts for piece in pieces]),
     )
-
-
-def _common(members: Columns, columns: Columns) -> Columns:
-    return np.intersect1d(members, columns, assume_unique=True)
 
 
 def by_score(score: Amounts, room: Amounts) -> Iterator[tuple[int, NDArray[np.bool_]]]:

@@ -52,7 +52,7 @@ def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Rea
         priority=workload.priority,
         generation=workload.generation,
         seats=tuple(seats),
-        elastic=bool(need.seated_nodes),
+        elastic=bool(need.seated),
     )
 
 
@@ -143,7 +143,7 @@ def _in_one_domain(
     unknown = unknown_level(trial.layout, [key])
     if unknown is not None:
         return unknown
-    seated = [node for nodes in need.seated_nodes.values() for node in nodes]
+    seated = [node for nodes in need.seated.values() for node in nodes.values()]
     if required and (reason := not_in_one_domain(trial.layout, key, seated)) is not None:
         return reason
     every = NodeScope(trial, workload.queue, trial.layout.usable)
@@ -185,7 +185,7 @@ def _companions(workload: Workload, need: MissingMembers, pods: PodSet) -> tuple
         node
         for each in workload.pod_sets
         if each.together == pods.together and each is not pods
-        for node in need.seated_nodes.get(each.name, ())
+        for node in need.seated.get(each.name, {}).values()
     )
 
 
@@ -202,10 +202,7 @@ def _one_by_one(
         for ordinals in parts(pods, need.missing.get(pods.name, ())):
             if most is not None and len(seats) >= most:
                 break
-            now = replace(
-                need, seated=held, seated_nodes={name: tuple(nodes.values()) for name, nodes in held.items()}
-            )
-            answer = all_or_none(workload, now, {pods.name: ordinals}, trial)
+            answer = all_or_none(workload, replace(need, seated=held), {pods.name: ordinals}, trial)
             if isinstance(answer, Reason):
                 if not pods.partitions:
                     break
@@ -243,7 +240,7 @@ def _as_many_as_needed(workload: Workload, need: MissingMembers, trial: Trial) -
         trial.undo(mark)
         return []
     found = [*seats, *more]
-    for pods in workload.pod_sets if not need.seated_nodes else ():
+    for pods in workload.pod_sets if not need.seated else ():
         if not pods.partitions:
             mine = [each for each in found if each.pod_set == pods.name]
             found = [each for each in found if each.pod_set != pods.name]

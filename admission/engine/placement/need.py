@@ -19,9 +19,7 @@ class MissingMembers:
     minimum: Mapping[str, tuple[int, ...]]
     #: Pods that are missing for the minimum even if every missing ordinal gets a seat.
     shortfall: int
-    #: Nodes of the seats that the workload holds.
-    seated_nodes: Mapping[str, tuple[NodeName, ...]]
-    #: The same by ordinal.
+    #: Nodes of the seats that the workload holds, by ordinal.
     seated: Mapping[str, Mapping[int, NodeName]] = field(default_factory=dict)
     #: How many of ``minimum`` the pod sets' own minimums require; the rest may be members of other sets as well.
     set_minimums: Mapping[str, int] = field(default_factory=dict)
@@ -60,7 +58,6 @@ def missing_members(workload: Workload, seats: Sequence[Seat]) -> MissingMembers
         missing={name: ordinals for name, ordinals in missing.items() if ordinals},
         minimum={name: missing[name][:count] for name, count in minimum.items() if count},
         shortfall=max(shortfall, rest, 0),
-        seated_nodes={name: tuple(nodes.values()) for name, nodes in seated.items()},
         seated=seated,
         set_minimums=set_minimums,
     )

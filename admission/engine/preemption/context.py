@@ -16,6 +16,7 @@ from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import charges
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, QueueName, Workload, WorkloadKey
 
@@ -130,7 +131,7 @@ class PreemptionContext:
             self.result.evicts.append(
                 Evict(
                     admission=number,
-                    code=victim.rule.code,
+                    code=ReasonCode(victim.rule),
                     message=message,
                     beneficiary=workload.key,
                     facts=facts,

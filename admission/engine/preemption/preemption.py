@@ -56,7 +56,7 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
         if claim is not None:
             if victims := context.held_claims.remaining_victims(claim):
                 context.result.reasons[workload.key] = reasons.making_room(
-                    pods=sum(len(context.held_claims.draining[number].seats) for number in victims),
+                    pods=sum(len(context.held_claims.draining[number]) for number in victims),
                     names=[context.name_of(number) for number in victims],
                 )
                 continue

@@ -35,11 +35,6 @@ class EvictionRule(StrEnum):
     #: The place is cleared for a gang that waited too long.
     CLEARED = ReasonCode.CLEARED.value
 
-    @property
-    def code(self) -> ReasonCode:
-        """The code of evictions by this rule."""
-        return ReasonCode(self.value)
-
 
 class ReclaimDepth(StrEnum):
     """How far one victim may bring the queues on its side below what they deserve."""

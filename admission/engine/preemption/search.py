@@ -160,7 +160,7 @@ def failed_request(
     Only pods of one shape without further wishes, in a queue where age does not count, can be compared.
     """
     policy = context.trial.tree.policy(workload.queue)
-    if len(need.minimum) != 1 or need.seated_nodes or policy.within_queue == "lower-or-newer-equal":
+    if len(need.minimum) != 1 or need.seated or policy.within_queue == "lower-or-newer-equal":
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
@@ -278,7 +278,7 @@ class VictimSearch:
 
     @property
     def _is_single_pod(self) -> bool:
-        return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated_nodes
+        return self.estimate.count == 1 and len(self.need.minimum) == 1 and not self.need.seated
 
     def _make_passes(self, victims: VictimSet, passes: Iterable[_Pass]) -> bool:
         """Look for victims in one pass after another, until there are enough."""

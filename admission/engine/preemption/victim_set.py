@@ -96,7 +96,7 @@ class VictimSet:
         candidate = victim.candidate
         self.victims.remove(victim)
         for held in victim.admissions:
-            self.trial.restore_seats(candidate.queue, held.charges, held.seats, held.ports)
+            self.trial.remove_seats(candidate.queue, held.charges, held.seats, held.ports, times=-1)
             self.evicted.discard(held.admission.id)
         self.candidates.disrupt(candidate.workload.key, victim.pods, times=-1)
 
