@@ -1,5 +1,4 @@
-"""Volcano Jobs between the world and the pure rules of ``admission.volcano_jobs``: their views, transitions and
-work."""
+"""Volcano Jobs between the world and the rules of ``admission.volcano_jobs``: views, transitions and work."""
 
 from collections.abc import Iterable
 from heapq import heappop, heappush

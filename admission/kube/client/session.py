@@ -181,8 +181,7 @@ def _agent() -> str:
 def resource_of(path: str) -> str:
     """``pods/binding`` of ``/api/v1/namespaces/a/pods/b/binding``: what metrics count by."""
     parts = path.strip("/").split("/")
-    start = 2 if parts[0] == "api" else 3 if parts[0] == "apis" else 0
-    parts = parts[start:]
+    parts = parts[{"api": 2, "apis": 3}.get(parts[0], 0) :]
     if parts[:1] == ["namespaces"] and len(parts) > 2:
         parts = parts[2:]
     if not parts:

@@ -33,14 +33,12 @@ async def let_return(client: Client, tell: Tell) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + _GRACE
     left: dict[Place, str] = {}
-    told = False
     while loop.time() < until and (going := await _going(client)):
-        left |= going
-        if not told:
+        if not left:
             tell(
-                f"waiting for {len(left)} pods without an owner that are being deleted: Muster may make them again"
+                f"waiting for {len(going)} pods without an owner that are being deleted: Muster may make them again"
             )
-            told = True
+        left |= going
         await asyncio.sleep(0.2)
     until = loop.time() + (_ECHO if left else 0)
     while left and loop.time() < until:

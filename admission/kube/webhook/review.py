@@ -136,12 +136,10 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
 def _verdict(request: _Request, found: Sequence[Violation]) -> ReviewAnswer:
     refusals = [one.message for one in found if not one.tolerable]
     more = len(refusals) - _MOST_VIOLATIONS
-    shown = refusals[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
-    return ReviewAnswer(
-        uid=request.uid,
-        refusals=tuple(shown),
-        warnings=tuple(one.message for one in found if one.tolerable),
-    )
+    if more > 0:
+        refusals[_MOST_VIOLATIONS:] = [f"and {more} more"]
+    warnings = tuple(one.message for one in found if one.tolerable)
+    return ReviewAnswer(uid=request.uid, refusals=tuple(refusals), warnings=warnings)
 
 
 def _request(body: bytes) -> _Request:

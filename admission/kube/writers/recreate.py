@@ -156,13 +156,9 @@ class RecreationWriter:
         if len(self._recreated) + len(self._not_deleted) > _MANY:
             recreations = self.world.recreations
             self._recreated.intersection_update(recreations.stored)
+            known = recreations.stored.keys() | recreations.unsaved.keys() | self.handed_in.keys()
             self._not_deleted = {
-                uid
-                for uid in self._not_deleted
-                if uid in recreations.stored
-                or uid in recreations.unsaved
-                or uid in self.handed_in
-                or self.queue.is_under_way(uid)
+                uid for uid in self._not_deleted if uid in known or self.queue.is_under_way(uid)
             }
 
     def _void(self, intent: Recreation, pod: PodFact | None) -> str:

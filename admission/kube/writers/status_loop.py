@@ -60,9 +60,8 @@ class StatusLoop:
         """The statuses of these workloads may have changed; returns at once."""
         applied = report.applied
         if applied is not None:
-            for note in admitted_events(self._world, applied.admitted):
-                self._events.tell(note)
-            for note in evicted_events(self._world, applied.evicted):
+            admitted = admitted_events(self._world, applied.admitted)
+            for note in (*admitted, *evicted_events(self._world, applied.evicted)):
                 self._events.tell(note)
         self._tell_of_hypernodes()
         if dirty or applied is not None:
