@@ -4,6 +4,7 @@ Space that victims still drain is not counted twice: a claim takes of a node onl
 those that are draining there, and of its queue's limits likewise. When the last victim is gone it holds all of it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +20,7 @@ from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
-Book = dict[Account, int]
+Book = Counter[Account]
 
 #: Seconds for which a claim is kept beyond its time while pods of its victims are still ending: they have a grace
 #: period, which may be long, to save their work in, and nothing else could have the place in that time anyway.
@@ -58,10 +59,6 @@ class HeldClaims:
         """The second after which the first of the claims is no longer good; None: there are no claims."""
         return min((self.ends[key] + 1 for key in self.claims), default=None)
 
-    def remaining_victims(self, claim: Claim) -> tuple[AdmissionId, ...]:
-        """Victims of a claim that are not gone."""
-        return tuple(number for number in claim.victims if number in self.draining)
-
     def release(self, key: WorkloadKey, trial: Trial) -> None:
         """Give a beneficiary its space, before it is tried. Without a claim nothing happens."""
         if key in self.claims and key not in self._released:
@@ -94,9 +91,9 @@ class HeldClaims:
         later.ports.vacate(self.draining_ports)
         later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
         for queue, book in self._promised_books.items():
-            drains = self._draining_books.get(queue, {})
+            drains = self._draining_books.get(queue, Counter())
             later.usage.add(
-                queue, {each: units - max(units - drains.get(each, 0), 0) for each, units in book.items()}
+                queue, {each: units - max(units - drains[each], 0) for each, units in book.items()}
             )
         for queue, book in self._draining_books.items():
             later.usage.remove(queue, book)
@@ -107,9 +104,8 @@ class HeldClaims:
         self.draining[number] = seats
         columns, amounts = amounts_per_node(seats, trial)
         self._draining[:, columns] += amounts
-        book = self._draining_books.setdefault(queue if queue in trial.tree.paths else ROOT, {})
-        for account, units in charges(seats).items():
-            book[account] = book.get(account, 0) + units
+        book = self._draining_books.setdefault(queue if queue in trial.tree.paths else ROOT, Counter())
+        book.update(charges(seats))
 
     def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
         """Enter a claim, or take it out: nodes and books change by what is held more or less."""
@@ -122,14 +118,13 @@ class HeldClaims:
             trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
             trial.mark_dirty(columns)
             self._promised[:, columns] = after
-        book = self._promised_books.setdefault(claim.queue, {})
-        drained = self._draining_books.get(claim.queue, {})
-        more: Book = {}
+        book = self._promised_books.setdefault(claim.queue, Counter())
+        drained = self._draining_books.get(claim.queue, Counter())
+        more: dict[Account, int] = {}
         for account, units in charges(claim.seats).items():
-            before = book.get(account, 0)
-            now = book[account] = before + sign * units
-            drains = drained.get(account, 0)
-            more[account] = max(now - drains, 0) - max(before - drains, 0)
+            beyond = book[account] - drained[account]
+            book[account] += sign * units
+            more[account] = max(beyond + sign * units, 0) - max(beyond, 0)
         trial.usage.add(claim.queue, more)
 
 

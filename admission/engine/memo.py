@@ -101,9 +101,12 @@ class EngineState:
 
     def has_tree_of(self, snapshot: Snapshot) -> bool:
         """Whether queues and the capacity of nodes are what they were."""
-        return same_rows(self.snapshot.queues, snapshot.queues) and _same_capacity(
-            self.snapshot.nodes, snapshot.nodes
-        )
+        before, after = self.snapshot.nodes, snapshot.nodes
+        if before.layout is not after.layout or before.allocatable is not after.allocatable:
+            return False
+        held = ~before.layout.usable  # use counts as capacity there
+        same = before.used is after.used or np.array_equal(before.used[:, held], after.used[:, held])
+        return same and same_rows(self.snapshot.queues, snapshot.queues)
 
     def update(self, snapshot: Snapshot) -> None:
         """Go on to the next snapshot under the same tree: post what changed, and note the dirty workloads."""
@@ -204,11 +207,10 @@ class Memo:
         same = (
             before.nodes.used is snapshot.nodes.used
             and before.nodes.differs_in_use_only(snapshot.nodes)
-            and same_rows(before.queues, snapshot.queues)
-            and same_rows(before.admissions, snapshot.admissions)
-            and same_rows(before.pending, snapshot.pending)
-            and same_rows(before.holders, snapshot.holders)
-            and same_rows(before.claims, snapshot.claims)
+            and all(
+                same_rows(getattr(before, rows), getattr(snapshot, rows))
+                for rows in ("queues", "admissions", "pending", "holders", "claims")
+            )
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)
         )
@@ -229,12 +231,3 @@ def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
     """The queue tree over what usable nodes can allocate, in all and by flavor."""
     flavors = {flavor: nodes.capacity(flavor) for flavor in sorted(set(nodes.layout.flavors)) if flavor}
     return QueueTree.build(queues, nodes.capacity(), flavors)
-
-
-def _same_capacity(before: NodeTable, after: NodeTable) -> bool:
-    if before.layout is not after.layout or before.allocatable is not after.allocatable:
-        return False
-    if before.used is after.used or before.layout.usable.all():
-        return True
-    unusable = ~before.layout.usable
-    return np.array_equal(before.used[:, unusable], after.used[:, unusable])

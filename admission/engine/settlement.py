@@ -1,6 +1,6 @@
 """What a turn has no choice about: seats to free, admissions to evict, running pods to adopt."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from admission.engine.snapshot import Snapshot, Unbooked, UnbookedPod
@@ -137,13 +137,14 @@ def adopts(snapshot: Snapshot, trial: Trial, seats: SeatLookup) -> Iterator[Adop
     Their amounts are in the table's ``used`` already: they are on the nodes.
     """
     for unbooked in sorted(snapshot.unbooked, key=lambda each: each.workload):
-        admit = _adopted(unbooked, snapshot, joins=bool(seats.held(unbooked.workload)))
+        pods = sorted(unbooked.pods, key=lambda pod: (pod.pod_set, pod.ordinal, pod.uid))
+        admit = _adopted(unbooked, pods, snapshot, joins=bool(seats.held(unbooked.workload)))
         trial.usage.add(unbooked.queue, charges(admit.seats))
         seats.adopt(unbooked.workload, admit.seats)
-        yield Adopt(admit=admit, pods={pod.uid: index for index, pod in enumerate(_in_order(unbooked))})
+        yield Adopt(admit=admit, pods={pod.uid: index for index, pod in enumerate(pods)})
 
 
-def _adopted(unbooked: Unbooked, snapshot: Snapshot, *, joins: bool) -> Admit:
+def _adopted(unbooked: Unbooked, pods: Sequence[UnbookedPod], snapshot: Snapshot, *, joins: bool) -> Admit:
     workload = snapshot.pending.get(unbooked.workload)
     return Admit(
         workload=unbooked.workload,
@@ -160,14 +161,10 @@ def _adopted(unbooked: Unbooked, snapshot: Snapshot, *, joins: bool) -> Admit:
                 flavor=snapshot.nodes.flavor(pod.node),
                 takes=pod.takes,
             )
-            for pod in _in_order(unbooked)
+            for pod in pods
         ),
         elastic=joins,
     )
-
-
-def _in_order(unbooked: Unbooked) -> list[UnbookedPod]:
-    return sorted(unbooked.pods, key=lambda pod: (pod.pod_set, pod.ordinal, pod.uid))
 
 
 def workloads_in_transition(snapshot: Snapshot) -> set[WorkloadKey]:

@@ -115,17 +115,9 @@ class QueueKeys:
     """A cache of the places of queues among their siblings. A change of books must forget the queues on its path."""
 
     def __init__(self) -> None:
-        self._known: dict[QueueName, tuple[LineEntry, _Key]] = {}
+        #: The key of a queue, and the head that it was computed for.
+        self.of_heads: dict[QueueName, tuple[LineEntry, _Key]] = {}
         self._levels: dict[QueueName, dict[tuple[Account, ...], tuple[object, ...]]] = {}
-
-    def get(self, queue: QueueName, head: LineEntry) -> _Key | None:
-        """The cached key of a queue; None if it was computed for another head."""
-        known = self._known.get(queue)
-        return known[1] if known is not None and known[0] is head else None
-
-    def put(self, queue: QueueName, head: LineEntry, key: _Key) -> None:
-        """Cache a key."""
-        self._known[queue] = (head, key)
 
     def level(self, usage: Usage, queue: QueueName, asked: tuple[Account, ...]) -> tuple[object, ...]:
         """The place of a queue among its siblings for a workload that asks for these accounts."""
@@ -144,7 +136,7 @@ class QueueKeys:
     def forget(self, queues: Iterable[QueueName]) -> None:
         """Drop the keys of queues with changed books."""
         for queue in queues:
-            self._known.pop(queue, None)
+            self.of_heads.pop(queue, None)
             self._levels.pop(queue, None)
 
 
@@ -262,11 +254,12 @@ class Line:
         if isinstance(lane, tuple):
             return among_users(self._usage.tree, self._users, first)
         head = first.head()
-        key = self._keys.get(lane, head)
-        if key is None:
-            key = self._key_of(lane, first)
-            if not self._usage.tree.ageing_per_hour(head.workload.queue):
-                self._keys.put(lane, head, key)
+        known = self._keys.of_heads.get(lane)
+        if known is not None and known[0] is head:
+            return known[1]
+        key = self._key_of(lane, first)
+        if not self._usage.tree.ageing_per_hour(head.workload.queue):
+            self._keys.of_heads[lane] = head, key
         return key
 
     def _key_of(self, queue: QueueName, first: ClassQueue) -> _Key:

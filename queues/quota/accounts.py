@@ -1,5 +1,6 @@
 """What the books count in: a resource of one flavor, or summed over all."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -67,10 +68,7 @@ def charges_in_own_flavor(seats: Iterable[Seat]) -> dict[Account, int]:
 
 def _by_flavor(seats: Iterable[Seat]) -> dict[FlavorName, Resources]:
     """What seats take together, by flavor. A gang has few kinds of seats, however large it is."""
-    kinds: dict[tuple[FlavorName, Resources], int] = {}
-    for seat in seats:
-        kind = (seat.flavor, seat.takes)
-        kinds[kind] = kinds.get(kind, 0) + 1
+    kinds = Counter((seat.flavor, seat.takes) for seat in seats)
     sums: dict[FlavorName, dict[str, int]] = {}
     for (flavor, takes), count in kinds.items():
         amounts = sums.setdefault(flavor, {})

@@ -231,15 +231,14 @@ class HolderUsage(NamedTuple):
         """
         return (held + self.held.get(account, 0)) * self.scale - self.sums.get(account, 0)
 
-    def average(self, account: Account) -> int:
-        """The decayed average, rounded to the nearest unit. For people; decisions use ``twice``."""
-        doubled = 2 * (self.held.get(account, 0) * self.scale - self.sums.get(account, 0)) + self.scale
-        return doubled // (2 * self.scale)
-
     def averages(self) -> dict[Account, int]:
-        """The averages of all accounts, in whole units; accounts that decayed to 0 are left out."""
-        every = {account: self.average(account) for account in dict.fromkeys((*self.held, *self.sums))}
-        return {account: units for account, units in every.items() if units}
+        """Averages by account, to the nearest unit, without those that decayed to 0. Decisions use ``twice``."""
+        averages = {}
+        for account in dict.fromkeys((*self.held, *self.sums)):
+            integral = self.held.get(account, 0) * self.scale - self.sums.get(account, 0)
+            if rounded := (2 * integral + self.scale) // (2 * self.scale):
+                averages[account] = rounded
+        return averages
 
 
 _QueueOrUser = QueueName | tuple[QueueName, str]

@@ -6,6 +6,7 @@ therefore moves each ancestor by the change of that maximum below it, which is w
 the other.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
 from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, show
+from queues.resources import show
 from queues.workload import FlavorName, NodeName, QueueName
 
 
@@ -92,10 +93,7 @@ class Posting:
     @classmethod
     def of(cls, queue: QueueName, seats: Collection[Seat], sign: int = 1) -> "Posting":
         """What these seats take (sign 1), or give back (-1)."""
-        kinds: dict[tuple[NodeName, Resources], int] = {}
-        for seat in seats:
-            kind = (seat.node, seat.takes)
-            kinds[kind] = kinds.get(kind, 0) + 1
+        kinds = Counter((seat.node, seat.takes) for seat in seats)
         nodes: dict[NodeAccount, int] = {}
         for (node, takes), count in kinds.items():
             for resource, amount in takes.items():

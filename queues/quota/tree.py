@@ -4,6 +4,7 @@ In Kueue's words: guarantee = nominal quota − lending limit, deserved = nomina
 borrowing limit, inner queue = cohort. The numbers of an inner queue contain those of its children.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -340,8 +341,7 @@ def _path(
 
 
 def _sum(books: Iterable[Mapping[Account, int]]) -> dict[Account, int]:
-    sums: dict[Account, int] = {}
+    sums = Counter[Account]()
     for book in books:
-        for account, units in book.items():
-            sums[account] = sums.get(account, 0) + units
-    return sums
+        sums.update(book)
+    return dict(sums)

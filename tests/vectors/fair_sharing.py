@@ -132,6 +132,9 @@ class FairSharingVictims(VictimSet):
         self._known.setdefault(id(victim), (victim, self.rights.by_initial_share))
         super()._enter(victim)
 
+    def _may_borrow_from(self, queue: QueueName) -> bool:
+        return self.rights.share_rule is not None or super()._may_borrow_from(queue)
+
     def take_until_fits(self, candidates: Sequence[Candidate]) -> bool:
         share_rule = self.rights.share_rule
         if self.fits() or share_rule is None or not (share_rule.final and share_rule.initial):

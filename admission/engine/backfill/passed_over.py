@@ -27,16 +27,9 @@ from admission.engine.placement.need import MissingMembers, member_charges, mini
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState
-from queues.order.policies import LineEntry
-from queues.order.shares import below_deserved
 from queues.quota.accounts import Account, charges
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, PodSet, Workload
-
-
-def is_owed_a_place(entry: LineEntry, trial: Trial) -> bool:
-    """True if the queue uses less than it deserves of all that the gang asks: then a place may be kept for it."""
-    return below_deserved(trial.usage, entry.workload.queue, entry.accounts)
 
 
 def deserved_suffices(workload: Workload, need: MissingMembers, trial: Trial) -> bool:

@@ -22,19 +22,19 @@ from admission.engine import reasons
 from admission.engine.backfill.expected_ends import soonest_place
 from admission.engine.backfill.passed_over import (
     deserved_suffices,
-    is_owed_a_place,
     overtakers,
     overtakers_change_at,
     place_of_overtakers,
 )
 from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, limiting_queues
-from admission.engine.pending.waiting_time import LONG_WAIT, is_passed_over, soonest, starves_by, waits_since
+from admission.engine.pending.waiting_time import LONG_WAIT, is_passed_over, soonest, starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
 from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.policies import LineEntry
+from queues.order.shares import below_deserved
 from queues.plan import Admit, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload
@@ -115,18 +115,14 @@ class Backfill:
         """Reservations that a workload must stay off. One that fits now ends when its own class is tried."""
         found = []
         for index, space in enumerate(self.reservations):
-            if _same_class(space.entry, entry):
+            # The first of a class in the order of the queue stands for all of it.
+            if space.entry.workload.queue == entry.workload.queue and space.entry.shape == entry.shape:
                 if space.fits_now:
                     del self.reservations[index]
                 break
             if space.is_delayed_by(entry, self.snapshot.now, trial):
                 found.append(space)
         return found
-
-
-def _same_class(one: LineEntry, other: LineEntry) -> bool:
-    """True if two entries are of one class: the first in the order of the queue stands for all of it."""
-    return one.workload.queue == other.workload.queue and one.shape == other.shape
 
 
 class _ReservationSearch:
@@ -166,9 +162,11 @@ class _ReservationSearch:
         """Reserve what one head may have: a place, or quota, or nothing."""
         (entry, need, refused), now, tree = head, self._snapshot.now, self._trial.tree
         workload = entry.workload
-        starved = starves_by(workload, need, tree, now)
+        due = starves_at(workload, need, tree)
+        starved = due is not None and due <= now
         passed_over = is_passed_over(workload, need, tree, now)
-        owed = passed_over and is_owed_a_place(entry, self._trial)
+        # The queue uses less than it deserves of all that the gang asks: then a place may be kept for it.
+        owed = passed_over and below_deserved(self._trial.usage, workload.queue, entry.accounts)
         place = (self._ends_matter or owed) and not self._no_place_left
         quota = (self._ends_matter or starved or passed_over) and self._may_keep_quota(workload.queue)
         if quota and refused is not None and refused.code == ReasonCode.QUEUE_LIMIT:
@@ -237,7 +235,9 @@ class _ReservationSearch:
         if not self._for_quota:
             if self._ends_matter and not starved:
                 space = self._soonest_place(entry, need)
-            if space is None and passed_over and self._keeps_place_for_quota(workload, need):
+            # Others may have its place until it has enough quota, but not for too long.
+            long = self._snapshot.now - waits_since(workload)[0] >= LONG_WAIT
+            if space is None and passed_over and long and deserved_suffices(workload, need, self._trial):
                 space = self._place_of_overtakers(entry, need, clearing=starved)
         if space is not None:
             self._for_quota = True
@@ -245,11 +245,6 @@ class _ReservationSearch:
         elif starved or passed_over:
             among = self._under_its_limits(workload)
             self._keep_quota(self._place_of_overtakers(entry, need, among=among, clearing=starved))
-
-    def _keeps_place_for_quota(self, workload: Workload, need: MissingMembers) -> bool:
-        """True if a gang that lacks quota has waited too long for others to have its place until it has enough."""
-        since, _, _ = waits_since(workload)
-        return self._snapshot.now - since >= LONG_WAIT and deserved_suffices(workload, need, self._trial)
 
     def _soonest_place(self, entry: LineEntry, need: MissingMembers) -> ReservedSpace | None:
         found = soonest_place(self._snapshot, entry, need, self._trial)

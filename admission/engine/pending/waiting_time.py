@@ -47,12 +47,6 @@ def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int
     return (workload.waiting_since or workload.created) + clear_after
 
 
-def starves_by(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
-    """Whether a place is cleared for a gang at that second."""
-    due = starves_at(workload, need, tree)
-    return due is not None and due <= now
-
-
 def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
     """Whether gangs of a queue have no place cleared for them, or only after more than a day."""
     return queue in tree.paths and not gives_way(tree.policy(queue))

@@ -3,6 +3,7 @@
 Seats are taken in the trial piece by piece; the caller undoes them if the rest does not fit.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -118,7 +119,9 @@ def _with_parts(
     required = pods.required_topology is not None
     levels = [part.level for part in partitions]
     seated = [node for node in request.seated.values() if node in layout.position]
-    if not seated and (not partitions or _whole(request.ordinals, partitions[0].size)):
+    size = partitions[0].size if partitions else 1
+    in_part = Counter(ordinal // size for ordinal in request.ordinals) if size > 1 else Counter[int]()
+    if not seated and all(count == size for count in in_part.values()):  # they make up whole parts
         chain = chain_of(layout, [key, *levels] if key else levels)
         if chain is not None:
             return seat_all(scope, request, chain, key, partitions)
@@ -181,16 +184,6 @@ def _part_by_part(
             return answer
         seats += answer
     return seats
-
-
-def _whole(ordinals: Sequence[int], size: int) -> bool:
-    """Whether the ordinals make up whole parts."""
-    if len(ordinals) % size:
-        return False
-    counts: dict[int, int] = {}
-    for ordinal in ordinals:
-        counts[ordinal // size] = counts.get(ordinal // size, 0) + 1
-    return all(count == size for count in counts.values())
 
 
 def seat_all(
@@ -321,10 +314,9 @@ def _on_devices(
 
 def charged_to(layout: Layout, found: TopologyAssignment, pods: PodSet) -> Mapping[Account, int]:
     """What pods on these nodes are charged, by the flavors of the nodes."""
-    counts: dict[FlavorName, int] = {}
+    counts = Counter[FlavorName]()
     for column, number in zip(found.columns.tolist(), found.counts.tolist(), strict=True):
-        flavor = layout.flavors[column]
-        counts[flavor] = counts.get(flavor, 0) + number
+        counts[layout.flavors[column]] += number
     if len(counts) == 1:
         return pod_charges(pods.takes, *next(iter(counts.items())))
     return flavor_charges({flavor: pods.takes * number for flavor, number in counts.items()})

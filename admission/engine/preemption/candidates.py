@@ -4,6 +4,7 @@ A candidate is evicted whole or not at all: a gang with every admission that joi
 admission that joined a gang above its minimum (an elastic part).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -120,7 +121,7 @@ def victim_candidates(
     """
     found = VictimCandidates()
     of_workload: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
-    leaving: dict[WorkloadKey, int] = {}
+    leaving = Counter[WorkloadKey]()
     shapes, holders = ChargesByShape(), snapshot.holders
     for number, whole in held_admissions.items():
         admission = whole.admission
@@ -128,7 +129,7 @@ def victim_candidates(
         if holder is None:
             continue
         if admission.state is not AdmissionState.OPEN or number in snapshot.evictable:
-            leaving[admission.workload] = leaving.get(admission.workload, 0) + len(admission.seats)
+            leaving[admission.workload] += len(admission.seats)
             continue
         ending = snapshot.ended.get(number)
         held = whole if ending is None else shapes.hold(admission, ending)
@@ -138,7 +139,7 @@ def victim_candidates(
             of_workload.setdefault(admission.workload, (holder, []))[1].append(held)
     for index, budget in enumerate(snapshot.budgets):
         # Kubernetes may still count pods that are leaving already.
-        uncounted = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
+        uncounted = sum(min(leaving[key], pods) for key, pods in budget.pods.items())
         found.disruptions_left.append(max(0, budget.allowed - uncounted))
         for key, pods in budget.pods.items():
             found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
@@ -193,10 +194,8 @@ def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left
     """True if the gang keeps its minimum, in all and of each pod set, without one of its admissions."""
     if workload.minimum >= sum(len(held.seats) for held in core):
         return False
-    counts = {pods.name: len(pods.done) for pods in workload.pod_sets}
-    for held in core:
-        for seat in held.seats if held is not left_out else ():
-            counts[seat.pod_set] = counts.get(seat.pod_set, 0) + 1
+    counts = Counter({pods.name: len(pods.done) for pods in workload.pod_sets})
+    counts.update(seat.pod_set for held in core if held is not left_out for seat in held.seats)
     enough = all(counts[pods.name] >= pods.minimum for pods in workload.pod_sets)
     return enough and sum(counts.values()) >= max(1, workload.minimum)
 
@@ -231,9 +230,7 @@ class ChargesByShape:
         seats = admission.seats
         if over:
             seats = tuple(seat for index, seat in enumerate(seats) if index not in over)
-        counts: dict[tuple[FlavorName, Resources], int] = {}
-        for seat in seats:
-            counts[seat.flavor, seat.takes] = counts.get((seat.flavor, seat.takes), 0) + 1
+        counts = Counter((seat.flavor, seat.takes) for seat in seats)
         shape = tuple((flavor, takes, count) for (flavor, takes), count in counts.items())
         known = self._known.get(shape)
         if known is None:

@@ -54,9 +54,10 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
         workload = entry.workload
         claim = context.held_claims.claims.get(workload.key)
         if claim is not None:
-            if victims := context.held_claims.remaining_victims(claim):
+            draining = context.held_claims.draining
+            if victims := [number for number in claim.victims if number in draining]:
                 context.result.reasons[workload.key] = reasons.making_room(
-                    pods=sum(len(context.held_claims.draining[number]) for number in victims),
+                    pods=sum(len(draining[number]) for number in victims),
                     names=[context.name_of(number) for number in victims],
                 )
                 continue

@@ -169,18 +169,13 @@ class VictimSet:
         victims = sorted(self.victims, key=lambda each: each.candidate.sort_key, reverse=True)
         while victims:
             certain = needed(victims) if needed is not None else [False] * len(victims)
-            victims = self._put_back_first(victims, certain)
-
-    def _put_back_first(self, victims: list[Victim], needed: Sequence[bool]) -> list[Victim]:
-        """Put back the first of these victims that is not needed. Returns the victims after it."""
-        for index, victim in enumerate(victims):
-            if needed[index]:
-                continue
-            self.put_back(victim)
-            if self._still_allowed() and self.fits():
-                return victims[index + 1 :]
-            self.take_again(victim)
-        return []
+            rest = iter(list(zip(victims, certain, strict=True)))
+            for victim in (each for each, is_needed in rest if not is_needed):
+                self.put_back(victim)
+                if self._still_allowed() and self.fits():
+                    break
+                self.take_again(victim)
+            victims = [each for each, _ in rest]
 
     def _still_allowed(self) -> bool:
         """True if victims of other queues are allowed still, though one of the own queue was put back."""
