@@ -1,12 +1,14 @@
-"""What tests do to a local cluster and its Musters: kill, pause, restart, and count the requests."""
+"""What tests do to a local cluster and its Musters: kill, pause, restart, ask, and count the requests."""
 
 import json
 import os
 import signal
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from pathlib import Path
 
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ALIVE
@@ -98,3 +100,9 @@ def stop_muster(stack: Stack, replica: Replica) -> None:
     """End a Muster in order; another one may then use its webhook's port."""
     replica.process.stop()
     stack.replicas.remove(replica)
+
+
+def kubectl_muster(stack: Stack, *arguments: str | Path) -> str:
+    """The answer of ``kubectl muster``, the plugin of this Python environment."""
+    plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
+    return stack.run([*plugin, "--server", stack.server], check=True).stdout

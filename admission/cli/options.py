@@ -1,12 +1,13 @@
 """Options that several commands share, spelled as kubectl spells them."""
 
+import os
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
 import click
 
-from admission.cli.access.read_api import Route, default_server
+from admission.cli.access.read_api import Route
 
 Command = Callable[..., Any]
 
@@ -42,7 +43,7 @@ def route(command: Command) -> Command:
 def route_from(chosen: Mapping[str, Any]) -> Route:
     """The route of these flags. MUSTER_SERVER counts if no flag names a cluster."""
     named = chosen.keys() & {"server", "kubeconfig", "context"}
-    return Route(**{**chosen, **({} if named else {"server": default_server()})})
+    return Route(**{**chosen, **({} if named else {"server": os.environ.get("MUSTER_SERVER") or None})})
 
 
 def route_before(command: Command) -> Command:

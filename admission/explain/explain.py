@@ -12,7 +12,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.explain.suggestions import Suggestion, suggestions
 from queues.order.line import Line
-from queues.plan import Plan, Reason
+from queues.plan import Plan
 from queues.quota.usage import Usage
 from queues.wording import listed
 from queues.workload import Workload, WorkloadKey
@@ -22,7 +22,6 @@ from queues.workload import Workload, WorkloadKey
 class Explained:
     """Why one pending workload waits."""
 
-    reason: Reason | None
     #: 1-based, among the workloads of its queue that are tried; None: the workload is not tried as it is.
     position: int | None
     #: Workloads of the queue that are tried; None: this one is not.
@@ -46,7 +45,6 @@ def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10
     before = [] if index is None else line[:index]
     next_snapshot = snapshot.after(plan)
     return Explained(
-        reason=reason,
         position=None if index is None else index + 1,
         queue_length=None if index is None else len(line),
         ahead=tuple(before[-ahead:]),
@@ -79,10 +77,7 @@ def _behind(snapshot: Snapshot, workload: Workload, before: Sequence[Workload]) 
         parts.append(f"{len(before)} before it in queue {workload.queue}, right before it {before[-1]}")
     others = [key for key in snapshot.claims if key != workload.key]
     if others:
-        promised = listed([str(_workload(snapshot, key) or key) for key in sorted(others)])
+        known = [snapshot.pending.get(key) or snapshot.holders.get(key) or key for key in sorted(others)]
+        promised = listed([str(each) for each in known])
         parts.append(f"space is promised to {promised}")
     return "; ".join(parts)
-
-
-def _workload(snapshot: Snapshot, key: WorkloadKey) -> Workload | None:
-    return snapshot.pending.get(key) or snapshot.holders.get(key)

@@ -259,13 +259,9 @@ class Simulation:
         self._demand.update(workload.key, workload.pod_sets)
         if workload.not_before - START > now:
             heappush(self._events, (workload.not_before - START, _TIMER, workload.arrival))
-        clear_after = self._clear_after(workload.queue)
-        heappush(self._events, (now + clear_after, _TIMER, workload.arrival))
-
-    def _clear_after(self, queue: QueueName) -> int:
         tree = self._memo.tree
-        after = tree.policy(queue).clear_after if tree is not None else DEFAULT_POLICY.clear_after
-        return after if after is not None else 0
+        policy = DEFAULT_POLICY if tree is None else tree.policy(workload.queue)
+        heappush(self._events, (now + (policy.clear_after or 0), _TIMER, workload.arrival))
 
     def _release(self, admission: Admission, now: int) -> None:
         """Free all seats of an admission."""

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from queues.errors import InvalidDocument
+from queues.workload import EVERYWHERE, NodeFilter, Requirement
 
 #: The largest number in a table: larger amounts or times do not fit int64 in our units.
 LARGEST: Final = 10**9
+#: Label of a node with the model of its GPUs.
+MODEL: Final = "nvidia.com/gpu.product"
 
 
 class TableRow(dict[str, str]):
@@ -98,6 +101,12 @@ def named(path: Path, column: str) -> list[TableRow]:
             )
         found[name] = row
     return list(found.values())
+
+
+def nodes_with(models: str) -> NodeFilter:
+    """The nodes with one of these models, as in ``T4|V100``; "": all nodes."""
+    wanted = tuple(sorted(set(filter(None, models.split("|")))))
+    return NodeFilter(affinity=((Requirement(MODEL, "In", wanted),),)) if wanted else EVERYWHERE
 
 
 def document(path: Path) -> dict[str, Any]:

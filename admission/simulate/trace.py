@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.simulate.models import MODEL, nodes_with
-from admission.simulate.tables import LARGEST, TableRow, document, named
+from admission.simulate.tables import LARGEST, MODEL, TableRow, document, named, nodes_with
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
@@ -35,7 +34,6 @@ _MOST_MEMBERS: Final = 100_000
 class TraceJob:
     """One line of ``jobs.csv``. The engine sees the workload only."""
 
-    id: str
     workload: Workload
     #: Seconds after the start of the case.
     submitted: int
@@ -178,4 +176,4 @@ def _job(row: TableRow, number: int, checkpoint: int, rack_gpus: int) -> TraceJo
         user=row.get("user", ""),
         checkpoint_interval=checkpoint,
     )
-    return TraceJob(id=row["id"], workload=workload, submitted=submitted, duration=row.whole("duration_s"))
+    return TraceJob(workload=workload, submitted=submitted, duration=row.whole("duration_s"))

@@ -221,13 +221,9 @@ def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.SeatsBody, ...]:
             takes=quantities(total(seat.takes for seat in group)),
         )
         for (pod_set, node, flavor), group in sorted(
-            groups.items(), key=lambda item: _first(item[0], item[1])
+            groups.items(), key=lambda item: (item[0][0], min(seat.ordinal for seat in item[1]), item[0][1])
         )
     )
-
-
-def _first(key: tuple[str, str, str], group: list[Seat]) -> tuple[str, int, str]:
-    return key[0], min(seat.ordinal for seat in group), key[1]
 
 
 def _event(line: views.DecisionLine) -> bodies.EventBody:

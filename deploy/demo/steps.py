@@ -1,7 +1,7 @@
 """The steps of the demo, in order. Each waits for its result, and fails with the table if that does not come."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -149,7 +149,8 @@ class DemoSteps:
             if holds(view):
                 return view
             if time.monotonic() > deadline:
-                raise StepFailed(seconds=seconds, what=what, scene=_with_log(lines, self._log()))
+                scene = "\n".join(["", *lines, "", "The end of Muster's log:", self._log()])
+                raise StepFailed(seconds=seconds, what=what, scene=scene)
             time.sleep(_INTERVAL)
 
     def _wait_gone(self, path: str, *, seconds: float = 30.0) -> None:
@@ -172,7 +173,3 @@ class DemoSteps:
 
     def _log(self) -> str:
         return "\n" + self.stack.replicas[0].log.read_text(errors="replace")[-2000:]
-
-
-def _with_log(lines: Sequence[str], log: str) -> str:
-    return "\n".join(["", *lines, "", "The end of Muster's log:", log])

@@ -72,10 +72,6 @@ def _workloads(rows: Iterable[WorkloadRow]) -> list[str]:
     for row, line in zip(shown, drawn, strict=True):
         lines.append(line)
         if row.state == "waiting":
-            why = f"{row.code}: {row.message}" if row.code else "not considered yet"
-            lines.append(_shortened(f"  └ {why}"))
+            why = f"  └ {row.code}: {row.message}" if row.code else "  └ not considered yet"
+            lines.append(why if len(why) <= WIDTH else why[: WIDTH - 1] + "…")
     return lines
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

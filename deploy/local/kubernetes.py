@@ -41,10 +41,10 @@ class Binary:
     #: Folder under ``go/`` with the go.mod that pins it.
     module: str
     package: str
-    version_argv: tuple[str, ...]
     #: Part of the version that the program prints.
     says: str
     stamps: tuple[str, ...] = ()
+    version_argv: tuple[str, ...] = ("--version",)
 
 
 def _kubernetes(name: str, *version_argv: str) -> Binary:
@@ -65,7 +65,6 @@ BINARIES = (
         name="etcd",
         module="kubernetes",
         package="go.etcd.io/etcd/server/v3",
-        version_argv=("--version",),
         says=rf"etcd Version: {re.escape(ETCD)}\.",
     ),
     _kubernetes("kube-apiserver"),
@@ -76,7 +75,6 @@ BINARIES = (
         name="kwok",
         module="kwok",
         package="sigs.k8s.io/kwok/cmd/kwok",
-        version_argv=("--version",),
         says=rf"\bv?{re.escape(KWOK)}\b",
     ),
 )

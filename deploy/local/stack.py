@@ -92,21 +92,14 @@ class Stack:
 
     def muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
         """Run a muster command as the cluster's administrator."""
-        return self._command([sys.executable, "-m", "admission.cli.muster", *arguments], check)
+        return self.run([sys.executable, "-m", "admission.cli.muster", *arguments], check)
 
     def kubectl(
         self, *arguments: str | Path, check: bool = True, user: Path | None = None
     ) -> "subprocess.CompletedProcess[str]":
         """Run kubectl, as the administrator or as another user."""
         kubeconfig = user or self.cluster.kubeconfig
-        return self._command([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
-
-    def kubectl_muster(
-        self, *arguments: str | Path, check: bool = True
-    ) -> "subprocess.CompletedProcess[str]":
-        """Ask with ``kubectl muster``, the plugin of this Python environment."""
-        plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
-        return self._command([*plugin, "--server", self.server], check)
+        return self.run([self.cluster.kubectl, "--kubeconfig", kubeconfig, *arguments], check)
 
     def apply(self, *paths: Path) -> None:
         """``kubectl apply -f`` for each of them."""
@@ -173,7 +166,8 @@ class Stack:
                 raise MusterDidNotStart(seconds=seconds, log=replica.log, tail=tail)
             time.sleep(0.05)
 
-    def _command(self, argv: Sequence[str | Path], check: bool) -> "subprocess.CompletedProcess[str]":
+    def run(self, argv: Sequence[str | Path], check: bool) -> "subprocess.CompletedProcess[str]":
+        """Run a command with the addresses of database and read API in its environment."""
         done = subprocess.run(
             argv,
             capture_output=True,

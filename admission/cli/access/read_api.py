@@ -4,7 +4,6 @@ Standard library only: a call of the plugin should take no longer than the answe
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -110,8 +109,3 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
         f"`kubectl -n {route.muster_namespace} get pods` shows why; or ask one directly with --server URL.",
     }
     return Unanswered(status=status, tried=tried, found=found, hint=hints.get(status, ""))
-
-
-def default_server() -> str | None:
-    """The replica named in the environment."""
-    return os.environ.get("MUSTER_SERVER") or None

@@ -93,13 +93,8 @@ def amounts(asked: Mapping[str, str], *, all_of_them: bool = False) -> str:
     """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names."""
     named = {name: text for name, text in asked.items() if name != "pods"}
     if all_of_them:
-        return (
-            ", ".join(
-                f"{text} {name}"
-                for name, text in sorted(named.items(), key=lambda item: ("/" not in item[0], item[0]))
-            )
-            or NONE
-        )
+        ordered = sorted(named.items(), key=lambda item: ("/" not in item[0], item[0]))
+        return ", ".join(f"{text} {name}" for name, text in ordered) or NONE
     devices = {name: text for name, text in named.items() if "/" in name}
     return (
         ", ".join(f"{text} {short_resource(name)}" for name, text in sorted((devices or named).items()))

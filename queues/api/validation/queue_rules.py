@@ -187,11 +187,9 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
                 error = GuaranteesExceedParent(
                     queue=parent.name, children=total, resource=resource_name, own=most
                 )
-                found, expected = (
-                    f"guarantees of {total} {resource_name}",
-                    f"at most {most}, the guarantee of",
-                )
-                yield Violation(path, found, f"{expected} {parent.name}", str(error))
+                found = f"guarantees of {total} {resource_name}"
+                expected = f"at most {most}, the guarantee of {parent.name}"
+                yield Violation(path, found, expected, str(error))
 
 
 def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import as_batch_job, as_volcano_job, finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
@@ -42,7 +43,7 @@ def evicted(sandbox: Sandbox, name: str) -> list[tuple[str, str]]:
 
 def sentence(sandbox: Sandbox, name: str) -> str:
     """Why a workload waits, as ``kubectl muster pending`` tells it."""
-    listed = json.loads(sandbox.stack.kubectl_muster("pending", "-n", sandbox.name, "-o", "json").stdout)
+    listed = json.loads(kubectl_muster(sandbox.stack, "pending", "-n", sandbox.name, "-o", "json"))
     (found,) = [one["reason"]["message"] for one in listed["items"] if one["name"] == name]
     return str(found)
 

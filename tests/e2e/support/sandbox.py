@@ -15,6 +15,7 @@ from deploy.local.client import LocalClient
 from deploy.local.nodes import HOST, RACK, NodeShape, node
 from deploy.local.stack import Stack
 from queues.errors import ApiError
+from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, condition, kind_of, path
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.namespace_history import NamespaceHistory
@@ -271,7 +272,7 @@ class Sandbox:
 
     def explain(self, name: str) -> str:
         """What ``kubectl muster explain`` tells."""
-        return self.stack.kubectl_muster("explain", name, "-n", self.name).stdout
+        return kubectl_muster(self.stack, "explain", name, "-n", self.name)
 
 
 _numbers = count(1)

@@ -3,6 +3,7 @@
 import json
 
 from deploy.local.stack import Stack
+from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -111,9 +112,9 @@ def test_queues_and_pending_tell_use_and_places(sandbox: Sandbox, whole_stack: S
     sandbox.add(volcano_job(sandbox, "second", 1, 4))
     sandbox.wait_reason("second", "QueueLimit")
 
-    [row] = [row for row in lines(whole_stack.kubectl_muster("queues").stdout) if queue in " ".join(row)]
+    [row] = [row for row in lines(kubectl_muster(whole_stack, "queues")) if queue in " ".join(row)]
     assert [cell for cell in row if cell.isdecimal()][:2] == ["6", "8"]
-    pending = lines(whole_stack.kubectl_muster("pending", "-n", sandbox.name).stdout)
+    pending = lines(kubectl_muster(whole_stack, "pending", "-n", sandbox.name))
     assert [row[:2] for row in pending[1:]] == [["1", "vcjob/first"], ["2", "vcjob/second"]]
     assert "State     admitted" in sandbox.explain("runs")
 

@@ -59,7 +59,7 @@ def test_a_gang_that_fits_in_a_rack_is_in_one(tmp_path: Path) -> None:
 
 def test_no_node_ever_holds_more_than_it_has(tmp_path: Path) -> None:
     case = load(folder(tmp_path, *busy()))
-    gpus = {job.id: job.workload.pod_sets[0].takes["nvidia.com/gpu"] for job in case.jobs}
+    gpus = {job.workload.name: job.workload.pod_sets[0].takes["nvidia.com/gpu"] for job in case.jobs}
 
     changes = sorted(
         (moment, sign, node, job)
@@ -81,7 +81,7 @@ def test_durations_of_jobs_that_still_run_change_nothing_before(tmp_path: Path, 
     other = replace(
         case,
         jobs=tuple(
-            job if job.id in finished else replace(job, duration=job.duration * 3 + 10_000)
+            job if job.workload.name in finished else replace(job, duration=job.duration * 3 + 10_000)
             for job in case.jobs
         ),
     )
@@ -237,7 +237,7 @@ def test_the_order_of_lines_does_not_matter_among_jobs_of_one_second_either(tmp_
         head, *lines = (place / name).read_text().splitlines()
         (place / name).write_text("\n".join([head, *reversed(lines)]) + "\n")
 
-    assert [job.id for job in load(place).jobs][8:12] == ["j8", "j9", "j10", "j11"]
+    assert [job.workload.name for job in load(place).jobs][8:12] == ["j8", "j9", "j10", "j11"]
     assert played(load(place)) == before == played(load(place, seed=1))
 
 
