@@ -86,9 +86,7 @@ async def apply(
         evicted = await ledger.evict(tx, transaction, plan.evicts)
         await ledger.drop_claims(tx, transaction, plan.dropped)
         await ledger.claim(tx, transaction, plan.claims)
-        await ledger.record_job_states(
-            tx, transaction, [ledger.JobRow(key=job.key, state=job.new.to_json()) for job in turn.jobs]
-        )
+        await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
         dropped = _dropped(plan, outcome)
         await ledger.record_reasons(tx, transaction, {**turn.reasons.changed, **dropped}, turn.reasons.gone)
         decisions = _decisions(plan, outcome, adopted, evicted, admissions)
@@ -134,12 +132,8 @@ def _dropped(plan: Plan, outcome: ledger.LedgerOutcome) -> dict[WorkloadKey, Rea
             code=rejection.code,
             message=rejection.message,
             facts={
-                "queue": rejection.queue,
-                "node": rejection.node,
-                "resource": rejection.resource,
-                "limit": rejection.limit,
-                "used": rejection.used,
-                "asked": rejection.asked,
+                name: getattr(rejection, name)
+                for name in ("queue", "node", "resource", "limit", "used", "asked")
             },
         )
         for index, rejection in outcome.rejected.items()
@@ -166,10 +160,12 @@ def _decisions(
         lines.append(_line("adopt", adopt.admit, "running", admission=id_))
     for evict in plan.evicts:
         if evict.admission in evicted:
-            lines.append(_evicted(evict, admissions[evict.admission]))
+            line = _line("evict", admissions[evict.admission], evict.code, evict.admission, evict.message)
+            numbers = {**line.numbers, **evict.facts}
+            lines.append(replace(line, beneficiary=evict.beneficiary, numbers=numbers))
     for free in plan.frees:
         if free.closes:
-            lines.append(_leaving("free", admissions[free.admission], "ended", ""))
+            lines.append(_line("free", admissions[free.admission], "ended", free.admission))
     return lines
 
 
@@ -177,7 +173,6 @@ def _line(
     kind: str,
     of: Admit | Admission,
     code: ledger.DecisionCode,
-    *,
     admission: AdmissionId | None = None,
     message: str = "",
 ) -> ledger.Decision:
@@ -192,13 +187,3 @@ def _line(
         admission=admission,
         numbers={"seats": len(of.seats)},
     )
-
-
-def _leaving(kind: str, admission: Admission, code: ledger.DecisionCode, message: str) -> ledger.Decision:
-    return _line(kind, admission, code, admission=admission.id, message=message)
-
-
-def _evicted(evict: Evict, admission: Admission) -> ledger.Decision:
-    """An eviction with its beneficiary, its rule and the numbers it was decided on."""
-    line = _leaving("evict", admission, evict.code, evict.message)
-    return replace(line, beneficiary=evict.beneficiary, numbers={**line.numbers, **evict.facts})

@@ -20,7 +20,7 @@ from admission.replay.fingerprint import fingerprint
 from admission.replay.snapshot_file import save
 from admission.settings import Settings
 from admission.term import LeaderTerm, TermDependencies
-from admission.turn_report import Decided, TurnReport
+from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import app as web
 from admission.web.bodies import OutlookBody
@@ -136,7 +136,7 @@ class Controller:
                 backoff_limit=int(settings.backoff_max_seconds),
             ),
             turn_every=settings.turn_at_least_every_seconds,
-            observe=self._observe,
+            observe=self._metrics.observe,
             failpoint=armed(os.environ.get("MUSTER_FAULT")),
         )
 
@@ -149,9 +149,6 @@ class Controller:
         finally:
             self._term = None
             self._metrics.leads(None)
-
-    def _observe(self, report: TurnReport) -> None:
-        self._metrics.observe(report)
 
     def _checks(self, database: Database) -> dict[str, Check]:
         async def postgres() -> str | None:

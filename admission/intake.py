@@ -3,7 +3,7 @@
 The world's lists of unsaved rows are emptied after the commit only, so a failed write is tried again.
 """
 
-import logging
+from collections.abc import Iterable
 
 from admission.facts import PodFact, QueueFact
 from admission.world.world import World
@@ -14,32 +14,25 @@ from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.workload import NO_FLAVOR, NodeName, WorkloadKey
 
-_log = logging.getLogger(__name__)
-
 
 async def save(database: Database, term: Term, world: World) -> bool:
     """Store all unsaved rows; false: there were none.
 
     Raises Fenced when the term is over, DatabaseError when Postgres refuses or cannot be reached.
     """
-    unsaved = world.unsaved
-    limits, removed_nodes = _node_limits(world)
-    recreations = dict(world.recreations.unsaved)
-    if not (unsaved or limits or removed_nodes or recreations):
+    batch = world.unsaved.copy()
+    if not batch:
         return False
-    arrivals = sorted(unsaved.arrivals, key=lambda key: _order(world, key))
-    described = [key for key in (*arrivals, *unsaved.described) if key in world.states]
-    departed = list(unsaved.departed)
-    queues = dict(unsaved.queues)
-    outcomes = dict(unsaved.outcomes)
-    nodes = set(world.node_inventory.unsaved)
+    arrivals = sorted(batch.arrivals, key=lambda key: _order(world, key))
+    described = [key for key in (*arrivals, *batch.described) if key in world.states]
     async with database.transaction() as tx:
         await workloads.check_term(tx, term)
-        if limits or removed_nodes:
-            await workloads.record_node_limits(tx, term, limits, removed_nodes)
-        if queues:
-            changed = [_version(fact) for fact in queues.values() if fact is not None]
-            gone = [name for name, fact in queues.items() if fact is None]
+        if batch.nodes:
+            limits = _node_limits(world, batch.nodes)
+            await workloads.record_node_limits(tx, term, limits, batch.nodes - limits.keys())
+        if batch.queues:
+            changed = [_version(fact) for fact in batch.queues.values() if fact is not None]
+            gone = [name for name, fact in batch.queues.items() if fact is None]
             await workloads.record_queues(tx, term, changed, gone)
         numbers = {}
         if heirs := [key for key in arrivals if key in world.recreations.successions]:
@@ -48,20 +41,15 @@ async def save(database: Database, term: Term, world: World) -> bool:
             numbers = await workloads.arrive(tx, term, [_arrival(world, key) for key in arrivals])
         if described:
             await workloads.describe(tx, term, [_description(world, key) for key in described])
-        if outcomes:
-            rows = [_outcome(key, pod) for key, pod in outcomes.values()]
+        if batch.outcomes:
+            rows = [_outcome(key, pod) for key, pod in batch.outcomes.values()]
             await workloads.record_outcomes(tx, term, rows)
-        if recreations:
-            kept = [each for each in recreations.values() if each is not None]
-            dropped = [uid for uid, each in recreations.items() if each is None]
+        if batch.recreations:
+            kept = [each for each in batch.recreations.values() if each is not None]
+            dropped = [uid for uid, each in batch.recreations.items() if each is None]
             await workloads.record_recreations(tx, term, kept, dropped)
-        left = await workloads.depart(tx, term, departed) if departed else frozenset()
-    world.number(numbers)
-    world.forget(left)
-    world.unsaved.saved(arrivals, described, departed, queues, outcomes)
-    world.node_inventory.unsaved.difference_update(nodes)
-    for key in world.recreations.saved(recreations):
-        world.mark_dirty(key)
+        left = await workloads.depart(tx, term, batch.departed) if batch.departed else frozenset()
+    world.saved(batch, numbers, left)
     return True
 
 
@@ -70,18 +58,17 @@ def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
     return (workload.created, workload.name)
 
 
-def _node_limits(world: World) -> tuple[dict[NodeName, workloads.NodeLimit], list[NodeName]]:
-    limits: dict[NodeName, workloads.NodeLimit] = {}
-    removed: list[NodeName] = []
-    table = world.node_inventory.table() if world.node_inventory.unsaved else None
-    for name in sorted(world.node_inventory.unsaved):
-        limit = world.node_inventory.limit(name)
-        if limit is None or table is None:
-            removed.append(name)
-        else:
-            usable = world.node_inventory.can_take_pods(name)
-            limits[name] = workloads.NodeLimit(limits=limit, flavor=table.flavor(name), usable=usable)
-    return limits, removed
+def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, workloads.NodeLimit]:
+    """Limits of these nodes; nodes that are gone are absent."""
+    inventory = world.node_inventory
+    table = inventory.table()
+    return {
+        name: workloads.NodeLimit(
+            limits=limit, flavor=table.flavor(name), usable=inventory.can_take_pods(name)
+        )
+        for name in sorted(changed)
+        if (limit := inventory.limit(name)) is not None
+    }
 
 
 def _version(fact: QueueFact) -> workloads.QueueVersion:

@@ -6,16 +6,14 @@ The only file that knows prometheus_client. Names and units: docs/reference/metr
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from admission.turn_report import TurnReport
-from queues.quota.accounts import Account
 from queues.resources import PODS, in_bytes, scale
-from queues.workload import QueueName
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_SECONDS: Final = (
@@ -122,64 +120,32 @@ class Metrics:
         yield from self._turn_counts()
         yield from self._cluster_io()
         if self._last is not None:
-            yield from _pending(self._last)
-            yield from _amounts(
-                "muster_queue_used", "Use of a queue's subtree, in units of the resource.", self._last.used
-            )
-            yield from _amounts(
-                "muster_queue_deserved",
-                "What a queue deserves, in units of the resource.",
-                self._last.deserved,
-            )
-            yield from _amounts(
-                "muster_queue_past_use",
-                "Decayed average of the use of a queue's subtree, in units of the resource.",
-                self._last.past_use,
-            )
-            yield GaugeMetricFamily(
-                "muster_nodes_usable", "Nodes that admissions may use.", value=self._last.nodes_usable
-            )
+            yield from _of_turn(self._last)
 
     def _leadership(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "muster_leader", "1 if this replica leads, else 0.", value=self._term is not None
-        )
-        yield GaugeMetricFamily(
-            "muster_term", "Term this replica leads in; 0 if it does not.", value=self._term or 0
-        )
+        leads = self._term is not None
+        yield _family(GaugeMetricFamily, "muster_leader", "1 if this replica leads, else 0.", {(): leads})
+        about = "Term this replica leads in; 0 if it does not."
+        yield _family(GaugeMetricFamily, "muster_term", about, {(): self._term or 0})
 
     def _turn_counts(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("muster_turns", "Turns of this replica.", value=self._turns)
-        decisions = CounterMetricFamily(
-            "muster_decisions",
-            "Decisions of this replica that the ledger took (drop: refused).",
-            labels=("what",),
-        )
-        for what, count in self._counts.items():
-            decisions.add_metric((what,), count)
-        yield decisions
+        yield _family(CounterMetricFamily, "muster_turns", "Turns of this replica.", {(): self._turns})
+        about = "Decisions of this replica that the ledger took (drop: refused)."
+        counts = {(what,): count for what, count in self._counts.items()}
+        yield _family(CounterMetricFamily, "muster_decisions", about, counts, "what")
 
     def _cluster_io(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "muster_api_requests",
-            "Requests to the API server by verb and status code.",
-            labels=("verb", "code"),
-        )
-        for (verb, code), count in sorted(self._requests().items()):
-            requests.add_metric((verb, code), count)
-        yield requests
-        silent = GaugeMetricFamily(
-            "muster_informer_silent_seconds", "Seconds since the API server was last heard.", labels=("kind",)
-        )
-        lists = CounterMetricFamily(
-            "muster_informer_lists", "Full lists of an informer, the first one included.", labels=("kind",)
-        )
-        objects = GaugeMetricFamily("muster_informer_objects", "Objects an informer knows.", labels=("kind",))
-        for kind, state in sorted(self._informers().items()):
-            silent.add_metric((kind,), state.silent_seconds)
-            lists.add_metric((kind,), state.lists)
-            objects.add_metric((kind,), state.objects)
-        yield from (silent, lists, objects)
+        about = "Requests to the API server by verb and status code."
+        requests = dict(sorted(self._requests().items()))
+        yield _family(CounterMetricFamily, "muster_api_requests", about, requests, "verb", "code")
+        informers = sorted(self._informers().items())
+        for kind, name, about in (
+            (GaugeMetricFamily, "silent_seconds", "Seconds since the API server was last heard."),
+            (CounterMetricFamily, "lists", "Full lists of an informer, the first one included."),
+            (GaugeMetricFamily, "objects", "Objects an informer knows."),
+        ):
+            states = {(informer,): getattr(state, name) for informer, state in informers}
+            yield _family(kind, f"muster_informer_{name}", about, states, "kind")
 
 
 class _Reading(Collector):
@@ -192,20 +158,39 @@ class _Reading(Collector):
         return self._families()
 
 
-def _pending(report: TurnReport) -> Iterator[Metric]:
-    pending = GaugeMetricFamily(
-        "muster_workloads_pending", "Waiting workloads by queue and reason.", labels=("queue", "reason")
-    )
-    for (queue, code), count in sorted(report.pending.items()):
-        pending.add_metric((queue, code), count)
-    yield pending
+def _family(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    about: str,
+    values: Mapping[Any, float],
+    *labels: str,
+) -> Metric:
+    """One metric; ``values`` by the values of the labels, as a tuple."""
+    family = kind(name, about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
 
 
-def _amounts(name: str, about: str, amounts: Mapping[tuple[QueueName, Account], int]) -> Iterator[Metric]:
-    family = GaugeMetricFamily(name, about, labels=("queue", "flavor", "resource"))
-    for (queue, account), units in sorted(amounts.items()):
-        family.add_metric((queue, account.flavor, account.resource), _base_units(account.resource, units))
-    yield family
+def _of_turn(report: TurnReport) -> Iterator[Metric]:
+    about = "Waiting workloads by queue and reason."
+    pending = dict(sorted(report.pending.items()))
+    yield _family(GaugeMetricFamily, "muster_workloads_pending", about, pending, "queue", "reason")
+    for name, about, amounts in (
+        ("used", "Use of a queue's subtree,", report.used),
+        ("deserved", "What a queue deserves,", report.deserved),
+        ("past_use", "Decayed average of the use of a queue's subtree,", report.past_use),
+    ):
+        values = {
+            (queue, account.flavor, account.resource): _base_units(account.resource, units)
+            for (queue, account), units in sorted(amounts.items())
+        }
+        labels = ("queue", "flavor", "resource")
+        yield _family(
+            GaugeMetricFamily, f"muster_queue_{name}", f"{about} in units of the resource.", values, *labels
+        )
+    about = "Nodes that admissions may use."
+    yield _family(GaugeMetricFamily, "muster_nodes_usable", about, {(): report.nodes_usable})
 
 
 def _base_units(resource: str, units: int) -> float:

@@ -48,7 +48,7 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
 
 def _ref(world: World, key: WorkloadKey) -> ObjectRef | None:
     state = world.states.get(key)
-    return object_ref(key, state.namespace, state.name) if state is not None else None
+    return object_ref(key, state.workload.namespace, state.workload.name) if state is not None else None
 
 
 class HyperNodeEvents:

@@ -45,7 +45,7 @@ class WorldStatuses:
         state, fact = self.world.states.get(key), self.world.facts.get(key)
         if state is None:
             return
-        ref = object_ref(key, state.namespace, state.name)
+        ref = object_ref(key, state.workload.namespace, state.workload.name)
         match support_of(key).status:
             case StatusForm.VOLCANO_JOB:
                 yield from self._of_volcano_job(state, ref)
@@ -96,9 +96,11 @@ class WorldStatuses:
             )
         )
         name = view.spec.group_name
-        group = world.pod_index.job_groups.get((state.namespace, name))
+        group = world.pod_index.job_groups.get((state.workload.namespace, name))
         if group is not None:
-            group_ref = ObjectRef(resource=POD_GROUPS, namespace=state.namespace, name=name, uid=group)
+            group_ref = ObjectRef(
+                resource=POD_GROUPS, namespace=state.workload.namespace, name=name, uid=group
+            )
             yield pod_group_status(self._workload_status(state, group_ref))
 
     def _workload_status(

@@ -37,14 +37,13 @@ class TaskSpec:
     partition_topology: WireNetworkTopology | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeSpec:
+class VolumeSpec(WireStruct):
     """A volume mounted in every container of every pod of the Job."""
 
-    mount_path: str
-    #: An existing claim; "": a claim is created from ``claim``.
-    claim_name: str = ""
-    claim: Mapping[str, Any] | None = None
+    mount_path: str = ""
+    #: An existing claim; "": a claim is created from ``volume_claim``.
+    volume_claim_name: str = ""
+    volume_claim: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +125,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         minimum=spec.min_available or sum(task.minimum for task in tasks),
         tasks=tasks,
         plugins={name: tuple(flags or ()) for name, flags in spec.plugins.items()},
-        volumes=tuple(
-            VolumeSpec(
-                mount_path=volume.mount_path, claim_name=volume.volume_claim_name, claim=volume.volume_claim
-            )
-            for volume in spec.volumes
-        ),
+        volumes=spec.volumes,
         max_retry=spec.max_retry or MAX_RETRY,
         min_success=spec.min_success,
         ttl=spec.ttl_seconds_after_finished,
@@ -150,12 +144,6 @@ def _invalid(found: str) -> InvalidDocument:
 class _Job(WireStruct):
     metadata: WireMetadata
     spec: msgspec.Raw
-
-
-class _Volume(WireStruct):
-    mount_path: str = ""
-    volume_claim_name: str = ""
-    volume_claim: dict[str, Any] | None = None
 
 
 class _Partition(WireStruct):
@@ -182,7 +170,7 @@ class _Spec(WireStruct):
     min_available: int = 0
     tasks: tuple[_Task, ...] = ()
     plugins: dict[str, list[str] | None] = msgspec.field(default_factory=dict)
-    volumes: tuple[_Volume, ...] = ()
+    volumes: tuple[VolumeSpec, ...] = ()
     max_retry: int = 3
     min_success: int | None = None
     ttl_seconds_after_finished: int | None = None

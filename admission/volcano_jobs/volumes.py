@@ -27,18 +27,18 @@ def volume_claims(job: JobSpec) -> tuple[Companion, ...]:
         Companion(
             resource=VOLUME_CLAIMS,
             name=name,
-            manifest=owned_manifest(VOLUME_CLAIMS, job, name, spec=volume.claim),
+            manifest=owned_manifest(VOLUME_CLAIMS, job, name, spec=volume.volume_claim),
             status_entry=(f"volume-pvc-{name}", name),
         )
         for position, volume in enumerate(job.volumes)
-        if not volume.claim_name
+        if not volume.volume_claim_name
         for name in [claim_name(job, position, volume)]
     )
 
 
 def claim_name(job: JobSpec, position: int, volume: VolumeSpec) -> str:
     """The claim of a volume. Volcano draws a random name; here the name follows from the Job's uid."""
-    return volume.claim_name or f"{job.name}-pvc-{_token(job, position)}"
+    return volume.volume_claim_name or f"{job.name}-pvc-{_token(job, position)}"
 
 
 def _token(job: JobSpec, position: int) -> str:

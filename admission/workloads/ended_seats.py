@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, KindSupport
@@ -10,41 +9,32 @@ from admission.workloads.seats import SeatMap, awaits_seat, taken_places
 from queues.admissions import AdmissionState
 from queues.workload import NodeName, PodSet
 
+#: Which vacant seats of a workload a pod will still come for: by place (pod set, ordinal), or so many per pod set.
+#: None: no pod comes any more, because the owner ended or is gone.
+Successors = frozenset[tuple[str, int]] | Mapping[str, int] | None
 
-def seats_over(place: SeatMap, *, successors: "Successors", dead: frozenset[NodeName]) -> frozenset[int]:
+
+def seats_over(place: SeatMap, *, successors: Successors, dead: frozenset[NodeName]) -> frozenset[int]:
     """Seats of an admission to give back. A seat with a live pod is never over.
 
     ``dead``: nodes that cannot take a pod any more; once the gang has started, their vacant seats are over.
     """
     vacant = place.vacant()
     seats = place.admission.seats
-    if successors.none or place.admission.state is AdmissionState.EVICTING:
+    if successors is None or place.admission.state is AdmissionState.EVICTING:
         return frozenset(vacant[len(place.unseated) :])
     over = {index for index in vacant if seats[index].node in dead and place.admission.started}
-    if successors.ordinals is not None:
-        wanted = successors.ordinals
-        over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in wanted}
-    if successors.numbers is not None:
-        room = dict(successors.numbers)
-        for index in vacant:
-            if index in over:
-                continue
-            room[seats[index].pod_set] = room.get(seats[index].pod_set, 0) - 1
-            if room[seats[index].pod_set] < 0:
-                over.add(index)
+    if isinstance(successors, frozenset):
+        over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in successors}
+        return frozenset(over)
+    room = dict(successors)
+    for index in vacant:
+        if index in over:
+            continue
+        room[seats[index].pod_set] = room.get(seats[index].pod_set, 0) - 1
+        if room[seats[index].pod_set] < 0:
+            over.add(index)
     return frozenset(over)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successors:
-    """Which vacant seats of a workload a pod will still come for."""
-
-    #: The owner ended or is gone: none at all.
-    none: bool = False
-    #: By place: (pod set, ordinal).
-    ordinals: frozenset[tuple[str, int]] | None = None
-    #: By number: so many per pod set.
-    numbers: Mapping[str, int] | None = None
 
 
 def successors_of(
@@ -62,16 +52,15 @@ def successors_of(
     of a group and bare pods come for one seat each; a pod that ended has no successor.
     """
     if over:
-        return Successors(none=True)
+        return None
     if support.is_by_ordinal(fact):
         wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
-        return Successors(ordinals=frozenset(wanted - taken_places(seat_maps)))
+        return frozenset(wanted - taken_places(seat_maps))
     if support.holding is Holding.SUSPENDED:
         sitting = sum(len(place.seated) for place in seat_maps)
         asked = fact.pod_sets if fact is not None else ()
-        return Successors(numbers={pods_.name: pods_.count - sitting for pods_ in asked})
+        return {pods_.name: pods_.count - sitting for pods_ in asked}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
-    waiting = Counter(
+    return Counter(
         support.pod_set_name(pod, fact) for pod in pods if awaits_seat(pod) and pod.uid not in seated
     )
-    return Successors(numbers=waiting)

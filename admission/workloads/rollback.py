@@ -57,20 +57,14 @@ def is_refused(pod: PodFact, inputs: WorkloadInputs, now: int, timeouts: Timeout
 
 def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
     """Nodes for which the scheduler refuses pods of a workload now, whether or not their time to start is over."""
-    return frozenset(node for place in places for node in _refusing(place))
-
-
-def _refusing(place: SeatMap) -> set[NodeName]:
-    seats = place.admission.seats
-    nodes = {seats[index].node for index, pod in place.seated.items() if _has_no_node(pod)}
-    if any(_has_no_node(pod) for pod in place.unseated):
-        # Pods of a directed Job may use any vacant seat.
-        nodes |= {seats[index].node for index in place.vacant()}
-    return nodes
-
-
-def _has_no_node(pod: PodFact) -> bool:
-    return pod.refused is not None and pod.node is None
+    nodes: set[NodeName] = set()
+    for place in places:
+        seats = place.admission.seats
+        nodes |= {seats[index].node for index, pod in place.seated.items() if pod.refused and not pod.node}
+        if any(pod.refused and not pod.node for pod in place.unseated):
+            # Pods of a directed Job may use any vacant seat.
+            nodes |= {seats[index].node for index in place.vacant()}
+    return frozenset(nodes)
 
 
 def rollbacks_of(
@@ -88,13 +82,7 @@ def rollbacks_of(
         directed = inputs.fact is not None and inputs.fact.directed == admission.id
         if admission.started and not directed:
             continue
-        lost = sorted(
-            {
-                admission.seats[index].node
-                for index in place.vacant()
-                if admission.seats[index].node in inputs.dead_nodes
-            }
-        )
+        lost = inputs.dead_nodes & {admission.seats[index].node for index in place.vacant()}
         refusals = [
             pod for pod in pods_that_count_as_refused(place) if is_refused(pod, inputs, now, timeouts)
         ]
@@ -102,7 +90,7 @@ def rollbacks_of(
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
             found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
         elif lost:
-            found[admission.id] = _lost(lost[0], lost[0] in inputs.taken_nodes, now)
+            found[admission.id] = _lost(min(lost), min(lost) in inputs.taken_nodes, now)
     return found
 
 

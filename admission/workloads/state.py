@@ -33,11 +33,9 @@ class WorkloadState:
     """What follows from the inputs for one workload."""
 
     key: WorkloadKey
-    namespace: str
-    name: str
     #: The workload with all it wants.
     workload: Workload
-    #: Whether seats are needs_seats: it waits.
+    #: It waits for seats.
     needs_seats: bool
     #: The owner ended or is gone; only what it holds is left of it.
     is_over: bool
@@ -115,8 +113,6 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     )
     return WorkloadState(
         key=inputs.key,
-        namespace=workload.namespace,
-        name=workload.name,
         workload=workload,
         needs_seats=not over
         and unbooked is None
@@ -159,14 +155,7 @@ def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState
             f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
         ),
     )
-    return WorkloadState(
-        key=inputs.key,
-        namespace=workload.namespace,
-        name=workload.name,
-        workload=workload,
-        needs_seats=True,
-        is_over=False,
-    )
+    return WorkloadState(key=inputs.key, workload=workload, needs_seats=True, is_over=False)
 
 
 def _exists(inputs: WorkloadInputs, support: KindSupport) -> bool:

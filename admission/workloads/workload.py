@@ -1,7 +1,7 @@
 """What a workload asks for: pod sets, gang size, and what is told about interrupting it. Pure."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any
 
 from admission.engine.reasons import not_enough_pods
 from admission.facts import Conduct, PodFact, PodPhase, WorkloadFact
@@ -52,27 +52,14 @@ def workload_of(
     )
 
 
-class _Interruption(TypedDict):
-    user: str
-    run_time: int | None
-    checkpoint_interval: int | None
-    min_run_time: int
-    cooldown: int
-    preemptable: bool
-    evictions: int
-    waiting_since: int
-
-
-def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> _Interruption:
+def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
     """Run time and eviction rules of a workload. Pods that no controller recreates are preemptable only on request."""
     said = [conduct.preemptable, *(pod.conduct.preemptable for pod in _members(inputs))]
     alone = support_of(inputs.key).holding is Holding.GATED and any(not pod.controlled for pod in inputs.pods)
+    times = ("run_time", "checkpoint_interval", "min_run_time", "cooldown")
     return {
         "user": conduct.user,
-        "run_time": conduct.run_time,
-        "checkpoint_interval": conduct.checkpoint_interval,
-        "min_run_time": conduct.min_run_time,
-        "cooldown": conduct.cooldown,
+        **{name: getattr(conduct, name) for name in times},
         "preemptable": False not in said and (True in said or not alone),
         "evictions": inputs.setbacks.evictions,
         "waiting_since": inputs.setbacks.waiting_since,

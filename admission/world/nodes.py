@@ -4,6 +4,7 @@ Kept up to date object by object, so that a frozen ``NodeTable`` costs what chan
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
@@ -14,6 +15,8 @@ from queues.resources import MOST, NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
 Place = tuple[NodeName, tuple[HostPort, ...]]
+
+Fact = TypeVar("Fact")
 
 
 class PortsInUse:
@@ -90,25 +93,22 @@ class NodeInventory:
 
     def put_flavor(self, name: str, fact: FlavorFact | None) -> None:
         """A ResourceFlavor appeared, changed or went away."""
-        self.flavors.pop(name, None)
-        if fact is not None:
-            self.flavors[name] = fact
+        self._put(self.flavors, name, fact)
         # The ledger bounds root per flavor, so it must learn each node's flavor again.
         self.unsaved.update(self.nodes)
-        self._table = None
 
     def put_topology(self, name: str, fact: TopologyFact | None) -> None:
         """A Topology appeared, changed or went away."""
-        self.topologies.pop(name, None)
-        if fact is not None:
-            self.topologies[name] = fact
-        self._table = None
+        self._put(self.topologies, name, fact)
 
     def put_hypernode(self, name: str, fact: HyperNodeFact | None) -> None:
         """A HyperNode appeared, changed or went away."""
-        self.hypernodes.pop(name, None)
+        self._put(self.hypernodes, name, fact)
+
+    def _put(self, facts: dict[str, Fact], name: str, fact: Fact | None) -> None:
+        facts.pop(name, None)
         if fact is not None:
-            self.hypernodes[name] = fact
+            facts[name] = fact
         self._table = None
 
     def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:

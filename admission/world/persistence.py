@@ -1,12 +1,13 @@
 """Between the world and Postgres: outcomes of pods that still count, and changes that are not stored yet."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.volcano_jobs.state import JobState
-from queues.admissions import PodOutcome
-from queues.workload import QueueName, WorkloadKey
+from queues.admissions import PodOutcome, Recreation
+from queues.workload import NodeName, QueueName, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]
 
@@ -30,28 +31,26 @@ class Unsaved:
     departed: dict[WorkloadKey, None] = field(default_factory=dict)
     queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
     outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
+    #: Intents to recreate pods, by the uid of the pod that goes; None: to be forgotten.
+    recreations: dict[str, Recreation | None] = field(default_factory=dict)
+    #: Nodes whose limit has changed.
+    nodes: set[NodeName] = field(default_factory=set)
 
-    def saved(
-        self,
-        arrivals: Iterable[WorkloadKey],
-        described: Iterable[WorkloadKey],
-        departed: Iterable[WorkloadKey],
-        queues: Mapping[QueueName, QueueFact | None],
-        outcomes: Iterable[str],
-    ) -> None:
-        """Intake has stored these. A queue that changed meanwhile stays."""
-        for rows, keys in (
-            (self.arrivals, arrivals),
-            (self.described, described),
-            (self.departed, departed),
-        ):
-            for key in keys:
-                rows.pop(key, None)
-        for name, fact in queues.items():
-            if self.queues.get(name, fact) is fact:
-                self.queues.pop(name, None)
-        for uid in outcomes:
-            self.outcomes.pop(uid, None)
+    def copy(self) -> "Unsaved":
+        """The changes so far: what one transaction stores."""
+        return Unsaved(**{each.name: getattr(self, each.name).copy() for each in fields(self)})
+
+    def discard(self, stored: "Unsaved") -> None:
+        """Intake has stored these. What changed meanwhile stays."""
+        for rows, done in zip(self._by_key(), stored._by_key(), strict=True):
+            for key, entry in done.items():
+                if rows.get(key, entry) is entry:
+                    rows.pop(key, None)
+        self.nodes -= stored.nodes
 
     def __bool__(self) -> bool:
-        return bool(self.arrivals or self.described or self.departed or self.queues or self.outcomes)
+        return any(self._by_key()) or bool(self.nodes)
+
+    def _by_key(self) -> list[dict[Any, Any]]:
+        """All but the nodes."""
+        return [getattr(self, each.name) for each in fields(self) if each.name != "nodes"]

@@ -47,8 +47,6 @@ class Recreations:
         """Postgres has these now; the workloads to look at again."""
         changed = set()
         for uid, entry in entries.items():
-            if self.unsaved.get(uid, entry) is entry:
-                self.unsaved.pop(uid, None)
             before = self.stored.pop(uid, None)
             if before is not None:
                 changed.add(before.workload)

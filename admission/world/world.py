@@ -58,7 +58,7 @@ class World:
         self.avoided_nodes = AvoidedNodes()
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
-        self.unsaved = Unsaved()
+        self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
         self.jobs = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
@@ -266,6 +266,15 @@ class World:
         if key in self.states:
             self.avoided_nodes.note(key, self.states[key].refusing_nodes, not_before + self.timeouts.detour)
 
+    def saved(
+        self, batch: Unsaved, arrivals: Mapping[WorkloadKey, int], departed: Iterable[WorkloadKey]
+    ) -> None:
+        """Intake has stored a batch of changes, given arrival numbers, and moved workloads into the history."""
+        self.number(arrivals)
+        self.forget(departed)
+        self.unsaved.discard(batch)
+        self._dirty |= self.recreations.saved(batch.recreations)
+
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Arrival numbers given by intake. A recreated pod takes over the setbacks of the workload that it replaces."""
         self.arrivals.update(arrivals)
@@ -283,9 +292,8 @@ class World:
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
         for key in keys:
-            for rows in (self.arrivals, self.pod_outcomes.outcomes, self.setbacks, self.claims):
+            for rows in (self.arrivals, self.outcomes, self.setbacks, self.claims, self.reasons):
                 rows.pop(key, None)
-            self.reasons.pop(key, None)
             self.displacements.pop(key, None)
             self.states.pop(key, None)
             self.jobs.pop(key.uid, None)
@@ -382,7 +390,7 @@ class World:
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
-        return bool(self._dirty or self.unsaved or self.node_inventory.unsaved or self.recreations.unsaved)
+        return bool(self._dirty or self.unsaved)
 
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""

@@ -44,8 +44,6 @@ JSON: Final = JSONB()
 
 TEXTS: Final = ARRAY(Text)
 
-INTEGERS: Final = ARRAY(Integer)
-
 _prefixes = count()
 
 

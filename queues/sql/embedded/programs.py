@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from queues.errors import DatabaseError
 
@@ -48,14 +48,6 @@ class UnsafeFolder(DatabaseError):
     """{folder} exists already but belongs to another user or can be written by other users. Remove it."""
 
 
-class Identity(TypedDict, total=False):
-    """The user that ``subprocess`` runs a program as."""
-
-    user: int
-    group: int
-    extra_groups: list[int]
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """The system user that runs Postgres on behalf of root."""
@@ -79,7 +71,7 @@ class Runner:
         return all(part.stat().st_mode & stat.S_IXOTH for part in (folder, *folder.parents))
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> dict[str, Any]:
         """For ``subprocess``: this user and no other group."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from queues.errors import DatabaseError
-from queues.sql.embedded.programs import ELSEWHERE, Identity, Runner, find, own_folder, reachable
+from queues.sql.embedded.programs import ELSEWHERE, Runner, find, own_folder, reachable
 from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
 
 #: The database's superuser. There is no password: the socket's folder is the protection.
@@ -138,7 +138,7 @@ class EmbeddedPostgres:
         ]
         if not self._durable:
             argv.append("--no-sync")
-        identity = Identity() if self._runner is None else self._runner.identity
+        identity = {} if self._runner is None else self._runner.identity
         done = subprocess.run(
             argv,
             cwd=self._home,

@@ -18,7 +18,6 @@ from queues.sql.ledger.types import (
     Decision,
     DecisionCode,
     Freed,
-    JobRow,
     LedgerOutcome,
     LedgerTransaction,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "Decision",
     "DecisionCode",
     "Freed",
-    "JobRow",
     "LedgerOutcome",
     "LedgerTransaction",
     "Rejection",

@@ -6,6 +6,7 @@ seats, and notes what it means for the next try of the workload.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import and_, bindparam, case, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -196,14 +197,14 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
     ending: dict[AdmissionId, frozenset[int]] = {}
     closed: set[AdmissionId] = set()
     moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
-    kept: list[tuple[AdmissionId, list[int], bool]] = []
+    kept: list[dict[str, Any]] = []
     for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
         now_ended = asked[id_] & frozenset(range(len(seats))) - ended
         everything = len(ended) + len(now_ended) == len(seats)
         if not now_ended and not everything:
             continue
         moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
-        kept.append((id_, sorted(ended | now_ended), everything))
+        kept.append({"id": id_, "ended": sorted(ended | now_ended), "closed": everything})
         ending[id_] = now_ended
         if everything:
             closed.add(id_)
@@ -213,7 +214,7 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
         for posting in books_of:
             books.post(posting)
         await store_books(tx, books, checked=False)
-        await _store_ended(tx, transaction, kept)
+        await tx.execute(_STORE_ENDED, _ENDED.rows(kept) | {"now": moment(transaction.now)})
         await post(tx, transaction, "free", moves)
     return Freed(seats=ending, closed=frozenset(closed))
 
@@ -229,13 +230,6 @@ _STORE_ENDED = (
         closed_at=case((_ENDED.c.closed, bindparam("now", type_=MOMENT)), else_=None),
     )
 )
-
-
-async def _store_ended(
-    tx: AsyncConnection, transaction: LedgerTransaction, kept: Sequence[tuple[AdmissionId, list[int], bool]]
-) -> None:
-    rows = [{"id": id_, "ended": ended, "closed": closed} for id_, ended, closed in kept]
-    await tx.execute(_STORE_ENDED, _ENDED.rows(rows) | {"now": moment(transaction.now)})
 
 
 _EVICTIONS = UnnestRows(

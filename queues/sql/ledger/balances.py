@@ -54,8 +54,18 @@ async def store_books(tx: AsyncConnection, books: Books, *, checked: bool) -> No
 
     Raises LedgerMismatch when a row refuses: what was checked is not what is stored.
     """
-    await _move_queues(tx, books, checked=checked)
-    await _move_nodes(tx, books, checked=checked)
+    queue_moves = [
+        (*account, *move, books.queues[account].ceiling if checked else None)
+        for account, move in sorted(books.queue_moves.items())
+        if move.used or move.counted
+    ]
+    await _move(tx, _MOVE_QUEUES, _QUEUE_MOVES, queue_moves, "queue")
+    node_moves = [
+        (*account, units, books.nodes[account].limit if checked else None)
+        for account, units in sorted(books.node_moves.items())
+        if units
+    ]
+    await _move(tx, _MOVE_NODES, _NODE_MOVES, node_moves, "node")
 
 
 _QUEUE_NAMES = UnnestRows(queues.c.name)
@@ -181,15 +191,6 @@ _MOVE_QUEUES = (
 )
 
 
-async def _move_queues(tx: AsyncConnection, books: Books, *, checked: bool) -> None:
-    moved = [
-        (*account, *move, books.queues[account].ceiling if checked else None)
-        for account, move in sorted(books.queue_moves.items())
-        if move.used or move.counted
-    ]
-    await _move(tx, _MOVE_QUEUES, _QUEUE_MOVES, moved, "queue")
-
-
 _NODE_MOVES = UnnestRows(*node_balances.c["node", "resource"], units=NUMBER, room=NUMBER)
 
 _MOVE_NODES = (
@@ -204,15 +205,6 @@ _MOVE_NODES = (
     )
     .values(used=node_balances.c.used + _NODE_MOVES.c.units)
 )
-
-
-async def _move_nodes(tx: AsyncConnection, books: Books, *, checked: bool) -> None:
-    moved = [
-        (*account, units, books.nodes[account].limit if checked else None)
-        for account, units in sorted(books.node_moves.items())
-        if units
-    ]
-    await _move(tx, _MOVE_NODES, _NODE_MOVES, moved, "node")
 
 
 async def _move(

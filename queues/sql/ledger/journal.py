@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.accounts import charges_in_own_flavor
-from queues.sql.ledger.types import Decision, JobRow, LedgerTransaction
+from queues.sql.ledger.types import Decision, LedgerTransaction
 from queues.sql.statements import (
     KEYS,
     MOMENT,
@@ -143,13 +143,12 @@ _RECORD_STATES = upsert_rows(job_states, _STATES, changed_at=_NOW)
 
 
 async def record_job_states(
-    tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[JobRow]
+    tx: AsyncConnection, transaction: LedgerTransaction, states: Mapping[WorkloadKey, Mapping[str, Any]]
 ) -> None:
-    """Store transitions of Volcano Jobs; the last row about a Job counts."""
-    latest = {row.key: row.state for row in rows}
-    states = [{**attributes(key, "kind", "uid"), "state": _jsonable(latest[key])} for key in sorted(latest)]
-    if states:
-        await tx.execute(_RECORD_STATES, _STATES.rows(states) | {"now": moment(transaction.now)})
+    """Store where Volcano Jobs are, as ``admission.volcano_jobs`` writes it (phase, version, retryCount, …)."""
+    rows = [{**attributes(key, "kind", "uid"), "state": _jsonable(states[key])} for key in sorted(states)]
+    if rows:
+        await tx.execute(_RECORD_STATES, _STATES.rows(rows) | {"now": moment(transaction.now)})
 
 
 def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,11 +57,3 @@ class Decision:
     admission: AdmissionId | None = None
     beneficiary: WorkloadKey | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """Where a Volcano Job is in its life, as ``admission.volcano_jobs`` writes it (phase, version, retryCount, …)."""
-
-    key: WorkloadKey
-    state: Mapping[str, Any]

@@ -33,7 +33,9 @@ async def record_node_limits(
     if not touched:
         return
     before = await _offered(tx, touched)
-    await _store_nodes(tx, changed)
+    if changed:
+        rows = [(name, node.flavor, node.usable) for name, node in sorted(changed.items())]
+        await tx.execute(_STORE_NODES, _NODES.rows(rows))
     await _forget_nodes(tx, gone)
     await _store_node_limits(tx, changed, touched)
     after: Counter[Account] = Counter()
@@ -43,7 +45,8 @@ async def record_node_limits(
                 for flavor in {NO_FLAVOR, node.flavor}:
                     after[Account(flavor, resource)] += max(0, units)
     after.subtract(before)
-    await _add_capacity(tx, after)
+    if moved := [(*account, units) for account, units in sorted(after.items()) if units]:
+        await tx.execute(_ADD_CAPACITY, _MORE.rows(moved))
 
 
 async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[Account]:
@@ -62,12 +65,6 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
 _NODES = UnnestRows(*nodes.c["name", "flavor", "usable"])
 
 _STORE_NODES = upsert_rows(nodes, _NODES)
-
-
-async def _store_nodes(tx: AsyncConnection, changed: Mapping[NodeName, NodeLimit]) -> None:
-    if changed:
-        rows = [(name, node.flavor, node.usable) for name, node in sorted(changed.items())]
-        await tx.execute(_STORE_NODES, _NODES.rows(rows))
 
 
 async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
@@ -114,9 +111,3 @@ _ADD_CAPACITY = _more.on_conflict_do_update(
     index_elements=list(capacity.primary_key),
     set_={"amount": capacity.c.amount + _more.excluded.amount},
 )
-
-
-async def _add_capacity(tx: AsyncConnection, difference: Mapping[Account, int]) -> None:
-    moved = [(*account, units) for account, units in sorted(difference.items()) if units]
-    if moved:
-        await tx.execute(_ADD_CAPACITY, _MORE.rows(moved))

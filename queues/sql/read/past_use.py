@@ -1,5 +1,6 @@
 """What was used in the past, from the postings: at the start of a term, and when half-lives are other ones."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -11,7 +12,7 @@ from queues.quota.accounts import Account
 from queues.quota.decayed_usage import NO_PAST, SLOTS, PastUse, UsageHolder, oldest_block, weigh_slot
 from queues.sql.statements import MOMENT, NUMBER, moment
 from queues.sql.tables import postings
-from queues.workload import NO_FLAVOR, FlavorName, QueueName
+from queues.workload import NO_FLAVOR, QueueName
 
 #: Postings that one statement looks at: none takes so long that it would be given up.
 PAGE_ROWS = 10_000
@@ -69,7 +70,9 @@ _SUMS = select(
 
 _NEWEST: Final = select(func.max(postings.c.id))
 
-Read = dict[UsageHolder, dict[Account, dict[int, int]]]
+BlockSums = defaultdict[Account, Counter[int]]
+
+Read = dict[UsageHolder, BlockSums]
 
 
 async def past_use(
@@ -144,11 +147,9 @@ class UsageReader:
 
     def _take(self, page: Read) -> None:
         for holder, sums in page.items():
-            mine = self._rows.setdefault(holder._replace(user=""), {})
+            mine = self._rows.setdefault(holder._replace(user=""), defaultdict(Counter))
             for account, blocks in sums.items():
-                into = mine.setdefault(account, {})
-                for block, units in blocks.items():
-                    into[block] = into.get(block, 0) + units
+                mine[account].update(blocks)
 
     def _sweep(self, now: int) -> None:
         """Blocks that count no more, once in a half-life."""
@@ -159,10 +160,9 @@ class UsageReader:
             self._swept[half_life] = oldest
             for holder, sums in self._rows.items():
                 if holder.half_life == half_life:
-                    self._rows[holder] = {
-                        account: {block: units for block, units in blocks.items() if block >= oldest}
-                        for account, blocks in sums.items()
-                    }
+                    for blocks in sums.values():
+                        for block in [block for block in blocks if block < oldest]:
+                            del blocks[block]
 
 
 async def _read(
@@ -186,35 +186,19 @@ async def _read(
     for row in await tx.execute(_SUMS, given):
         first, found, count, lag, block, slot, is_given, account, user, *amounts = row
         holder = UsageHolder(QueueName(account.removeprefix(_ACCOUNT)), user, half_life)
-        weighs = weigh_slot(half_life, slot, count, lag)
-        _add(rows.setdefault(holder, {}), block, -weighs if is_given else weighs, *amounts)
+        weighs = weigh_slot(half_life, slot, count, lag) * (-1 if is_given else 1)
+        sums = rows.setdefault(holder, defaultdict(Counter))
+        for flavor, resource, units in zip(*amounts, strict=True):
+            sums[Account(flavor, resource)][block] += units * weighs
     return PostingGap(gap.after, first) if found == PAGE_ROWS else None
 
 
-def _add(
-    sums: dict[Account, dict[int, int]],
-    block: int,
-    weighs: int,
-    flavors: list[FlavorName],
-    resources: list[str],
-    amounts: list[int],
-) -> None:
-    for flavor, resource, units in zip(flavors, resources, amounts, strict=True):
-        account = Account(flavor, resource)
-        blocks = sums.get(account)
-        if blocks is None:
-            blocks = sums[account] = {}
-        blocks[block] = blocks.get(block, 0) + units * weighs
-
-
-def _with_totals(sums: dict[Account, dict[int, int]]) -> dict[Account, dict[int, int]]:
+def _with_totals(sums: BlockSums) -> dict[Account, dict[int, int]]:
     """With the sums over all flavors, and without what came out as 0, as ``Memories`` keeps them."""
-    totals: dict[Account, dict[int, int]] = {}
+    totals: BlockSums = defaultdict(Counter)
     for account, blocks in sums.items():
         for each in dict.fromkeys((Account(NO_FLAVOR, account.resource), account)):
-            total = totals.setdefault(each, {})
-            for block, units in blocks.items():
-                total[block] = total.get(block, 0) + units
+            totals[each].update(blocks)
     kept = {
         account: {block: units for block, units in blocks.items() if units}
         for account, blocks in totals.items()

@@ -121,7 +121,13 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             key_of(kind, uid): arrival
             for kind, uid, arrival in await tx.execute(select(*workloads.c["kind", "uid", "arrival"]))
         },
-        outcomes=await _outcomes(tx),
+        outcomes=tuple(
+            PodOutcome(
+                workload=key_of(row.kind, row.uid),
+                **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
+            )
+            for row in await tx.execute(select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid))
+        ),
         setbacks={
             key_of(row.kind, row.uid): Setbacks(
                 **attributes(row, "not_before", "rollbacks", "evictions", "waiting_since")
@@ -133,41 +139,22 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             key_of(kind, uid): state
             for kind, uid, state in await tx.execute(select(*job_states.c["kind", "uid", "state"]))
         },
-        reasons=await _reasons(tx),
+        reasons={
+            key_of(row.kind, row.uid): Reason(
+                code=ReasonCode.of_row(row.code), message=row.message, facts=row.facts
+            )
+            for row in await tx.execute(select(*reasons.c["kind", "uid", "code", "message", "facts"]))
+        },
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
-        recreations=await _recreations(tx),
+        recreations=tuple(
+            Recreation(
+                workload=key_of(row.kind, row.uid),
+                **attributes(row, "pod_uid", "namespace", "name", "queue", "manifest"),
+            )
+            for row in await tx.execute(select(recreations).order_by(recreations.c.pod_uid))
+        ),
         displacements=await displacements(tx),
-    )
-
-
-async def _recreations(tx: AsyncConnection) -> tuple[Recreation, ...]:
-    return tuple(
-        Recreation(
-            workload=key_of(row.kind, row.uid),
-            **attributes(row, "pod_uid", "namespace", "name", "queue", "manifest"),
-        )
-        for row in await tx.execute(select(recreations).order_by(recreations.c.pod_uid))
-    )
-
-
-async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
-    rows = await tx.execute(select(*reasons.c["kind", "uid", "code", "message", "facts"]))
-    return {
-        key_of(row.kind, row.uid): Reason(
-            code=ReasonCode.of_row(row.code), message=row.message, facts=row.facts
-        )
-        for row in rows
-    }
-
-
-async def _outcomes(tx: AsyncConnection) -> tuple[PodOutcome, ...]:
-    return tuple(
-        PodOutcome(
-            workload=key_of(row.kind, row.uid),
-            **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
-        )
-        for row in await tx.execute(select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid))
     )
 
 

@@ -11,6 +11,7 @@ from admission.kube.client.client import Client
 from admission.kube.writers import work_queue
 from admission.kube.writers.recreate import RecreationWriter
 from admission.workloads.inputs import Timeouts
+from admission.world.persistence import Unsaved
 from admission.world.world import World
 from queues.admissions import Recreation, Setbacks
 from queues.api import names
@@ -85,8 +86,7 @@ class Recreations:
             self.stored.pop(uid, None)
             if entry is not None:
                 self.stored[uid] = entry
-        for key in world.recreations.saved(entries):
-            world.mark_dirty(key)
+        world.saved(Unsaved(recreations=entries), {}, ())
         self.recreate.reconcile(dirty | world.refresh(self.cluster.now))
 
     async def turns(self, holds: Callable[[], bool], what: str) -> None:

@@ -57,9 +57,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
             tx, entry, {key("j3"): reason("NoFit", "no room", {"free": gpus(2)}), key("j4"): reason("Behind")}
         )
         await ledger.record_reasons(tx, entry, {}, [key("j4")])
-        await ledger.record_job_states(
-            tx, entry, [ledger.JobRow(key=key("j1"), state={"phase": "Running", "version": 3})]
-        )
+        await ledger.record_job_states(tx, entry, {key("j1"): {"phase": "Running", "version": 3}})
     harness.seq = entry.seq
 
     async with muster.snapshot() as tx:

@@ -216,7 +216,7 @@ def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() ->
     again = Recreation(pod_uid="bare", workload=BARE, namespace="ns", name="p", queue=TEAM, manifest="{}")
     found = state_of(None, key=BARE, recreations=(again,))
     assert (found.needs_seats, found.is_over, wanted(found)) == (True, False, 0)
-    assert (found.workload.queue, found.namespace, found.name) == (TEAM, "ns", "p")
+    assert (found.workload.queue, found.workload.namespace, found.workload.name) == (TEAM, "ns", "p")
     assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "BeingRecreated"
 

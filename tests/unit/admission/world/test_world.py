@@ -9,6 +9,7 @@ from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadF
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
+from admission.world.persistence import Unsaved
 from admission.world.world import World
 from queues.admissions import AdmissionState, Seat, Setbacks
 from queues.resources import GPU, Resources
@@ -57,7 +58,9 @@ def seat(count: int) -> Seat:
 
 
 def stored(world: World) -> None:
-    world.unsaved.saved(world.unsaved.arrivals.copy(), world.unsaved.described.copy(), (), {}, ())
+    world.unsaved.discard(
+        Unsaved(arrivals=world.unsaved.arrivals.copy(), described=world.unsaved.described.copy())
+    )
 
 
 def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
@@ -218,7 +221,7 @@ def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
     assert may_disappear(known) == []
     known.observe([seen(member(PodPhase.SUCCEEDED))])
     assert may_disappear(known) == []
-    known.unsaved.saved([], [], [], {}, ["a"])
+    known.unsaved.discard(Unsaved(outcomes={"a": known.unsaved.outcomes["a"]}))
     assert may_disappear(known) == ["a"]
     known.observe([seen(member(PodPhase.SUCCEEDED, kept=False))])
     assert may_disappear(known) == []
