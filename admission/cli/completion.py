@@ -60,7 +60,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 
 def _option_of_value(command: click.Command, before: Sequence[str]) -> click.Option | None:
-    """The option whose value is being typed."""
+    """The option with the value that is being typed."""
     last = before[-1] if before else ""
     return next((option for option in _options(command) if last in option.opts and not option.is_flag), None)
 

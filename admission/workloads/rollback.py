@@ -1,4 +1,4 @@
-"""Pods to remove, and gangs whose admission is rolled back whole, because a pod cannot start. Pure."""
+"""Pods to remove, and gangs to be rolled back whole, because a pod cannot start. Pure."""
 
 from collections.abc import Iterable, Sequence
 

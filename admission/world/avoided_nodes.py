@@ -25,7 +25,7 @@ class AvoidedNodes:
         return frozenset(self._until.get(key, ()))
 
     def expire(self, now: int) -> set[WorkloadKey]:
-        """Forget nodes whose time is over; the workloads that may use them again."""
+        """Forget nodes after their time is over; the workloads that may use them again."""
         over = {key for key, nodes in self._until.items() if min(nodes.values()) <= now}
         for key in over:
             left = {node: until for node, until in self._until.pop(key).items() if until > now}

@@ -57,7 +57,7 @@ _TIMING: Final = Timing()
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """An informer whose values are facts."""
+    """An informer with facts as its values."""
 
     fact_kind: FactKind
     kind: AnyKind

@@ -1,4 +1,4 @@
-"""Pods whose end is stored may disappear: takes the finalizer ``muster.dev/outcome`` off, one patch per pod.
+"""Pods may disappear once their end is stored: takes the finalizer ``muster.dev/outcome`` off, one patch per pod.
 
 Level-triggered: the pods that still carry it are named again in every turn.
 """

@@ -50,7 +50,7 @@ class NonPreemptingClasses:
         self.names = names
 
     async def keep(self, classes: Mapping[str, ClassFact]) -> bool:
-        """Make missing twins, remove twins whose class is gone or has another value.
+        """Make missing twins, remove twins of classes that are gone or have another value.
 
         False: the API server could not do it now.
         """

@@ -12,7 +12,7 @@ next leader goes on from the intent and from what the cluster shows:
     yes     made again     forget the intent
 
 A pod that a user deletes is not made again. That is certain as long as this process has not yet asked for the
-deletion of a pod whose intent it stored itself; of intents that an earlier leader left it is assumed that it had.
+deletion of a pod if it stored the intent itself; of intents that an earlier leader left it is assumed that it had.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Ledger → cluster: carries out the orders for Jobs, groups and bare pods, each once at a time.
 
-The writer remembers only orders that are under way or whose effect the informer has not shown yet: an order that
+The writer remembers only orders that are under way or not shown by the informer yet: an order that
 failed is worked out again when its workload is reconciled next, after a pause that grows.
 """
 

@@ -71,7 +71,7 @@ class JobPods:
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, work: JobWork, creates: deque[PodWanted], report: JobReport) -> None:
-        """Companions, then the pods; a task whose pods are refused does not stop the others."""
+        """Companions, then the pods; refused pods of one task do not stop the other tasks."""
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
             renderers = _renderers(work, creates)
@@ -341,7 +341,7 @@ class VolcanoJobWriter:
 
 
 def _missing(work: JobWork) -> set[str]:
-    """Writes whose effect the informer does not show."""
+    """Writes with an effect that the informer does not show."""
     missing = {pod_name(work, wanted) for wanted in work.creates}
     missing |= {unwanted.uid for unwanted in work.deletes}
     if work.remove:

@@ -1,7 +1,8 @@
 """The work queue of a writer to the cluster, for one term.
 
 The words are client-go's. A *key* is what a writer reconciles (a workload, a pod), an *item* is one write for it. An
-*expectation* is a write whose effect the informer has not shown yet: until it does, or until the expectation lapses,
+*expectation* is a write with an effect that the informer has not shown yet: until it does, or until the expectation
+lapses,
 the write is not repeated. After a failure a key *backs off*, longer with every failure in a row. A *requeue* hands a
 key back to the caller, to be reconciled again though nothing was seen to change.
 
@@ -146,7 +147,7 @@ class WorkQueue(Generic[Key]):
         return True
 
     def keep_expectations(self, subject: Hashable, missing: Iterable[Hashable]) -> None:
-        """Drop expectations whose effect was seen: all but those of writes that are ``missing`` still.
+        """Drop expectations with an effect that was seen: all but those of writes that are ``missing`` still.
 
         A write that is wanted again later is then wanted because its effect was undone.
         """

@@ -1,6 +1,6 @@
 """batch/v1 Jobs: suspended while they wait; the job controller makes their pods. Pure.
 
-A Job whose completions equal its parallelism in Indexed mode has a seat per completion index. Pods of other Jobs are
+An Indexed Job with as many completions as its parallelism has a seat per completion index. Pods of other Jobs are
 interchangeable: whichever pod comes takes any vacant seat.
 """
 
