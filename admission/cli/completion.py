@@ -37,7 +37,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
 
 
 def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
-    found = _subcommand(before)
+    found = next((word for word in before if word in kubectl_muster.commands), None)
     command = kubectl_muster if found is None else kubectl_muster.commands[found]
     option = _option_of_value(command, before)
     if option is not None:
@@ -49,10 +49,6 @@ def _candidates(before: Sequence[str], start: str) -> Iterator[Candidate]:
     else:
         values = _arguments(found, before)
     return (candidate for candidate in values if candidate[0].startswith(start))
-
-
-def _subcommand(words: Sequence[str]) -> str | None:
-    return next((word for word in words if word in kubectl_muster.commands), None)
 
 
 def _options(command: click.Command) -> Iterator[click.Option]:

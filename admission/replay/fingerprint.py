@@ -30,8 +30,6 @@ _DECIDING: Final = (
     "queues.workload",
 )
 
-_DIGITS = 12
-
 
 def fingerprint(root: Queue | None = None) -> str:
     """The hash, with the rules that ``root`` sets for all queues (None: the defaults)."""
@@ -45,7 +43,7 @@ def fingerprint(root: Queue | None = None) -> str:
         }
         own = {name: rule for name, rule in own.items() if rule is not None}
     rules = {"default": asdict(DEFAULT_POLICY), "root": own, "engine": _engine()}
-    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=1)

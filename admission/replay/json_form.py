@@ -106,7 +106,8 @@ def read_fields(
     if unknown:
         found = f"{', '.join(unknown)} in a {kind.__name__}"
         raise InvalidDocument(where=where, found=found, expected="known fields only")
-    missing = [name for name, field in known.items() if name not in form and _is_required(field)]
+    absent = [field for name, field in known.items() if name not in form]
+    missing = [each.name for each in absent if each.default is MISSING and each.default_factory is MISSING]
     if missing:
         found = f"a {kind.__name__} without {', '.join(missing)}"
         raise InvalidDocument(where=where, found=found, expected="all of it")
@@ -163,7 +164,3 @@ def _fields(kind: Any) -> dict[str, Field[Any]]:
 @lru_cache(maxsize=256)
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
-
-
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING

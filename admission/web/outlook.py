@@ -5,7 +5,6 @@ from typing import Any
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
-from admission.explain.suggestions import Suggestion
 from admission.web import bodies
 from admission.web.quantities import quantities
 from queues.plan import Plan
@@ -40,12 +39,11 @@ def _outlook(snapshot: Snapshot, workload: Workload, explained: Explained) -> bo
         queue_length=explained.queue_length,
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
-        changes=tuple(_change(each) for each in explained.changes),
+        changes=tuple(
+            bodies.ChangeBody(kind=str(each.kind), message=each.message, facts=_facts(each.facts))
+            for each in explained.changes
+        ),
     )
-
-
-def _change(change: Suggestion) -> bodies.ChangeBody:
-    return bodies.ChangeBody(kind=str(change.kind), message=change.message, facts=_facts(change.facts))
 
 
 def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:

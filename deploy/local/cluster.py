@@ -28,15 +28,6 @@ IDENTITIES = {
     "kube-scheduler": ("system:kube-scheduler", ()),
     "kwok": ("kwok", ("system:masters",)),
 }
-#: Of the API server's certificate.
-API_SERVER_NAMES = [
-    "127.0.0.1",
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "10.96.0.1",
-]
 #: Another process may take a port between the choice and its use.
 PORT_ATTEMPTS = 3
 
@@ -188,7 +179,10 @@ class LocalCluster:
         pki = self._places.pki
         self._authority = Authority.in_folder(pki)
         service_account_keys(pki)
-        write_pair(pki, "api-server", self._authority.server(*API_SERVER_NAMES))
+        service_names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        write_pair(
+            pki, "api-server", self._authority.server("127.0.0.1", "localhost", *service_names, "10.96.0.1")
+        )
 
     def _write_kubeconfig(self, path: Path, user: str, groups: Sequence[str]) -> None:
         pair = self._authority.client(user, groups)

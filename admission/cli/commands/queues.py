@@ -159,10 +159,8 @@ def _workloads(queue: Queue) -> tuple[int, int]:
 def _sum(queue: Queue, resource: str) -> Mapping[str, Any]:
     """The account over all flavors, or else the only account of a single flavor; empty: neither exists."""
     lines = [line for line in queue["accounts"] if line["resource"] == resource]
-    for line in lines:
-        if not line["flavor"]:
-            return dict(line)
-    return dict(lines[0]) if len(lines) == 1 else {}
+    alone = lines[0] if len(lines) == 1 else {}
+    return next((line for line in lines if not line["flavor"]), alone)
 
 
 def _usual_resource(queues: Sequence[Queue]) -> str:

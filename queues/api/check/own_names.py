@@ -6,21 +6,19 @@ from typing import Any, Final
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
 
-_WRITTEN_BY_USERS: Final = frozenset(
-    (
-        names.QUEUE_LABEL,
-        names.GATED_NAMESPACE,
-        names.REQUIRED_TOPOLOGY,
-        names.PREFERRED_TOPOLOGY,
-        names.PARTITIONS,
-        names.TOGETHER,
-        names.BALANCED,
-        names.SHARES_DEVICES,
-        names.RUN_TIME,
-        names.CHECKPOINT_INTERVAL,
-        names.MIN_RUN_TIME,
-    )
-)
+_WRITTEN_BY_USERS: Final = {
+    names.QUEUE_LABEL,
+    names.GATED_NAMESPACE,
+    names.REQUIRED_TOPOLOGY,
+    names.PREFERRED_TOPOLOGY,
+    names.PARTITIONS,
+    names.TOGETHER,
+    names.BALANCED,
+    names.SHARES_DEVICES,
+    names.RUN_TIME,
+    names.CHECKPOINT_INTERVAL,
+    names.MIN_RUN_TIME,
+}
 
 
 def own_names(subject: Subject) -> Iterator[Finding]:
