@@ -78,7 +78,8 @@ class PreemptionContext:
         self._held_admissions = held_admissions
         #: Admissions evicted in this turn so far.
         self.evicted: set[AdmissionId] = set()
-        self._failed: dict[QueueName, list[FailedRequest]] = {}
+        #: Requests that failed in this turn: those that ask no less, of the same queue, are spared the search.
+        self.failed: dict[QueueName, list[FailedRequest]] = {}
 
     @cached_property
     def drained(self) -> Trial:
@@ -109,14 +110,6 @@ class PreemptionContext:
     def revisit_at(self, second: int | None) -> None:
         """Say that the result may be another from a second on. None: it may not."""
         self.result.until = soonest(self.result.until, second)
-
-    def has_failed(self, request: FailedRequest) -> bool:
-        """True if a request that is no larger, of the same queue and rights, already failed in this turn."""
-        return any(request.asks_no_less_than(other) for other in self._failed.get(request.queue, ()))
-
-    def remember_failed(self, request: FailedRequest) -> None:
-        """Spare requests that are no smaller the search."""
-        self._failed.setdefault(request.queue, []).append(request)
 
     def name_of(self, number: AdmissionId) -> str:
         """Name of the workload of an admission."""

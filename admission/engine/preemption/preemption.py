@@ -66,11 +66,12 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
             choices = need_choices(workload, refused.need)
             if not any(may_clear(workload, need, context) for need in choices):
                 request = failed_request(context, workload, choices[0]) if len(choices) == 1 else None
-                if request is not None and context.has_failed(request):
+                failed = context.failed.get(workload.queue, ())
+                if request is not None and any(request.asks_no_less_than(other) for other in failed):
                     break
                 choices = [need for need in choices if context.prospects.blocked_by(workload, need) is None]
             searches = [each for need in choices for each in searches_by_flavor(context, workload, need)]
         if not any(search.make_room(workload) for search in searches):
             if request is not None and not context.result.evicts:
-                context.remember_failed(request)
+                context.failed.setdefault(request.queue, []).append(request)
             break

@@ -42,7 +42,7 @@ def _take_nodes_for_free(
     self: Any, columns: Any, counts: Any, takes: Any, queue: Any, accounts: Any, *_: Any
 ) -> None:
     self.usage.add(queue, accounts)
-    self.steps.append(trial.TrialStep(columns, 0, queue, accounts))
+    self.steps.append(trial.TrialStep(columns, 0, queue, accounts, ()))
 
 
 def _take_quota_for_free(
@@ -51,7 +51,7 @@ def _take_quota_for_free(
     taken = self.vector(takes)[:, None] * counts
     self.free[:, columns] -= taken
     self.mark_dirty(columns)
-    self.steps.append(trial.TrialStep(columns, taken, queue, {}))
+    self.steps.append(trial.TrialStep(columns, taken, queue, {}, ()))
 
 
 def _rank_by_chance(tree: Any, candidate: Any) -> Any:
