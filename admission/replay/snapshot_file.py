@@ -30,7 +30,7 @@ SCHEMA: Final = "muster.dev/turn/v2"
 _STATED_BY_NODES: Final = frozenset(
     (
         *("layout", "resources", "allocatable", "used"),
-        *("names", "position", "flavors", "chains", "labels", "taints", "usable", "why_not"),
+        *("names", "position", "flavors", "chains", "levels", "labels", "taints", "usable", "why_not"),
     )
 )
 
