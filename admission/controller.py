@@ -8,7 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from admission import process
+from admission import garbage_collection
 from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.webhook.configuration import Callee
@@ -52,7 +52,7 @@ class Controller:
         """Run until SIGTERM or SIGINT; returns the exit code."""
         settings = self._settings
         sys.setswitchinterval(SWITCH_INTERVAL)
-        process.collect_seldom()
+        garbage_collection.collect_seldom()
         _log.info("starting", extra={"configuration": fingerprint()})
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Final
 
 POINTS: Final = ("intake-committed", "decided", "applied", "one-released", "released", "freeing")
-
 RECREATION_POINTS: Final = ("recreation-stored", "pod-removed", "pod-recreated")
 
 

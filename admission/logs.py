@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Literal, TextIO
 
-from queues.wording import rfc3339
+from queues.text_format import rfc3339
 
 _about: ContextVar[Mapping[str, object]] = ContextVar("about", default={})  # noqa: B039 (never mutated)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from time import time
 from typing import NoReturn
 
-from admission import process
+from admission import garbage_collection
 from admission.cycle import Cycle
 from admission.kube.client.client import Client
 from admission.kube.watch.informers import Informers
@@ -154,7 +154,7 @@ class LeaderTerm:
                     continue
                 check_lease()
                 if not self.ready:
-                    process.freeze_objects()
+                    garbage_collection.freeze_objects()
                 self.ready = True
                 dependencies.observe(report)
                 recreate.reconcile(report.dirty_workloads)

@@ -7,7 +7,7 @@ from typing import Final
 
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources, total
-from queues.wording import rfc3339
+from queues.text_format import rfc3339
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey
 
 

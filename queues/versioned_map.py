@@ -11,12 +11,10 @@ from operator import is_
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
-
 V = TypeVar("V")
 
 #: An overlay is merged into a new base when it has this many rows and a 16th of the base's.
 _OVERLAY: Final = 512
-
 #: Number of latest changes that the log keeps at least.
 _LOG: Final = 16_384
 

@@ -8,11 +8,8 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources, total
 
 QueueName = NewType("QueueName", str)
-
 NodeName = NewType("NodeName", str)
-
 FlavorName = NewType("FlavorName", str)
-
 AdmissionId = NewType("AdmissionId", int)
 
 #: The flavor of nodes that no ResourceFlavor describes.

@@ -6,7 +6,7 @@ import msgspec
 
 from admission.decode.fields import requirements_of
 from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, HyperNodeMember, QueueFact, TopologyFact
-from admission.objects import Bare, WireLabelSelector, WirePodDisruptionBudget
+from admission.wire import Bare, WireLabelSelector, WirePodDisruptionBudget
 from queues.api import names
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode

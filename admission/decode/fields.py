@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.objects import WireCondition, WireLabelSelector
+from admission.wire import WireCondition, WireLabelSelector
 from queues.workload import Requirement
 
 T = TypeVar("T")

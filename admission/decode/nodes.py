@@ -6,7 +6,7 @@ from typing import Any
 
 from admission.decode.fields import is_true, one
 from admission.facts import NodeFact
-from admission.objects import WireNode
+from admission.wire import WireNode
 from queues.api.reading.device_shares import with_devices
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, capacity

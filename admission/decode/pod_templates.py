@@ -9,7 +9,7 @@ import msgspec
 from admission.decode.fields import explained, number, one
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
-from admission.objects import WireMetadata, WirePodTemplate
+from admission.wire import WireMetadata, WirePodTemplate
 from queues.api import names
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.errors import InvalidDocument, InvalidQuantity
@@ -18,7 +18,6 @@ from queues.resources import Resources, in_bytes, scale, show
 from queues.workload import AdmissionId, Obstacle, PodSet
 
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
-
 #: Bytes; larger templates are read anew at every version of their object rather than kept twice.
 _CACHED_TEMPLATE: Final = 8192
 

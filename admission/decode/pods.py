@@ -10,7 +10,7 @@ from admission.decode.fields import condition, is_true, number, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import readable_pod_shape
 from admission.facts import PodFact, PodPhase
-from admission.objects import WireCondition, WireMetadata, WirePod, WirePodStatus
+from admission.wire import WireCondition, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
 from queues.api.node_affinity import without_pin
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind

@@ -13,7 +13,7 @@ import msgspec
 from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
-from admission.objects import WireLabelSelector, WireNetworkTopology, WireStruct
+from admission.wire import WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (

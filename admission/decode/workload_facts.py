@@ -8,7 +8,7 @@ import msgspec
 
 from admission.decode.fields import explained, seconds
 from admission.facts import SHAPE_DETAILS, WorkloadFact
-from admission.objects import Bare, WireMetadata
+from admission.wire import Bare, WireMetadata
 from queues.api import names
 from queues.api.validation.defaults import queue_named
 from queues.reason_codes import ReasonCode

@@ -1,12 +1,12 @@
 """One turn of the engine: what is freed and adopted, then the heads of the queues one by one, then preemption."""
 
-from admission.engine import claims, restart, settlement
+from admission.engine import claims, forced_changes, restart
+from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import Memo
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption import preemption
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.round import AdmissionRound
-from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.plan import Plan
@@ -27,12 +27,12 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     trial.fragmentation = state.gauge_for(trial)
     seats = SeatLookup(snapshot, state.open_admissions)
 
-    frees = tuple(settlement.frees(snapshot, state.open_admissions.without_seats, trial))
-    evicts = tuple(settlement.evicts(snapshot, frees))
-    adopts = tuple(settlement.adopts(snapshot, trial, seats))
+    frees = tuple(forced_changes.frees(snapshot, state.open_admissions.without_seats, trial))
+    evicts = tuple(forced_changes.evicts(snapshot, frees))
+    adopts = tuple(forced_changes.adopts(snapshot, trial, seats))
 
     held = claims.hold(snapshot, trial, state.open_admissions.evicting)
-    transient = settlement.workloads_in_transition(snapshot) | held.claims.keys()
+    transient = forced_changes.workloads_in_transition(snapshot) | held.claims.keys()
     state.pending.update(state.dirty_workloads | transient, snapshot, seats, trial)
     admission = AdmissionRound(state, trial, snapshot.now)
     admission.try_beneficiaries(held)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
@@ -16,7 +17,6 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
 from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import ParkedClasses
-from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission

@@ -13,7 +13,7 @@ from queues.plan import Reason
 from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.wording import counted, listed
+from queues.text_format import counted, listed
 from queues.workload import AdmissionId, FlavorName, QueueName
 
 

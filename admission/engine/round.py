@@ -14,12 +14,7 @@ from admission.engine import reasons
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
-from admission.engine.pending.classes import (
-    ClassAnswers,
-    PlacementClass,
-    RefusedClass,
-    WorkloadClass,
-)
+from admission.engine.pending.classes import ClassAnswers, PlacementClass, RefusedClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order

@@ -6,15 +6,15 @@ Derived on request from a Snapshot and its Plan alone.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState
-from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.explain.suggestions import Suggestion, suggestions
 from queues.order.line import Line
 from queues.plan import Plan
 from queues.quota.usage import Usage
-from queues.wording import listed
+from queues.text_format import listed
 from queues.workload import Workload, WorkloadKey
 
 

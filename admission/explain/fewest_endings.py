@@ -24,10 +24,8 @@ from queues.workload import AdmissionId, NodeName, PodSet, QueueName
 
 #: Estimates that are joined until the workload is admitted: first for a limit, say, and then for room.
 _ROUNDS = 6
-
 #: Admissions that are tried alone, and sets that are tried, where the estimate names more.
 _ALONE = 24
-
 _SETS = 48
 
 #: Seconds: counts as the time left of a workload that declared no run time.

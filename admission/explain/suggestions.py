@@ -18,7 +18,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.wording import counted, duration, listed
+from queues.text_format import counted, duration, listed
 from queues.workload import AdmissionId, PodSet, Workload
 
 #: Gang sizes that are tried above the number of pods that fit.

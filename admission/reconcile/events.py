@@ -11,7 +11,7 @@ from admission.world.world import World
 from queues.api.api_resources import HYPERNODES, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import ReasonCode
-from queues.wording import counted
+from queues.text_format import counted
 from queues.workload import AdmissionId, WorkloadKey
 
 #: Action of events that say why a workload waits.

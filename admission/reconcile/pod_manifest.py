@@ -14,7 +14,6 @@ Document = dict[str, Any]
 
 #: Worked out by the API server from other fields, from the pod's class, or allowed on a running pod only.
 _WORKED_OUT: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
-
 _DIRECTIVES: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
 
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

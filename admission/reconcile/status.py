@@ -18,21 +18,16 @@ from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
-from queues.wording import go_duration, rfc3339
+from queues.text_format import go_duration, rfc3339
 
 #: Condition of batch/v1 Jobs and bare pods.
 ADMITTED: Final = "muster.dev/Admitted"
-
 #: Conditions of a PodGroup, in Volcano's words.
 SCHEDULED: Final = "Scheduled"
-
 UNSCHEDULABLE: Final = "Unschedulable"
-
 READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
-
 #: Codes that Volcano has a word of its own for.
 VOLCANOS_WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
-
 #: Type of the condition, and its reason.
 UNSUPPORTED_FIELD: Final = ReasonCode.UNSUPPORTED_FIELD.value
 

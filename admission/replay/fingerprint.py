@@ -26,7 +26,7 @@ _DECIDING: Final = (
     "queues.reason_codes",
     "queues.resources",
     "queues.versioned_map",
-    "queues.wording",
+    "queues.text_format",
     "queues.workload",
 )
 

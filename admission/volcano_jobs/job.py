@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.unsupported import unsupported_fields

@@ -33,7 +33,6 @@ class Phase(StrEnum):
 
 #: Phases without a way back; pods that are left are removed.
 FINAL: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
-
 #: Phases in which no pod of the Job runs, or soon none will.
 STOPPED: Final = FINAL | {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING}
 

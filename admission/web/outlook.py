@@ -9,7 +9,7 @@ from admission.web import bodies
 from admission.web.quantities import quantities
 from queues.plan import Plan
 from queues.resources import show
-from queues.wording import rfc3339
+from queues.text_format import rfc3339
 from queues.workload import Workload
 
 

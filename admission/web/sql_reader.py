@@ -23,12 +23,11 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.read import views
 from queues.sql.read.past_use import UsageReader
-from queues.wording import rfc3339
+from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 
 #: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
-
 #: For reading past use; then an answer goes without it, and the next one reads on from there.
 _PAST_SECONDS: Final = 4.0
 

@@ -9,7 +9,6 @@ from queues.admissions import Admission, AdmissionState
 from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 Key = TypeVar("Key")
-
 Member = TypeVar("Member")
 
 

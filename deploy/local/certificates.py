@@ -15,12 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from admission.kube.webhook.certificates import (
-    CertificatePair,
-    draft_certificate,
-    general_name,
-    key_usage,
-)
+from admission.kube.webhook.certificates import CertificatePair, draft_certificate, general_name, key_usage
 
 #: Longer than any local cluster lives.
 LIFETIME = datetime.timedelta(days=365)

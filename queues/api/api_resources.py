@@ -70,7 +70,6 @@ class ApiResource:
 
 
 _REGISTRATION: Final = "admissionregistration.k8s.io/v1"
-
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 _APPS: Final = "apps/v1"
@@ -78,7 +77,6 @@ _APPS: Final = "apps/v1"
 # ── what waits, and what it runs on ─────────────────────────────────────────────────────────────────────────────
 
 PODS: Final = ApiResource(CORE, "pods", "Pod")
-
 NODES: Final = ApiResource(CORE, "nodes", "Node", namespaced=False)
 
 JOBS: Final = ApiResource(BATCH, "jobs", "Job")

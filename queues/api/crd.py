@@ -61,7 +61,6 @@ class CrdResource:
 
 
 _AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
-
 _QUEUE = Column(name="QUEUE", path=".spec.queue", priority=1)
 
 RESOURCES = (

@@ -27,12 +27,10 @@ from pydantic_core import PydanticCustomError
 from queues.errors import InvalidDocument
 
 Text = StrictStr
-
 Flag = StrictBool
 
 #: int32 of the API; nothing that counts pods or seconds needs more.
 Int32 = Annotated[StrictInt, Field(ge=-(2**31), le=2**31 - 1, json_schema_extra={"format": "int32"})]
-
 Count = Annotated[StrictInt, Field(ge=0, le=2**31 - 1, json_schema_extra={"format": "int32"})]
 
 
@@ -47,12 +45,10 @@ def _int_or_text(value: Any) -> Any:
 Quantity = Annotated[
     int | str, PlainValidator(_int_or_text), WithJsonSchema({"x-kubernetes-int-or-string": True})
 ]
-
 Quantities = dict[str, Quantity]
 
 #: A Go duration: ``90s``, ``1h30m``.
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
-
 Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
@@ -72,7 +68,6 @@ def seconds_of(text: str) -> float | None:
 
 #: A DNS label, and a DNS subdomain; each may be empty.
 LABEL_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-
 SUBDOMAIN_PATTERN = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 

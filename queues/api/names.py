@@ -7,17 +7,11 @@ index …), and names inside specs and statuses (resources, condition types).
 from typing import Final
 
 BATCH_VOLCANO: Final = "batch.volcano.sh/v1alpha1"
-
 SCHEDULING_VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
-
 BUS_VOLCANO: Final = "bus.volcano.sh/v1alpha1"
-
 TOPOLOGY_VOLCANO: Final = "topology.volcano.sh/v1alpha1"
-
 MUSTER: Final = "muster.dev/v1alpha1"
-
 BATCH: Final = "batch/v1"
-
 CORE: Final = "v1"
 
 #: The scheduling gate of a pod that waits.
@@ -25,39 +19,29 @@ GATE: Final = "muster.dev/admission"
 
 #: Label on a Job, Pod or PodGroup; on a Namespace an annotation: the queue of objects there that name none.
 QUEUE_LABEL: Final = "muster.dev/queue-name"
-
 #: Volcano's annotation for the same, on workloads, pods and namespaces; on pods a label too.
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
-
 #: Label and annotation of a Volcano Job's pods; read on other pods as a last resort.
 VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
-
 #: Label on a Namespace, ``"true"``: all pods and Jobs created in it wait, also if they name no queue.
 GATED_NAMESPACE: Final = "muster.dev/gated"
 
 #: The PodGroup of a pod, in its namespace: the name that most schedulers read, then Volcano's newer one.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
-
 GROUP_ANNOTATION_VOLCANO: Final = "scheduling.volcano.sh/group-name"
-
 #: Annotation of a batch/v1 Job: so many of its pods start together.
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 
 #: Annotations of a pod template: a node label key that is a level of a Topology.
 REQUIRED_TOPOLOGY: Final = "muster.dev/required-topology"
-
 PREFERRED_TOPOLOGY: Final = "muster.dev/preferred-topology"
-
 #: The levels that HyperNodes make have this key, followed by the tier.
 HYPERNODE_TIER: Final = "topology.volcano.sh/tier-"
-
 #: Annotation of a pod template: parts of its pods, each in one domain, the larger parts first:
 #: ``8=topology.muster.dev/rack,2=kubernetes.io/hostname``.
 PARTITIONS: Final = "muster.dev/partitions"
-
 #: Annotation of a pod template: templates of one Job with equal values share one domain of their level.
 TOGETHER: Final = "muster.dev/together"
-
 #: Annotation of a pod template, ``"true"``: pods evenly over the fewest domains of the level.
 BALANCED: Final = "muster.dev/balanced"
 
@@ -76,9 +60,7 @@ GPU_FRACTION_DEVICES: Final = "gpu-fraction-num-devices"
 
 #: Expected run time, and the most work that an eviction loses; Go durations (``2h``, ``30m``).
 RUN_TIME: Final = "muster.dev/run-time"
-
 CHECKPOINT_INTERVAL: Final = "muster.dev/checkpoint-interval"
-
 #: Protection from eviction for this long: after the start, and (Volcano's) after the admission.
 MIN_RUN_TIME: Final = "muster.dev/min-run-time"
 
@@ -89,30 +71,22 @@ PREEMPTABLE: Final = "volcano.sh/preemptable"
 
 #: Annotations of a Queue, Volcano's: checked for form, without effect.
 HIERARCHY: Final = "volcano.sh/hierarchy"
-
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
 #: Label of pods and Jobs: ``"true"`` if Muster created or released them, ``"false"`` if it made them wait.
 RELEASED: Final = "muster.dev/released"
-
 #: Annotation of pods: the id of the admission that holds their seat.
 ADMISSION_ID: Final = "muster.dev/admission-id"
-
 #: Annotation of pods: ``<pod set>/<ordinal>``.
 SEAT: Final = "muster.dev/seat"
-
 #: Annotation of pods with parts of devices: the numbers of their devices, ascending (``0,3``).
 DEVICES: Final = "muster.dev/devices"
-
 #: Annotation of pods that Muster recreated: uid of the pod that this one replaces.
 RECREATED_FROM: Final = "muster.dev/recreated-from"
-
 #: Annotation of workloads and pods: the user who created the object.
 USER: Final = "muster.dev/user"
-
 #: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
-
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 
@@ -136,15 +110,10 @@ OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER,
 
 #: Labels and annotations of the pods of a Volcano Job.
 JOB_NAME: Final = "volcano.sh/job-name"
-
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
-
 JOB_VERSION: Final = "volcano.sh/job-version"
-
 JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
-
 TASK_SPEC: Final = "volcano.sh/task-spec"
-
 TASK_INDEX: Final = "volcano.sh/task-index"
 
 #: Label, of pods of a task with partitions only: the number of the partition.
@@ -166,10 +135,7 @@ JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 DEFAULT_QUEUE: Final = "default"
-
 ROOT_QUEUE: Final = "root"
-
 #: ``spec.schedulerName`` that Volcano's webhook fills in; Muster replaces it by the configured scheduler.
 VOLCANO_SCHEDULER: Final = "volcano"
-
 DEFAULT_SCHEDULER: Final = "default-scheduler"

@@ -14,7 +14,6 @@ from typing import Any, Final
 from queues.workload import NodeFilter, Requirement
 
 Term = Mapping[str, Any]
-
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -25,10 +25,8 @@ from queues.workload import PodSet, QueueName, Workload, WorkloadKey
 
 #: Seconds by which a workload counts as later for each device that it asks for.
 PATIENCE: Final = 86_400
-
 #: Milli-CPU that count as one device where no devices are asked for.
 _CPU_PER_DEVICE: Final = 16_000
-
 _WHOLE: Final = 1000
 
 
@@ -69,10 +67,8 @@ def _asked(pods: PodSet) -> Iterator[tuple[str, int]]:
 
 
 _HOUR = 3600
-
 #: Under ``shortest`` a workload is passed only by work that arrived within so many times the difference of run times.
 _PATIENCE: Final = 10
-
 #: Under ``shortest`` the run time (seconds) of work that declares none, unless the queue limits it to less.
 _UNKNOWN_RUN_TIME: Final = 30 * 24 * _HOUR
 

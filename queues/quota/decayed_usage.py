@@ -28,10 +28,8 @@ from queues.workload import FlavorName, QueueName
 
 #: Straight lines to a half-life; an average stays the same for one of them.
 SLOTS: Final = 64
-
 #: Half-lives of postings that count, besides the current one.
 HORIZON: Final = 16
-
 _BITS: Final = 32
 
 
@@ -48,7 +46,6 @@ def _slopes() -> tuple[int, ...]:
 
 
 _SLOPES: Final = _slopes()
-
 #: φ at the start of each slot, all of the past before the block included.
 _STARTS: Final = tuple(accumulate(_SLOPES[:-1], initial=sum(_SLOPES)))
 

@@ -33,15 +33,11 @@ from sqlalchemy.types import TypeEngine
 from queues.workload import WorkloadKey
 
 TEXT: Final = Text()
-
 NUMBER: Final = BigInteger()
-
 FLAG: Final = Boolean()
 
 PLAIN: Final = Integer()
-
 JSON: Final = JSONB()
-
 TEXTS: Final = ARRAY(Text)
 
 _prefixes = count()

@@ -19,12 +19,9 @@ from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, 
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 
 NOW = 1_700_000_000
-
 RACK = 16
-
 #: What counts where nothing is said; and nobody evicted for anybody who does not starve.
 DEFAULT = QueuePolicy()
-
 KEEP = QueuePolicy(within_queue="never", reclaim="never")
 
 

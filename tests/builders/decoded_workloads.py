@@ -12,9 +12,7 @@ from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fa
 from queues.resources import Resources
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": 2}}}
-
 TEMPLATE = {"metadata": {}, "spec": {"containers": [CONTAINER]}}
-
 TAKES = Resources({"cpu": 1000, "nvidia.com/gpu": 2000, "pods": 1})
 
 

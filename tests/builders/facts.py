@@ -25,17 +25,11 @@ from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKe
 from queues.world_rows import WorldRows
 
 NOW = 1_800_000_000
-
 GRACE = 10
-
 TEAM = QueueName("team")
-
 JOB = WorkloadKey(WorkloadKind.JOB, "job-uid")
-
 GROUP = WorkloadKey(WorkloadKind.POD_GROUP, "group-uid")
-
 VOLCANO = WorkloadKey(WorkloadKind.VOLCANO_JOB, "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10")
-
 SETS = {WorkloadKind.JOB: "main", WorkloadKind.VOLCANO_JOB: "worker", WorkloadKind.POD: "pod"}
 
 

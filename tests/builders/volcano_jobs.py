@@ -9,9 +9,7 @@ from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 UID = "6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f10"
-
 KEY = WorkloadKey(WorkloadKind.VOLCANO_JOB, UID)
-
 TAKES = Resources({"pods": 1})
 
 

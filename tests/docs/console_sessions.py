@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
 _ANY_LINES = r"(?:.*\n)*?"
 
 

@@ -13,9 +13,7 @@ from queues.reason_codes import ReasonCode
 from tests.docs.console_sessions import Exchange, exchanges
 
 ROOT = Path(__file__).parents[2]
-
 DOCS = ROOT / "docs"
-
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "tests/README.md"])
 
 PRODUCT = sorted(

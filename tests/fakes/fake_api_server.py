@@ -16,7 +16,6 @@ import yaml
 from aiohttp import web
 
 Document = dict[str, Any]
-
 Misbehaviour = Callable[["FakeApiServer", web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -9,9 +9,7 @@ from queues.api import names
 Document = dict[str, Any]
 
 NAMESPACE = "team"
-
 GPU = "nvidia.com/gpu"
-
 ENDED = ("Succeeded", "Failed")
 
 

@@ -12,7 +12,6 @@ from admission.web.reader import Check, NotLeading, UnknownName
 from queues.errors import DatabaseUnavailable
 
 NOW = "2026-11-21T10:00:00Z"
-
 GPU = "nvidia.com/gpu"
 
 
@@ -80,7 +79,6 @@ ROOT = queue(
     pending=3,
     admitted=4,
 )
-
 TEAM_A = queue(
     "team-a",
     "root",
@@ -90,7 +88,6 @@ TEAM_A = queue(
     admitted=3,
     by="ada@example.com",
 )
-
 TRAIN = queue(
     "train",
     "team-a",
@@ -99,7 +96,6 @@ TRAIN = queue(
     pending=2,
     admitted=2,
 )
-
 DEV = queue(
     "dev",
     "team-a",
@@ -108,9 +104,7 @@ DEV = queue(
     message="takes and admits nothing new",
     admitted=1,
 )
-
 TEAM_B = queue("team-b", "root", account("16", "40", "64"), pending=1, admitted=1)
-
 LOST = queue(
     "lost", "nowhere", state="broken", message="its ancestors form a cycle, or one of them does not exist"
 )
@@ -171,7 +165,6 @@ LIMIT = bodies.ReasonBody(
     facts={"by": "team-a", "resource": GPU, "asked": "8", "used": "32", "limit": "32"},
     since="2026-11-21T09:50:00Z",
 )
-
 NO_FIT = bodies.ReasonBody(
     code="NoFit",
     message="no rack has 4 nodes with 8 free nvidia.com/gpu; the best one has 3",

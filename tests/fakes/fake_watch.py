@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from admission import objects
+from admission import wire
 from admission.decode.admin_documents import queue_fact, topology_fact
 from admission.decode.nodes import node_fact
 from admission.facts import Change, Fact, FactKind
@@ -34,13 +34,13 @@ def _workloads(support: KindSupport) -> _Kind:
 
 
 KINDS = {
-    "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=objects.WireNode))),
+    "nodes": _Kind(FactKind.NODE, lambda raw: node_fact(msgspec.json.decode(raw, type=wire.WireNode))),
     "queues": _Kind(FactKind.QUEUE, queue_fact),
     "topologies": _Kind(FactKind.TOPOLOGY, topology_fact),
     "jobs": _workloads(BATCH_JOB),
     "vcjobs": _workloads(VOLCANO_JOB),
     "groups": _workloads(POD_GROUP),
-    "pods": _Kind(FactKind.POD, lambda raw: read_pod(msgspec.json.decode(raw, type=objects.WirePod))),
+    "pods": _Kind(FactKind.POD, lambda raw: read_pod(msgspec.json.decode(raw, type=wire.WirePod))),
 }
 
 

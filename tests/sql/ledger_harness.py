@@ -20,9 +20,7 @@ from queues.sql.observed.workloads import arrive, record_node_limits, record_que
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
-
 GPUS = Account(NO_FLAVOR, GPU)
-
 NOW = 1_800_000_000
 
 

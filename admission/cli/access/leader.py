@@ -7,9 +7,7 @@ from typing import Final
 from admission.cli.access.read_api import Route, Unanswered, fetch
 
 _ATTEMPTS: Final = 12
-
 _PAUSE_SECONDS: Final = 0.25
-
 _NOT_LEADING: Final = 409
 
 

@@ -13,7 +13,6 @@ from admission.cli.failures import CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
 SERVICE: Final = "muster"
-
 PORT: Final = 8080
 
 

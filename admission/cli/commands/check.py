@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from queues.api.check.finding import Finding
 
 _STDIN: Final = "-"
-
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
@@ -81,7 +80,7 @@ def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _summary(files: int, findings: "Iterable[Finding]") -> str:
-    from queues.wording import counted
+    from queues.text_format import counted
 
     counts = Counter(str(finding.severity) for finding in findings)
     return f"{counted(files, 'file')}: {counted(counts['error'], 'error')}, {counted(counts['warning'], 'warning')}"

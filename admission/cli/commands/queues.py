@@ -10,9 +10,7 @@ from admission.cli.options import document, output, route
 from admission.cli.rendering.table import Cell, branches, rounded, short_duration, table
 
 _GPU: Final = "nvidia.com/gpu"
-
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-
 _NUMBERS: Final = "USED PAST-USE HALF-LIFE GUARANTEE DESERVED CAPABILITY SHARE PENDING ADMITTED"
 
 Queue = Mapping[str, Any]

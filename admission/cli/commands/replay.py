@@ -12,7 +12,6 @@ from admission.cli.failures import TRACEBACK, complain
 _SHOWN: Final = 40
 
 _DIFFERS: Final = 1
-
 _INVALID: Final = 2
 
 

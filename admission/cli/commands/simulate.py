@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
 _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from admission.cli.commands.pending import one_line, short_table
 from admission.cli.rendering.table import NONE, age, amounts, table
-from queues.wording import counted
+from queues.text_format import counted
 
 #: Newest decisions that are shown without ``-o wide``.
 _HISTORY: Final = 12

@@ -27,10 +27,10 @@ from admission.engine.backfill.passed_over import (
     place_of_overtakers,
 )
 from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, limiting_queues
+from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.pending.waiting_time import LONG_WAIT, is_passed_over, soonest, starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
-from admission.engine.settlement import OpenAdmissions
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.policies import LineEntry

@@ -30,10 +30,8 @@ ACCELERATORS: Final = frozenset(
         "aliyun.com/gpu",
     )
 )
-
 #: Number of shapes that are kept, and of different node filters among them: the most frequent ones.
 _SHAPES_KEPT: Final = 512
-
 _FILTERS_KEPT: Final = 32
 
 

@@ -32,21 +32,15 @@ Columns = NDArray[np.intp]
 
 #: Thousandths of a device.
 STEP: Final = 80
-
 #: Devices of a node that are looked at.
 _DEVICES: Final = 16
-
 #: States kept before everything is forgotten.
 _STATES: Final = 1 << 16
-
 #: A cost is steps, then idle thousandths of devices, then idle milli-CPU.
 _IDLE_BITS: Final = 20
-
 _CPU_BITS: Final = 30
-
 #: A cost is below this bit.
 UNTOUCHED_BIT: Final = 60
-
 _NOWHERE: Final = np.int64(1) << 58
 
 

@@ -17,9 +17,7 @@ from queues.workload import NodeFilter, Preference, Requirement, Taint, Tolerati
 Mask = NDArray[np.bool_]
 
 _ABSENT: Final = -1
-
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,25}")
-
 _REPELS: Final = ("NoSchedule", "NoExecute")
 
 

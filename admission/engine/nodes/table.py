@@ -19,7 +19,6 @@ from queues.resources import NOTHING, Resources, is_device
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeFilter, NodeName, Preference, Taint
 
 Amounts = NDArray[np.int64]
-
 Mask = NDArray[np.bool_]
 
 Chain = tuple[TopologyLevel, ...]

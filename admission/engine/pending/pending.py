@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable
 from heapq import heappop, heappush
 
 from admission.engine import reasons
+from admission.engine.forced_changes import SeatLookup
 from admission.engine.pending.classes import (
     ClassRequest,
     PendingWorkload,
@@ -20,7 +21,6 @@ from admission.engine.pending.classes import (
 )
 from admission.engine.pending.starving import StarvingClasses
 from admission.engine.pending.waiting_time import arrival_order, run_time_class
-from admission.engine.settlement import SeatLookup
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.order.line import ClassQueue

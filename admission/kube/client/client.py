@@ -16,14 +16,12 @@ from admission.kube.client.session import Query, Request, Session
 PatchKind = Literal["merge", "json", "apply", "strategic"]
 
 _JSON: Final = "application/json"
-
 _PATCH_TYPES: Final[Mapping[PatchKind, str]] = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
     "strategic": "application/strategic-merge-patch+json",
 }
-
 #: The answer to a write that has only the metadata of the object.
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 

@@ -24,7 +24,6 @@ from admission.kube.client.kubeconfig import files_named, uses_plugin
 from queues.errors import ApiUnavailable
 
 _LIBRARY: Final = "kubernetes_asyncio"
-
 #: Seconds after which credentials are looked at again (a rotated token file, an exec plugin's expiry).
 REFRESH_AFTER: Final = 60.0
 

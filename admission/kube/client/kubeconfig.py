@@ -14,13 +14,11 @@ from typing import Any, Final
 from queues.errors import MusterError
 
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
 #: Fields that hold a path, by section; relative ones start at the file they are in.
 _PATHS: Final = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
-
 _EXEC_SECONDS: Final = 60
 
 

@@ -24,9 +24,7 @@ _ATTEMPTS: Final = 6
 
 #: Seconds between attempts: full jitter below a bound that doubles.
 _FIRST_PAUSE: Final = 0.1
-
 _LONGEST_PAUSE: Final = 5.0
-
 #: No object of the API server comes near it (etcd takes 1.5 MiB); a longer line is not a watch event.
 LONGEST_LINE: Final = 64 * 1024 * 1024
 

@@ -21,7 +21,6 @@ from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
 #: Seconds for their grace periods: of most pods 30.
 _GRACE: Final = 60.0
-
 #: Seconds for Muster to see that one is gone, and to make it again.
 _ECHO: Final = 10.0
 
@@ -71,10 +70,8 @@ async def _is_back(client: Client, place: Place, uid: str) -> bool:
 
 #: Seconds for API servers to forget the policies.
 _PATIENCE: Final = 60.0
-
 #: Nothing may start to wait for so long before all is free: a policy works a moment longer than it exists.
 _QUIET: Final = 1.0
-
 _PARALLEL: Final = 32
 
 

@@ -36,7 +36,6 @@ from queues.errors import ApiError, MusterError
 
 #: MutatingAdmissionPolicy is stable from here on.
 OLDEST_MINOR: Final = 36
-
 #: Seconds until the API server must evaluate new policies.
 _PATIENCE: Final = 30.0
 

@@ -13,15 +13,10 @@ from admission.kube.webhook.configuration import CONFIGURATION, SECRET
 from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Document
 
 ACCOUNT: Final = "muster"
-
 _VOLCANO_BATCH: Final = "batch.volcano.sh"
-
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
-
 _VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
-
 _OWN: Final = "muster.dev"
-
 _SEE: Final = ("list", "watch")
 
 
@@ -146,7 +141,6 @@ CONTROLLER: Final = (
         (CONFIGURATION,),
     ),
 )
-
 #: Rights in Muster's own namespace.
 AT_HOME: Final = (
     PolicyRule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),
@@ -155,16 +149,13 @@ AT_HOME: Final = (
 
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
 _QUEUED: Final = ((_VOLCANO_BATCH, "jobs"), (_VOLCANO_SCHEDULING, "podgroups"))
-
 _SHOWN: Final = (
     (_VOLCANO_SCHEDULING, "queues"),
     (_OWN, "resourceflavors"),
     (_OWN, "topologies"),
     (_VOLCANO_TOPOLOGY, "hypernodes"),
 )
-
 _READ: Final = ("get", "list", "watch")
-
 _WRITE: Final = ("create", "update", "patch", "delete", "deletecollection")
 
 

@@ -11,7 +11,6 @@ from queues.api.api_resources import Document, named, path_of
 from queues.errors import MusterError, NotFound
 
 FIELD_MANAGER: Final = "muster"
-
 #: Seconds for deleted objects to go.
 _PATIENCE: Final = 60.0
 

@@ -52,7 +52,6 @@ from queues.api.names import (
 #: Copies the template of a batch/v1 Job into pods; the second form is a controller manager without
 #: ``--use-service-account-credentials``, which is believed for pods of Jobs only.
 JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
-
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 
 _POLICY: Final = POLICIES[0]

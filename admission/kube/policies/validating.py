@@ -25,12 +25,9 @@ from queues.api.names import (
 )
 
 _WHO = "request.userInfo.username"
-
 _CREATED = "request.operation == 'CREATE'"
-
 #: Annotations of pods that name their admission and seat; only Muster may write them.
 _SIGNS = (ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM)
-
 #: ``label`` or ``annotation``: (key, of what) → a CEL expression for its value.
 _Reader = Callable[[str, str], str]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
-from admission.objects import Page, WatchEvent, WireMetadata
+from admission.wire import Page, WatchEvent, WireMetadata
 from queues.errors import ApiError, ApiUnavailable, Gone
 
 _log = logging.getLogger(__name__)
@@ -37,12 +37,9 @@ class Timing:
 
 #: Failures in a row after which resuming the watch is given up and everything is listed anew.
 _FAILURES_BEFORE_LIST: Final = 4
-
 #: Seconds; a watch that ends sooner without news counts as a failure.
 _SHORT: Final = 1.0
-
 _EVENT: Final = msgspec.json.Decoder(WatchEvent)
-
 _PAGE: Final = msgspec.json.Decoder(Page)
 
 

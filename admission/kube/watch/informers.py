@@ -25,14 +25,7 @@ from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
-from admission.objects import (
-    Bare,
-    WireNamespace,
-    WireNode,
-    WirePod,
-    WirePodDisruptionBudget,
-    WirePriorityClass,
-)
+from admission.wire import Bare, WireNamespace, WireNode, WirePod, WirePodDisruptionBudget, WirePriorityClass
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, read_pod
 from queues.api.api_resources import (
@@ -51,7 +44,6 @@ from queues.api.validation.defaults import namespace_queue
 from queues.workload import WorkloadKind
 
 AnyKind = WatchedKind[Any, Any]
-
 _TIMING: Final = Timing()
 
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.objects import Bare, WireMetadata
+from admission.wire import Bare, WireMetadata
 from queues.api.api_resources import ApiResource
 from queues.errors import InvalidDocument
 
@@ -26,7 +26,6 @@ class _HasMetadata(Protocol):
 
 
 S = TypeVar("S", bound=_HasMetadata)
-
 V = TypeVar("V")
 
 

@@ -24,12 +24,9 @@ from queues.api.api_resources import (
 
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
-
 SERVICE: Final = "muster-webhook"
-
 #: Where the replicas share the certificates.
 SECRET: Final = "muster-webhook"
-
 #: What an unreachable webhook may cost each request.
 TIMEOUT_SECONDS: Final = 3
 

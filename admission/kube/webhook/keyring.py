@@ -33,12 +33,9 @@ from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 _log = logging.getLogger(__name__)
 
 CONFIGURATIONS: Final = tuple(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS)
-
 #: Seconds between two looks at the Secret, and after a failure.
 CHECK_EVERY: Final = 300.0
-
 RETRY_AFTER: Final = 10.0
-
 #: Writers that lose against others this often in a row do not meet each other by chance.
 _ATTEMPTS: Final = 8
 

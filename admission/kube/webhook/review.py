@@ -26,10 +26,8 @@ _log = logging.getLogger(__name__)
 
 #: Two objects of at most 1.5 MiB each as etcd takes them, as JSON, and the review's own fields about the request.
 LARGEST_REVIEW: Final = 16 * 1024 * 1024
-
 #: The API server shows a user warnings up to this length.
 _LONGEST_WARNING: Final = 256
-
 #: A refusal names so many violations; more would bury the first.
 _MOST_VIOLATIONS: Final = 10
 
@@ -71,7 +69,6 @@ class _Review(msgspec.Struct, gc=False):
 
 
 _REVIEW: Final = msgspec.json.Decoder(_Review)
-
 _encode: Final = msgspec.json.Encoder().encode
 
 

@@ -13,7 +13,7 @@ from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
-from admission.objects import Bare, WireNamespace
+from admission.wire import Bare, WireNamespace
 from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from admission.kube.client.client import Client
-from admission.objects import Bare
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.group import group_of
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.plugins.ssh import with_keys
+from admission.wire import Bare
 from queues.api.api_resources import POD_GROUPS, ApiResource
 from queues.errors import ApiError, Conflict, Fenced, MusterError
 
@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds. PodGroups of Jobs are for people to look at: they wait until pods are made, but not for ever.
 _GROUP_DELAY: Final = 1.0
-
 _GROUP_PATIENCE: Final = 15.0
 
 #: Key pairs kept ready.

@@ -13,7 +13,7 @@ from admission.reconcile.events import WAIT
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS
 from queues.errors import ApiError
-from queues.wording import rfc3339
+from queues.text_format import rfc3339
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ _log = logging.getLogger(__name__)
 
 #: Patches at a time. Pods that are not being deleted can wait, and starting other pods comes first.
 AT_A_TIME: Final = 32
-
 AT_LEISURE: Final = 4
 
 #: Seconds before a patch that failed is tried again.

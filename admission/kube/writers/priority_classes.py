@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.client.client import Client
-from admission.objects import WirePriorityClass
+from admission.wire import WirePriorityClass
 from queues.api.api_resources import PRIORITY_CLASSES
 from queues.api.names import TWIN_OF
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound

@@ -7,9 +7,7 @@ from typing import Final
 
 #: While pods are being released only what is overdue by so many seconds is written, and more slowly.
 HOLD: Final = 15.0
-
 PER_SECOND_BUSY: Final = 20.0
-
 #: Seconds between two looks at whether that is over.
 BUSY_LOOK: Final = 0.25
 

@@ -48,11 +48,8 @@ _CREATION: Final = "creation"
 
 #: Seconds that the informer may take to show a pod that was made, before it counts as gone again.
 _UNSEEN: Final = 60.0
-
 _MANY: Final = 10_000
-
 _ENDED: Final = ("Succeeded", "Failed")
-
 #: What the API server answers to a creation in a namespace that is being deleted.
 _TERMINATING: Final = "because it is being terminated"
 

@@ -14,8 +14,8 @@ import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, RateLimiter, StatusCounts
-from admission.objects import Bare
 from admission.reconcile.status import Document, StatusWanted, merge_patch, only_numbers, settled
+from admission.wire import Bare
 from queues.api.api_resources import ObjectRef
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, NotFound
 
@@ -23,19 +23,13 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between a change and its writing, and between two writings of one object.
 COALESCE: Final = 0.5
-
 BETWEEN_WRITES: Final = 1.0
-
 BETWEEN_NUMBERS: Final = 3.0
-
 #: Seconds after which a status that differs from what was written must have been changed by another writer.
 _WATCH_LAG: Final = 10.0
-
 #: Writes at a time, and per second.
 AT_A_TIME: Final = 8
-
 PER_SECOND: Final = 100.0
-
 _AFTER_FAILURE: Final = 2.0
 
 

@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between a change and the working out of what follows for statuses; longer while pods are being released.
 LOOK_AFTER: Final = 0.2
-
 LOOK_AFTER_BUSY: Final = 1.0
 
 #: Seconds between two countings of all queues.

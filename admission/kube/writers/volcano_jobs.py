@@ -18,9 +18,9 @@ from admission.decode.fields import number
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
-from admission.objects import Bare
 from admission.volcano_jobs.pods import PodTemplateRenderer
 from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
+from admission.wire import Bare
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound

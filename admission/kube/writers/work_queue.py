@@ -27,7 +27,6 @@ Step = Callable[[], Coroutine[Any, Any, None]]
 
 #: Seconds.
 FIRST_PAUSE: Final = 0.2
-
 LONGEST_PAUSE: Final = 30.0
 
 #: Seconds that the informer may take to show the effect of a write.

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from queues.errors import InvalidDocument
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 

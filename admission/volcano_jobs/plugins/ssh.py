@@ -14,7 +14,6 @@ from queues.api.api_resources import SECRETS
 from queues.errors import InvalidDocument
 
 ROOT_PATH: Final = "/root/.ssh"
-
 _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 
 

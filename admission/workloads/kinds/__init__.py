@@ -8,7 +8,7 @@ from typing import Final
 
 from admission.decode.pods import pod_fact
 from admission.facts import PodFact
-from admission.objects import WireMetadata, WirePod
+from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
 from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP

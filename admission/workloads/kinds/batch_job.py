@@ -14,7 +14,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
 from admission.facts import WorkloadFact
-from admission.objects import WireCondition, WireMetadata, WireStruct
+from admission.wire import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
     Holding,

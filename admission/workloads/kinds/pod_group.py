@@ -15,7 +15,7 @@ from admission.decode.interruption import conduct_of
 from admission.decode.topology_requests import subgroups_of, tier_of
 from admission.decode.workload_facts import digest, queue_said
 from admission.facts import PodFact, SubGroup, WorkloadFact
-from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from admission.facts import PodFact, WorkloadFact
-from admission.objects import WireMetadata
+from admission.wire import WireMetadata
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource

@@ -13,9 +13,9 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
-from admission.objects import WireMetadata, WireNetworkTopology, WireStruct
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
+from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap

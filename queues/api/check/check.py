@@ -24,7 +24,6 @@ from queues.api.validation.validation import KINDS, kind_of, unknown_fields, vio
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864
-
 MOST_ANNOTATION_BYTES = 262_144
 
 #: Kinds of Volcano that have no effect yet.

@@ -15,7 +15,6 @@ from queues.api.model import excerpt
 
 #: Values that a document may expand to by aliases; a real document of 1 MiB has fewer than 200,000.
 MOST_VALUES = 1_000_000
-
 #: Levels of nesting. The API server's limit is 10,000; no real document needs 100.
 MOST_DEPTH = 200
 
@@ -71,7 +70,6 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 _INT = r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)"
-
 _FLOAT = (
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"

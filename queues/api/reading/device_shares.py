@@ -17,13 +17,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
-from queues.api.names import (
-    DEVICE_MEMORY,
-    GPU_FRACTION,
-    GPU_FRACTION_DEVICES,
-    GPU_MEMORY,
-    SHARES_DEVICES,
-)
+from queues.api.names import DEVICE_MEMORY, GPU_FRACTION, GPU_FRACTION_DEVICES, GPU_MEMORY, SHARES_DEVICES
 from queues.api.reading.pod_requests import PodSpecFields
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import GPU, WHOLE, Resources, amount, device, device_memory, quantity
@@ -40,7 +34,6 @@ _CORES: Final = "volcano.sh/vgpu-cores"
 VGPU: Final = "volcano.sh/gpu"
 
 _PER_CENT: Final = 100
-
 _MOST_DEVICES: Final = 64
 
 

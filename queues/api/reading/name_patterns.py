@@ -25,7 +25,6 @@ _MOST_REASON: Final = 80
 
 #: Literal text between \Q and \E, and escape sequences outside of it.
 _ESCAPED: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.", re.DOTALL)
-
 #: A repetition with a huge number: text for RE2, an error for Go.
 _HUGE: Final = re.compile(r"\{(?:\d+,)?\d{9,}")
 

@@ -13,7 +13,6 @@ from queues.quota.queue import Queue
 
 #: Job plugins that Volcano knows.
 PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
-
 UPDATE_REFUSED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
     "`PriorityClassName`"

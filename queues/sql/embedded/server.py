@@ -25,18 +25,13 @@ from queues.sql.embedded.supervised import ProcessDidNotStart, Program, Supervis
 
 #: The database's superuser. There is no password: the socket's folder is the protection.
 USER = "muster"
-
 SOCKET = ".s.PGSQL.5432"
-
 #: What sockaddr_un holds, without the final zero.
 LONGEST_SOCKET_PATH = 107
-
 #: In a folder elsewhere: the directory it serves.
 OF = "of"
-
 #: Seconds that a killed predecessor may need to shut its server down.
 PREDECESSOR = 5.0
-
 #: For data that may be lost with the host: several times faster to commit.
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 

@@ -19,10 +19,8 @@ import time
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-
 #: A missed wake-up costs at most this long.
 LOOK_EVERY = 1.0
-
 #: Seconds that the child of a dead parent gets to stop: nothing waits for it, and its successor needs the directory.
 ORPHAN_GRACE = 3.0
 

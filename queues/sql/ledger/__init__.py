@@ -14,13 +14,7 @@ from queues.sql.leadership import EXACTLY, Term, require_valid
 from queues.sql.ledger.admissions import admit, adopt, evict, free
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
-from queues.sql.ledger.types import (
-    Decision,
-    DecisionCode,
-    Freed,
-    LedgerOutcome,
-    LedgerTransaction,
-)
+from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.statements import NUMBER, UnnestRows
 from queues.sql.tables import admissions, leases
 from queues.workload import AdmissionId
@@ -68,7 +62,6 @@ async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -
 
 
 _STARTED = UnnestRows(id=NUMBER)
-
 _START = update(admissions).where(admissions.c.id == _STARTED.c.id).values(started=True)
 
 

@@ -220,7 +220,6 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
 
 
 _ENDED = JsonRows(*admissions.c["id", "ended"], closed=FLAG)
-
 _STORE_ENDED = (
     update(admissions)
     .where(admissions.c.id == _ENDED.c.id)

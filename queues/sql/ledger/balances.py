@@ -94,7 +94,6 @@ _QUEUE_ACCOUNT = ("queue", "flavor", "resource")
 _QUEUE_ACCOUNTS = UnnestRows(*queue_balances.c[_QUEUE_ACCOUNT])
 
 _ADD_QUEUES = insert_rows(queue_balances, _QUEUE_ACCOUNTS).on_conflict_do_nothing()
-
 _LOCK_QUEUES = (
     select(
         *queue_balances.c[*_QUEUE_ACCOUNT, "own", "used", "counted"],
@@ -156,7 +155,6 @@ async def _root_ceilings(tx: AsyncConnection) -> dict[Account, int]:
 _NODE_ACCOUNTS = UnnestRows(*node_balances.c["node", "resource"])
 
 _ADD_NODES = insert_rows(node_balances, _NODE_ACCOUNTS).on_conflict_do_nothing()
-
 _LOCK_NODES = (
     select(*node_balances.c["node", "resource", "used"], func.coalesce(node_limits.c.amount, 0))
     .join(_NODE_ACCOUNTS.table, same(node_balances, _NODE_ACCOUNTS, "node", "resource"))

@@ -26,7 +26,6 @@ from queues.sql.tables import decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
-
 _STAMP = {"ledger_seq": bindparam("seq", type_=NUMBER), "term": bindparam("term", type_=NUMBER)}
 
 
@@ -37,7 +36,6 @@ def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
 _LINES = JsonRows(
     *postings.c["kind", "admission", "username", "debit", "credit", "flavors", "resources", "amounts"]
 )
-
 _POST = insert_rows(postings, _LINES, posted_at=_NOW, **_STAMP)
 
 
@@ -73,7 +71,6 @@ _DECIDED = JsonRows(
     *decisions.c["kind", "workload_kind", "workload_uid", "namespace", "name", "queue", "code", "message"],
     *decisions.c["admission", "beneficiary_kind", "beneficiary_uid", "numbers"],
 )
-
 _RECORD_DECISIONS = insert_rows(decisions, _DECIDED, decided_at=_NOW, **_STAMP)
 
 
@@ -101,7 +98,6 @@ _FORGET_REASONS = delete(reasons).where(same(reasons, KEYS))
 _REASONS = JsonRows(*reasons.c["kind", "uid", "code", "message", "facts"])
 
 _new_reasons = insert_rows(reasons, _REASONS, since=_NOW)
-
 _RECORD_REASONS = _new_reasons.on_conflict_do_update(
     index_elements=list(reasons.primary_key),
     set_={

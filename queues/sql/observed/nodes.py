@@ -80,7 +80,6 @@ async def _forget_nodes(tx: AsyncConnection, gone: Sequence[NodeName]) -> None:
 
 
 _ROOM = UnnestRows(*node_limits.c["node", "resource", "amount"])
-
 _FORGET_ROOM = delete(node_limits).where(
     node_limits.c.node == func.any(bindparam("touched", type_=TEXTS)),
     ~exists().where(same(node_limits, _ROOM, "node", "resource")),
@@ -104,9 +103,7 @@ async def _store_node_limits(
 
 
 _MORE = UnnestRows(*capacity.c["flavor", "resource", "amount"])
-
 _more = insert_rows(capacity, _MORE)
-
 _ADD_CAPACITY = _more.on_conflict_do_update(
     index_elements=list(capacity.primary_key),
     set_={"amount": capacity.c.amount + _more.excluded.amount},

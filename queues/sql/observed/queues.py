@@ -40,7 +40,6 @@ _differ = (
     .returning(*queues.c["name", "uid", "generation", "changed_by", "document"])
     .cte("differ")
 )
-
 _STORE_VERSIONS = insert(queue_versions).from_select(
     ["queue", "uid", "generation", "changed_by", "document"], select(*_differ.c)
 )
@@ -106,7 +105,6 @@ _ACCOUNT = ("queue", "flavor", "resource")
 _LIMIT_COLUMNS = queue_limits.c[*_ACCOUNT, "guarantee", "deserved", "capability"]
 
 _LIMITS = UnnestRows(*_LIMIT_COLUMNS)
-
 _STORE_LIMITS = insert_rows(queue_limits, _LIMITS)
 
 
@@ -203,7 +201,6 @@ def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:
 
 
 _MOVED = UnnestRows(*queues.c["name", "counts_in", "broken"])
-
 _STORE_PLACES = (
     update(queues)
     .where(queues.c.name == _MOVED.c.name)

@@ -75,7 +75,6 @@ _new = (
     .order_by(_SEEN.c.place)
     .subquery("new")
 )
-
 _arrived = (
     insert(workloads)
     .from_select([*_new.c.keys(), "arrival"], select(*_new.c, arrival_numbers.next_value()))
@@ -83,7 +82,6 @@ _arrived = (
     .returning(*_NUMBERS)
     .cte("arrived")
 )
-
 _ARRIVE = union_all(
     select(_arrived),
     select(*_NUMBERS).join(_SEEN.table, same(workloads, _SEEN)),
@@ -146,7 +144,6 @@ async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey])
 
 
 _HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissions.c.state != "closed"))
-
 _DEPART = text(
     """
     WITH asked AS (
@@ -182,7 +179,6 @@ _DEPART = text(
 _OUTCOMES = UnnestRows(
     *outcomes.c["pod_uid", "kind", "uid", "pod_set", "ordinal", "phase", "exit_code", "version"]
 )
-
 _RECORD_OUTCOMES = insert_rows(outcomes, _OUTCOMES).on_conflict_do_nothing()
 
 
@@ -228,7 +224,6 @@ def _inherit(table: Table, own: Sequence[str], inherited: Sequence[str]) -> Inse
 
 
 _SUCCEED = _inherit(workloads, _NAMED.keys(), ["arrival"])
-
 _WAIT_ON = _inherit(backoffs, ["kind", "uid"], ["not_before", "rollbacks", "evictions", "waiting_since"])
 
 

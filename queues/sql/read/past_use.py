@@ -16,17 +16,12 @@ from queues.workload import NO_FLAVOR, QueueName
 
 #: Postings that one statement looks at: none takes so long that it would be given up.
 PAGE_ROWS = 10_000
-
 _LAST: Final = 2**63 - 1
-
 _ACCOUNT: Final = "queue/"
 
 _half_life = bindparam("half_life", type_=NUMBER)
-
 _given = postings.c.kind == "free"
-
 _account = case((_given, postings.c.credit), else_=postings.c.debit)
-
 #: The latest first: months that are too long ago are not even opened.
 _page = (
     select(
@@ -49,16 +44,13 @@ _page = (
     .limit(bindparam("rows", type_=NUMBER))
     .subquery("page")
 )
-
 _inside = (_page.c.second % _half_life) * SLOTS
-
 _group = (
     # Of whole numbers above 0, so it rounds down.
     _page.c.second.op("/")(_half_life).label("block"),
     _inside.op("/")(_half_life).label("slot"),
     *(_page.c[name] for name in ("given", "account", "username", "flavors", "resources", "amounts")),
 )
-
 #: Work of one shape is alike: of the postings of a slot few rows remain.
 _SUMS = select(
     func.min(func.min(_page.c.id)).over(),

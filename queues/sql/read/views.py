@@ -131,7 +131,6 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
 
 
 _HOLDS = exists().where(same(admissions, workloads), admissions.c.state != "closed")
-
 #: Lacks seats: all of them, or (then with a reason) some.
 _WAITS = and_(~workloads.c.finished, or_(~_HOLDS, reasons.c.code.is_not(None)))
 

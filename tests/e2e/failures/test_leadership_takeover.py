@@ -23,10 +23,8 @@ from tests.waiting import until
 
 #: The promise: nobody leads for at most a lease and one retry.
 PROMISED = LEASE_SECONDS + RETRY_SECONDS
-
 #: Seconds for the election itself and for looking at it, on a busy machine.
 GRAIN = 1.5
-
 DEFAULTS = {"MUSTER_LEASE_SECONDS": str(LEASE_SECONDS), "MUSTER_RETRY_SECONDS": str(RETRY_SECONDS)}
 
 

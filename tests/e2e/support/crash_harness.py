@@ -36,9 +36,7 @@ SHORT_TIMES = {
 
 #: What pods do once they run.
 SHORT = {"kwok.muster.dev/complete-after": "1s"}
-
 GROUP = {"scheduling.k8s.io/group-name": "group"}
-
 #: Pods of each workload of ``WorkloadOfEachKind``.
 PODS = {"volcano": 4, "whole": 2, "single": 3, "group": 3, "bare": 1}
 

@@ -19,12 +19,9 @@ from tests.docs.console_sessions import Exchange, exchanges
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
-
 TUTORIAL = list(exchanges(ROOT / "docs/tutorial/first-gang.md"))
-
 #: Seconds within which everything must be gone.
 GONE_WITHIN = 5.0
-
 PATIENCE = 180.0
 
 

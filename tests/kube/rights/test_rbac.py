@@ -18,9 +18,7 @@ from queues.errors import ApiRefused, Conflict, NotFound
 from tests.kube.support.cluster_objects import becomes
 
 INSTALLATION = Installation(identity="rights")
-
 HOME = INSTALLATION.namespace
-
 Ask = Callable[[Client], Awaitable[object]]
 
 
@@ -75,9 +73,7 @@ WEBHOOKS = [
     f"/apis/admissionregistration.k8s.io/v1/{half}webhookconfigurations/muster"
     for half in ("mutating", "validating")
 ]
-
 SECRETS = f"/api/v1/namespaces/{HOME}/secrets"
-
 #: What Muster asks the API server for, by purpose.
 PURPOSES: dict[str, list[Ask]] = {
     "see-nodes": _sees(api_resources.NODES),
@@ -125,7 +121,6 @@ PURPOSES: dict[str, list[Ask]] = {
         lambda client: client.replace(f"{SECRETS}/muster-webhook", {"metadata": {"name": "muster-webhook"}}),
     ],
 }
-
 #: The same right from the other role as well: creating secrets anywhere includes home.
 INCLUDED = {"make-certificates"}
 

@@ -12,9 +12,7 @@ from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 
 MUSTER = "system:serviceaccount:muster-system:muster"
-
 QUEUED = {"muster.dev/queue-name": "team-a"}
-
 GATE = [{"name": "muster.dev/admission"}]
 
 #: Annotations by which Muster records the seat of a pod.

@@ -11,21 +11,13 @@ from queues.errors import NotFound
 from tests.kube.support.cluster_objects import exists
 
 INSTALLATION = Installation(webhook_url="https://127.0.0.1:9")
-
 REMOVAL = Removal()
-
 HOME = "/api/v1/namespaces/muster-system"
-
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "muster-system"}}
-
 PODS = "/api/v1/namespaces/default/pods"
-
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
-
 QUEUED = {"muster.dev/queue-name": "default"}
-
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
-
 #: Everywhere that something of Muster may lie.
 COLLECTIONS = (
     *(

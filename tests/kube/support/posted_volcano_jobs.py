@@ -11,12 +11,12 @@ from admission.facts import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
-from admission.objects import WirePod
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import JobWork, work_for
+from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from queues.admissions import Admission, Seat
 from queues.errors import Conflict, NotFound

@@ -10,7 +10,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
-from admission.objects import WireNode, WireStruct
+from admission.wire import WireNode, WireStruct
 from queues.api.api_resources import NODES, PODS, ApiResource
 from tests.fakes.fake_api_server import (
     FakeApiServer,
@@ -24,7 +24,6 @@ from tests.fakes.fake_api_server import (
 from tests.waiting import eventually
 
 PATH = "/api/v1/nodes"
-
 QUICK = Timing(page=2, silence=30.0, first_pause=0.01, longest_pause=0.05)
 
 

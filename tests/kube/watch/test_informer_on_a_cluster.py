@@ -13,7 +13,7 @@ from admission.facts import PodFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
-from admission.objects import WirePod
+from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import JOBS, PODS

@@ -13,19 +13,12 @@ from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.waiting import eventually
 
 PODS = "/api/v1/pods"
-
 NODES = "/api/v1/nodes"
-
 NAMESPACES = "/api/v1/namespaces"
-
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
 TOPOLOGIES = "/apis/muster.dev/v1alpha1/topologies"
-
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
-
 VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/jobs"
-
 QUICK = Timing(first_pause=0.01, longest_pause=0.05)
 
 

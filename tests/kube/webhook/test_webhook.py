@@ -24,9 +24,7 @@ from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import becomes
 
 NAMESPACE = "muster-system"
-
 JOBS = VOLCANO_JOBS.path("default")
-
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 
 

@@ -10,7 +10,6 @@ from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClas
 from tests.fakes.fake_api_server import FakeApiServer, answers
 
 HIGH = ClassFact(value=1000)
-
 TWIN = ClassFact(value=1000, preempts=False, twin_of="high")
 
 

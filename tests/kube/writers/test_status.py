@@ -30,7 +30,6 @@ from queues.plan import Reason
 from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
 
 LIMIT = Reason(code="QueueLimit", message="needs 32, queue has 12")
-
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
 
 

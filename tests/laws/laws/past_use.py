@@ -31,17 +31,11 @@ from queues.workload import (
 )
 
 GPU = "nvidia.com/gpu"
-
 GPUS = Account(NO_FLAVOR, GPU)
-
 NOW = 1_800_000_000
-
 QUEUES = (QueueName("a"), QueueName("b"), QueueName("c"))
-
 USERS = ("ann", "bob", "")
-
 ONE = Resources({GPU: 1000, "pods": 1})
-
 #: Shares that differ by less than this part are not told apart here: engine and textbook round differently.
 CLEAR = 0.05
 

@@ -34,7 +34,6 @@ from queues.workload import (
 from tests.laws.worlds.plan_effects import apply, drained
 
 NOW = 100_000
-
 GPUS = 4
 
 

@@ -26,22 +26,16 @@ from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, 
 from tests.laws.worlds.plan_effects import apply, drained
 
 NOW = 1_000_000
-
 #: Seconds from turn to turn.
 TURN = 60
-
 #: The same where waits are counted in weeks.
 LONG_TURN = 7200
-
 #: Places are cleared, and there is no end to how often somebody may have to go.
 CLEARING = QueuePolicy(clear_after=1800, max_evictions=10**6)
-
 #: Nobody has to go within a day, and small goes before large (``queues.order.policies``).
 PEACE = QueuePolicy(clear_after=86_400, reclaim="never", within_queue="never")
-
 #: Nobody ever has to go.
 VAIN = QueuePolicy(clear_after=10**9, reclaim="never", within_queue="never")
-
 #: GPUs of a node.
 GPUS = 4
 

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from admission.engine import memo, settlement, trial
+from admission.engine import forced_changes, memo, trial
 from admission.engine.nodes.table import Layout
 from admission.engine.pending import classes, pending
 from admission.engine.placement import gangs, need, pod_set
@@ -118,15 +118,14 @@ MUTATIONS = (
     Bug("ties go by chance", pending, "rank", _rank_by_chance, decision.independent_of_order),
     Bug("a refused gang keeps what it tried", trial.Trial, "undo", lambda self, to=0: self.steps.clear(),
         decision.refusals_leave_no_trace),
-    Bug("an ended seat is freed again and again", settlement, "frees",
-        lambda snapshot, without_seats, tried: (settlement.Free(admission=number, seats=frozenset({0}), closes=False)
+    Bug("an ended seat is freed again and again", forced_changes, "frees",
+        lambda snapshot, without_seats, tried: (forced_changes.Free(admission=number, seats=frozenset({0}),
+        closes=False)
                                  for number in snapshot.admissions), decision.reaches_a_fixed_point),
     Bug("the memo answers for another world", memo.Memo, "answer", _stale_answer, decision.memo_decides_nothing),
     Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing),
 )  # fmt: skip
 
 _with_parts = pod_set._with_parts
-
 _obstacle = pending.obstacle
-
 _post = memo.EngineState._post

@@ -17,9 +17,7 @@ from tests.laws.planted.bug import Bug, is_broken
 _count_pods = trial.Trial._count_pods
 
 _first_hit = usage.Usage._first_hit
-
 _key_of = line.Line._key_of
-
 _guaranteed = tree.guaranteed
 
 

@@ -21,7 +21,6 @@ from tests.laws.worlds.snapshots import CPU, GPU, NOW
 
 #: Resources of a pool; amounts are whole units of them.
 POOLED = (GPU, CPU)
-
 #: Seconds after which everybody has waited for long: what was lent is got back even in pieces larger than the loan.
 LONG = 7200
 

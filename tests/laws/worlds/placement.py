@@ -29,9 +29,7 @@ from queues.workload import (
 BLOCK, RACK = "block", "rack"
 
 LEVELS = (BLOCK, RACK, HOST)
-
 CPU = "cpu"
-
 #: Sizes of nested parts, with the levels they may have.
 PARTS = (
     (),
@@ -44,7 +42,6 @@ PARTS = (
 )
 
 Counts = tuple[int, ...]
-
 Ports = Mapping[NodeName, tuple[HostPort, ...]]
 
 

@@ -28,7 +28,6 @@ from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_recreate import SteppedRecreate
 
 PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
-
 #: Seconds; longer than any order that was carried out is not repeated.
 ECHO = 10
 

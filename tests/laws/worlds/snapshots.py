@@ -38,9 +38,7 @@ GPU, CPU = "nvidia.com/gpu", "cpu"
 RACK, BLOCK = "rack", "block"
 
 LEVELS = (BLOCK, RACK, HOST)
-
 FLAVORS = (FlavorName("big"), FlavorName("small"))
-
 TAINT = Taint("maintenance", "", "NoSchedule")
 
 #: Whole devices; large enough to matter, small enough to be met.

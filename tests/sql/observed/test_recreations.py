@@ -16,11 +16,8 @@ from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.sql.ledger_harness import LedgerHarness
 
 OLD = WorkloadKey(WorkloadKind.POD, "old")
-
 NEW = WorkloadKey(WorkloadKind.POD, "new")
-
 TEAM = QueueName("a")
-
 INTENT = Recreation(
     pod_uid="old", workload=OLD, namespace="ns", name="p", queue=TEAM, manifest='{"env":"\\u0000"}'
 )

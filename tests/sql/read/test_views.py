@@ -20,9 +20,7 @@ from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, eviction, gang, gpus, key, queue, reason
 
 PAGE = Path(__file__).parents[3] / "docs/reference/views.md"
-
 DAY = 86_400
-
 LAST_MONTH = text("SELECT extract(epoch FROM date_trunc('month', now()) - interval '1 month')::bigint")
 
 

@@ -10,7 +10,6 @@ from queues.workload import FlavorName, QueueName
 A, B = QueueName("a"), QueueName("b")
 
 GPU = Account(FlavorName("h100"), "nvidia.com/gpu")
-
 MEMORY = Account(FlavorName(""), "memory")
 
 

@@ -32,7 +32,6 @@ from queues.resources import (
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 TEBI = 2**40
-
 Q = QueueName("q")
 
 

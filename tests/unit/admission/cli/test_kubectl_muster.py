@@ -26,7 +26,6 @@ class Said:
 
 
 Asking = Callable[..., Awaitable[Said]]
-
 #: One file for each answer, looked at by a person whenever it changes.
 GOLDEN = Path(__file__).parent / "golden"
 

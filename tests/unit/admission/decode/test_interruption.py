@@ -7,7 +7,7 @@ import pytest
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import conduct_of
 from admission.facts import BudgetFact, Conduct, PodFact, PodPhase, PodShape
-from admission.objects import (
+from admission.wire import (
     WireBudgetSpec,
     WireBudgetStatus,
     WireLabelSelector,

@@ -10,7 +10,7 @@ from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
 from admission.decode.topology_requests import Tiers
 from admission.facts import NodeFact, PodFact, PodPhase
-from admission.objects import WireNode, WirePod
+from admission.wire import WireNode, WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
 from queues.api import names

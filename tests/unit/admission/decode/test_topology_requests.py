@@ -9,7 +9,7 @@ import pytest
 
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import Change, FactKind, PodPhase
-from admission.objects import WirePod
+from admission.wire import WirePod
 from admission.workloads.context import Context
 from admission.workloads.kinds import read_pod
 from admission.world.nodes import PortsInUse
@@ -20,9 +20,7 @@ from tests.builders.decoded_workloads import a_job, a_volcano_job, task, told
 from tests.builders.facts import JOB, admission, node, pod, world
 
 RACK = "topology.muster.dev/rack"
-
 HOST = "kubernetes.io/hostname"
-
 CONTAINER: dict[str, Any] = {"name": "c", "image": "i"}
 
 

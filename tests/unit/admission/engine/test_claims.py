@@ -19,9 +19,7 @@ from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 NOW = 1_000_000
-
 TAKES = Resources({GPU: 4000, "pods": 1})
-
 Q = QueueName("q")
 
 

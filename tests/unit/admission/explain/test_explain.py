@@ -20,7 +20,7 @@ from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
-from queues.wording import duration
+from queues.text_format import duration
 from queues.workload import (
     AdmissionId,
     NodeName,
@@ -34,7 +34,6 @@ from queues.workload import (
 from tests.laws.worlds.snapshots import snapshots
 
 NOW = 1_000_000
-
 Running = tuple[Workload, list[str]]
 
 

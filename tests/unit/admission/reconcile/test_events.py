@@ -13,7 +13,6 @@ def hypernode(name: str, *inner: str, problems: tuple[str, ...] = ()) -> HyperNo
 
 
 BAD = hypernode("bad", problems=("spec.members[0]: found x, expected y",))
-
 GOOD = hypernode("good", "bad")
 
 

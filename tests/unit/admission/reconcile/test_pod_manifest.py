@@ -9,7 +9,6 @@ from admission.reconcile.pod_manifest import manifest_of
 from queues.api.node_affinity import pinned
 
 ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-
 FIELD = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
 
 

@@ -30,7 +30,6 @@ from tests.builders.facts import (
 )
 
 MEMBER = shape_name(gated("any"))
-
 ONE = AdmissionId(1)
 
 

@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 
 from admission.facts import PodPhase
-from admission.kube.writers.events import WAIT, EventWriter, event
+from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
+from admission.reconcile.events import WAIT
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,
@@ -13,7 +14,6 @@ from admission.reconcile.status import (
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
-    go_duration,
     job_status,
     merge_patch,
     only_numbers,
@@ -28,12 +28,11 @@ from admission.volcano_jobs.work import companions_of
 from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ObjectRef
 from queues.plan import Reason
 from queues.resources import Resources
+from queues.text_format import go_duration
 from tests.builders.volcano_jobs import UID, job, pod
 
 GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
-
 LIMIT = Reason(code="QueueLimit", message="needs 32 nvidia.com/gpu, queue has 12 of 64 free")
-
 LATER = "1970-01-01T00:16:40Z"
 
 

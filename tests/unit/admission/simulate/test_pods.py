@@ -15,9 +15,7 @@ _NODES = [
     "sn,cpu_milli,memory_mib,gpu,model",
     *(f"node-{n:02},32000,131072,{1 + n % 4},T{n % 2}" for n in range(12)),
 ]
-
 _HEAD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos"
-
 _KINDS = [
     "4000,8192,1,470,,LS",
     "2000,4096,1,810,,LS",
@@ -25,7 +23,6 @@ _KINDS = [
     "4000,4096,0,0,,BE",
     "8000,9000,2,1000,,LS",
 ]
-
 _PODS = [_HEAD, *(f"pod-{n:03},{_KINDS[n % 5]}" for n in range(40))]
 
 

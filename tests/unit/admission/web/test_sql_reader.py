@@ -222,7 +222,6 @@ ORDERS: tuple[dict[str, Any], ...] = (
     {"order": "fifo"},
     {"order": "shortest"},
 )
-
 hours = st.integers(0, 200).map(lambda count: 3600 * count)
 
 

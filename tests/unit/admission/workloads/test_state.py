@@ -30,13 +30,9 @@ from tests.builders.facts import (
 )
 
 ONE = AdmissionId(1)
-
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
-
 MEMBER = shape_name(gated("any"))
-
 DEAD = frozenset({NodeName("n1")})
-
 REFUSED = (NOW - GRACE, "0/3 nodes are available")
 
 

@@ -25,7 +25,6 @@ from tests.builders.facts import (
 )
 
 ZONE = Requirement(key="zone", operator="In", values=("a",))
-
 OFF_N1 = Requirement(key="metadata.name", operator="NotIn", values=("n1",), field=True)
 
 N1, N2 = NodeName("n1"), NodeName("n2")

@@ -36,7 +36,6 @@ from tests.builders.facts import (
 from tests.builders.facts import JOB as JOB_KEY
 
 KEY = WorkloadKey(WorkloadKind.JOB, "uid-1")
-
 JOB = WorkloadFact(
     key=KEY,
     namespace="team",

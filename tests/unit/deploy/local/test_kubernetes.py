@@ -21,7 +21,6 @@ from deploy.local.kubernetes import (
 from tests.waiting import until
 
 SCHEDULER = next(binary for binary in BINARIES if binary.name == "kube-scheduler")
-
 GO_THAT_BUILDS = f"""
 case "$1" in
 env) echo go1.27.3 ;;

@@ -16,7 +16,6 @@ from queues.sql.embedded.supervised import ProcessDidNotStart, Program, Supervis
 from tests.waiting import alive, until
 
 SLEEPS = ["sleep", "600"]
-
 DEAF = [
     sys.executable,
     "-c",

@@ -6,11 +6,8 @@ from queues.api.node_affinity import REQUIRED, own_affinity, pinned, pinned_affi
 from queues.workload import NodeFilter, Requirement
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
-
 DISK = {"key": "disk", "operator": "Exists"}
-
 OWN = NodeFilter(affinity=((Requirement("zone", "In", ("a",)),), (), (Requirement("disk", "Exists"),)))
-
 WRITTEN = [{"matchExpressions": [ZONE]}, {}, {"matchExpressions": [DISK]}]
 
 

@@ -14,9 +14,7 @@ from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
-
 NOW = 10_000
-
 Q = QueueName("q")
 
 

@@ -35,15 +35,12 @@ from queues.resources import Resources
 from queues.workload import NO_FLAVOR, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 GPU = "nvidia.com/gpu"
-
 GPUS = Account(NO_FLAVOR, GPU)
 
 A, B = QueueName("a"), QueueName("b")
 
 DAY = 86_400
-
 HALF_LIFE = 7 * DAY
-
 #: The start of a block of one half-life.
 NOW = 2900 * HALF_LIFE
 

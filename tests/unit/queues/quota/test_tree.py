@@ -17,7 +17,6 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 from tests.builders.quota import available
 
 GPU = Account(NO_FLAVOR, "gpu")
-
 BIG = FlavorName("big")
 
 

@@ -24,9 +24,7 @@ from admission.cli.failures import CommandFailed
 from tests.fakes.fake_reader import FakeReader, served
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-
 END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
-
 SERVICE = "/api/v1/namespaces/muster-system/services/http:muster:8080/proxy"
 
 

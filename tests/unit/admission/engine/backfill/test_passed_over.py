@@ -24,9 +24,7 @@ from tests.unit.admission.engine.backfill.test_reservation import (
 )
 
 NEVER = 10**9
-
 HEAD = work("head", 2, 8, arrival=10)
-
 OTHER = work("other", 1, 1, arrival=30, queue=B)
 
 

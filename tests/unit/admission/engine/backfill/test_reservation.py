@@ -20,7 +20,6 @@ from tests.laws.worlds.plan_effects import apply
 A, B = QueueName("a"), QueueName("b")
 
 NOW = 100_000
-
 HOUR = 3600
 
 

@@ -14,7 +14,6 @@ from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, Wor
 from tests.laws.worlds.plan_effects import apply, drained
 
 QUEUE = QueueName("q")
-
 HTTP = HostPort(80)
 
 

@@ -32,7 +32,6 @@ from queues.workload import (
 )
 
 ONE = Resources({GPU: 1000, "pods": 1})
-
 Q = QueueName("q")
 
 

@@ -15,7 +15,6 @@ from tests.bench import synthetic_world
 from tests.bench.synthetic_world import CPU, GPU, SyntheticWorld, node_table, pods, queue, workload
 
 SOON = QueuePolicy(clear_after=300)
-
 QUEUES = (
     queue("left", policy=SOON, deserved=12),
     queue("right", deserved=12),

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine.preemption.candidates import Candidate
-from admission.engine.preemption.rules import (
-    EvictionRule,
-    PreemptionRights,
-    ReclaimDepth,
-    size_of_members,
-)
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights, ReclaimDepth, size_of_members
 from admission.engine.snapshot import Budget
 from queues.admissions import AdmissionState
 from queues.quota.accounts import Account

@@ -9,7 +9,7 @@ import pytest
 from admission.decode.admin_documents import topology_fact
 from admission.facts import TopologyFact
 from admission.kube.watch.store import ObjectChange, ObjectStore, WatchedKind
-from admission.objects import Bare
+from admission.wire import Bare
 from queues.api.api_resources import TOPOLOGIES
 
 

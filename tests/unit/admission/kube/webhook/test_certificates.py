@@ -21,9 +21,7 @@ LIFETIMES = Lifetimes(
     settling=timedelta(hours=1),
     skew=timedelta(minutes=5),
 )
-
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
-
 NAMES = ("muster-webhook.muster-system.svc", "127.0.0.1")
 
 

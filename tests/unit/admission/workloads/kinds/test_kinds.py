@@ -71,7 +71,7 @@ def test_it_waits_and_is_signed_at_creation_and_is_guarded_later(support: KindSu
 
 @each_kind
 def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport) -> None:
-    from admission.objects import WireMetadata, WireOwnerReference
+    from admission.wire import WireMetadata, WireOwnerReference
 
     reference = WireOwnerReference(
         kind=support.resource.kind, api_version=support.resource.api_version, uid="u", controller=True

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.decode.workload_facts import unreadable_fact
-from admission.objects import Bare
+from admission.wire import Bare
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
 from queues.workload import QueueName, WorkloadKind

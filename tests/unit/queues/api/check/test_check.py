@@ -224,7 +224,6 @@ def deep_places(value, at=()):
 
 
 DOCUMENTS = [document.value for text in EXAMPLES for document in documents_of(text)]
-
 PLACES = [(index, at) for index, document in enumerate(DOCUMENTS) for at in deep_places(document) if at]
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.facts import PodShape
-from admission.objects import WirePodSpec
+from admission.wire import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text

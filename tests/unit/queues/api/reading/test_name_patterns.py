@@ -9,10 +9,8 @@ from queues.api.reading import name_patterns
 from queues.api.reading.name_patterns import LARGEST, InvalidPattern, Patterns, check_pattern
 
 GO = json.loads((Path(__file__).parent / "go_patterns.json").read_text())
-
 #: Names on which each of the hostile ones has to try everything, were it tried step by step.
 NAMES = [f"{'a' * 60}-{number}" for number in range(100)]
-
 HOSTILE = [
     "(a+)+$",
     "(a|a)*x",

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from queues.api.validation.cycles import components, cycles
 
 NAMES = st.sampled_from("abcdefgh")
-
 GRAPHS = st.dictionaries(NAMES, st.lists(st.sampled_from("abcdefghx"), max_size=4))
 
 

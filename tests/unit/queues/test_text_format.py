@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.wording import counted, duration, go_duration, listed, rfc3339
+from queues.text_format import counted, duration, go_duration, listed, rfc3339
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])

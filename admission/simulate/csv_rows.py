@@ -12,6 +12,7 @@ from queues.workload import EVERYWHERE, NodeFilter, Requirement
 
 #: The largest number in a table: larger amounts or times do not fit int64 in our units.
 LARGEST: Final = 10**9
+
 #: Label of a node with the model of its GPUs.
 MODEL: Final = "nvidia.com/gpu.product"
 
