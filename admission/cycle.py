@@ -13,9 +13,9 @@ from admission.apply import Applied, Reasons, TurnPlan, apply
 from admission.engine.decide import Memo, decide
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
-from admission.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.turn_report import Decided, QueueAmounts, TurnReport
 from admission.volcano_jobs.state import JobTransition
+from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import LastPreemption
 from queues.plan import Plan

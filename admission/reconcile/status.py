@@ -46,9 +46,9 @@ class StatusCondition:
     quiet: bool = False
 
 
-def _because(type_: str, status: Literal["True", "False"], reason: Reason, code: str = "") -> StatusCondition:
-    """A condition that gives a reason. ``code``: Volcano's word for it."""
-    return StatusCondition(type=type_, status=status, reason=code or reason.code, message=reason.message)
+def _because(type_: str, status: Literal["True", "False"], reason: Reason, word: str = "") -> StatusCondition:
+    """A condition that gives a reason. ``word``: Volcano's word for it."""
+    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=reason.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

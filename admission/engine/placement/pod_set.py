@@ -120,7 +120,7 @@ def _with_parts(
     levels = [part.level for part in partitions]
     seated = [node for node in request.seated.values() if node in layout.position]
     size = partitions[0].size if partitions else 1
-    in_part = Counter(ordinal // size for ordinal in request.ordinals) if size > 1 else Counter[int]()
+    in_part = Counter(ordinal // size for ordinal in request.ordinals) if partitions else Counter[int]()
     if not seated and all(count == size for count in in_part.values()):  # they make up whole parts
         chain = chain_of(layout, [key, *levels] if key else levels)
         if chain is not None:
