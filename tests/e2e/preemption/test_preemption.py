@@ -43,13 +43,17 @@ def evicted(sandbox: Sandbox, name: str) -> list[tuple[str, str]]:
 
 def sentence(sandbox: Sandbox, name: str) -> str:
     """Why a workload waits, as ``kubectl muster pending`` tells it."""
+    found: list[str] = []
 
-    def reasons() -> list[str]:
-        listed = json.loads(kubectl_muster(sandbox.stack, "pending", "-n", sandbox.name, "-o", "json"))
-        return [one["reason"]["message"] for one in listed["items"] if one["name"] == name and one["reason"]]
+    def listed() -> bool:
+        items = json.loads(kubectl_muster(sandbox.stack, "pending", "-n", sandbox.name, "-o", "json"))[
+            "items"
+        ]
+        found[:] = [one["reason"]["message"] for one in items if one["name"] == name and one["reason"]]
+        return len(found) == 1
 
-    sandbox.wait(lambda: len(reasons()) == 1, f"{name} to be listed with its reason")
-    return reasons()[0]
+    sandbox.wait(listed, f"{name} to be listed with its reason")
+    return found[0]
 
 
 def check_that_everybody_tells_who_took_the_place(sandbox: Sandbox, kind: str, name: str, told: str) -> None:
