@@ -16,7 +16,7 @@ from typing import Final
 
 from queues.quota.queue import DEFAULT_POLICY, Queue
 
-#: Packages and modules whose code takes part in a decision or its messages; of a package all modules below it.
+#: Packages and modules with code that takes part in a decision or its messages; of a package all modules below it.
 _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",

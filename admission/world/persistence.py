@@ -33,7 +33,7 @@ class Unsaved:
     outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
     #: Intents to recreate pods, by the uid of the pod that goes; None: to be forgotten.
     recreations: dict[str, Recreation | None] = field(default_factory=dict)
-    #: Nodes whose limit has changed.
+    #: Nodes with a changed limit.
     nodes: set[NodeName] = field(default_factory=set)
 
     def copy(self) -> "Unsaved":

@@ -16,7 +16,7 @@ class Recreations:
         self.stored: dict[str, Recreation] = {each.pod_uid: each for each in stored}
         #: To be stored (None: to be forgotten). Intake empties it.
         self.unsaved: dict[str, Recreation | None] = {}
-        #: Bare pods that were recreated and have no arrival number yet → the workload whose place they take.
+        #: Bare pods that were recreated and have no arrival number yet → the workload that they replace.
         self.successions: dict[WorkloadKey, WorkloadKey] = {}
         self._of: dict[WorkloadKey, dict[str, None]] = {}
         for each in self.stored.values():

@@ -23,7 +23,7 @@ PRODUCT = sorted(
 #: Modules in which such a word is something else: the events of Volcano's lifecycle policies.
 OTHER_WORDS = {("queues/api/validation/lifecycle_rules.py", "TaskFailed")}
 
-#: Modules whose codes are text: as read from rows, whatever version wrote them, and as sent over HTTP and
+#: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.
 CODES_AS_TEXT = {"queues/sql/read/rows.py", "admission/web/bodies.py", "deploy/demo/cluster_view.py"}
 

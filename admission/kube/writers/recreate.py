@@ -39,7 +39,7 @@ from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: Writes whose effect is expected of a pod: the informer shows the last two, the world the first.
+#: Writes with an effect that is expected of a pod: the informer shows the last two, the world the first.
 _INTENT: Final = "intent"
 
 _DELETION: Final = "deletion"
@@ -90,7 +90,7 @@ class RecreationWriter:
         )
         #: Intents handed in, by pod, until the world and Postgres have them. None: to be forgotten.
         self.handed_in: dict[str, Recreation | None] = {}
-        #: Pods whose intent this process stored and whose deletion it has not asked for: a user may delete them.
+        #: Pods with an intent stored by this process and a deletion not asked for yet: a user may delete them.
         self._not_deleted: set[str] = set()
         #: Pods that this process made again.
         self._recreated: set[str] = set()

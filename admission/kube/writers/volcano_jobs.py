@@ -40,7 +40,7 @@ class JobReport:
 
     workload: WorkloadKey
     created: int = 0
-    #: Pods that were there already, made by an attempt whose answer was lost.
+    #: Pods that were there already, made by an attempt that got no answer.
     found: int = 0
     deleted: int = 0
     companions: int = 0
@@ -244,7 +244,7 @@ class VolcanoJobWriter:
         self._companions = Companions(client, check_lease)
         self._pods = JobPods(client, check_lease, self._companions, expect=self._expect, failpoint=failpoint)
         self._queue: WorkQueue[WorkloadKey] = WorkQueue(requeue, lambda _: None)
-        #: Generation of a Job whose pods could not be made: a new generation need not back off.
+        #: Generation of a Job with pods that could not be made: a new generation need not back off.
         self._failed_generations: dict[WorkloadKey, int] = {}
         #: What keeps a Job's pods from being made, for its status.
         self.problems: dict[WorkloadKey, Reason] = {}

@@ -21,7 +21,7 @@ from tests.e2e.support.sandbox import Sandbox
 from tests.fakes.postgres_crash import crash, recover
 from tests.waiting import until
 
-#: The promise: nobody leads for at most a lease and one retry.
+#: The promise: no replica leads for at most a lease and one retry.
 PROMISED = LEASE_SECONDS + RETRY_SECONDS
 #: Seconds for the election itself and for looking at it, on a busy machine.
 GRAIN = 1.5

@@ -44,7 +44,7 @@ def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(
         lambda: len(sandbox.running("train-")) == 1, "the members on that node to be lost", seconds=60
     )
     [stayed] = [each["metadata"]["uid"] for each in sandbox.running("train-")]
-    if gang is as_pod_group:  # nobody makes them again but their user
+    if gang is as_pod_group:  # only their user makes such pods again
         lost = [name for name, node in before.items() if node == broken]
         sandbox.wait(lambda: not any(sandbox.find("Pod", name) for name in lost), f"{lost} to go", seconds=60)
         sandbox.add(*[each for each in documents if each["metadata"]["name"] in lost])

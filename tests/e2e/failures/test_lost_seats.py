@@ -163,7 +163,7 @@ def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
         lambda: "closed" in [state for _, state in sandbox.ledger.admissions(sandbox.name, "train")],
         "the gang to go back",
     )
-    # Nobody of it runs any more; what has ended stays until that is stored.
+    # None of its pods runs any more; what has ended stays until that is stored.
     bound = [each for each in sandbox.pods("train-") if each["spec"].get("nodeName")]
     assert all(each["status"]["phase"] in ("Succeeded", "Failed") for each in bound), bound
     sandbox.wait(lambda: not sandbox.nodes_of("train-"), "no pod of the gang to be left on a node")
