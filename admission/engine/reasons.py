@@ -1,5 +1,7 @@
 """Why a workload waits: the one sentence for each code that the engine gives.
 
+The sentence of ``QueueLimit`` is the ledger's as well: ``queues.quota.limit_hit``.
+
 Every builder puts its numbers into ``facts`` (JSON-able, amounts in units of ``queues.resources``) and the
 same numbers, as people write them, into ``message``. Messages may improve.
 """
@@ -10,7 +12,7 @@ from typing import Any
 
 from queues.errors import MusterError
 from queues.plan import Reason
-from queues.quota.usage import LimitHit
+from queues.quota.limit_hit import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed

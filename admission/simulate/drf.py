@@ -18,7 +18,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.simulate.csv_rows import TableRow, named
+from admission.simulate.csv_reader import TableRow, named
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue
 from queues.resources import MOST, Resources, total

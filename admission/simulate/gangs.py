@@ -15,7 +15,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.snapshot import Snapshot
-from admission.simulate.trace import START, Case, TraceJob
+from admission.simulate.gang_trace import START, Case, TraceJob
 from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, Claim, Seat
 from queues.plan import Evict, Plan

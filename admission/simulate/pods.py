@@ -20,7 +20,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.simulate.csv_rows import MODEL, TableRow, named, nodes_with
+from admission.simulate.csv_reader import MODEL, TableRow, named, nodes_with
 from queues.admissions import Admission
 from queues.errors import InvalidDocument
 from queues.quota.queue import Queue

@@ -106,7 +106,10 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
 
 
 def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted, ...]:
-    """Pods for seats that are held and empty. A pod's name is free only when the last pod of that name is gone."""
+    """Pods for seats that are held and empty. A pod's name is free only when the last pod of that name is gone.
+
+    Which ended pods are not created again: ``admission.world.pod_outcomes``.
+    """
     spec = view.spec
     taken = {pod.name for pod in view.pods}
     wanted: list[PodWanted] = []

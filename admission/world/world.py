@@ -32,9 +32,9 @@ from admission.world.admissions import AdmissionIndex
 from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
-from admission.world.outcomes import PodOutcomes, following
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import Unsaved, current_outcomes
+from admission.world.pod_outcomes import PodOutcomes, following
 from admission.world.pods import PodIndex
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from admission.replay.fingerprint import fingerprint
-from admission.simulate import report, rules, trace
+from admission.simulate import gang_trace, report, rules
 from admission.simulate.gangs import Simulation
 from queues.quota.queue import Queue, QueuePolicy
 from tests.bench.report import Mark
@@ -67,7 +67,7 @@ class Score:
 
 def play(folder: Path, root: Queue) -> Score:
     """Simulate one case and judge the schedule."""
-    case = trace.load(folder)
+    case = gang_trace.load(folder)
     outcome = Simulation(case, rules.under(root, case.queues)).run()
     rows = [
         {"id": each.job, "start_s": each.start, "end_s": each.end, "nodes": ";".join(each.nodes)}

@@ -12,7 +12,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.simulate import rules, trace
+from admission.simulate import gang_trace, rules
 from admission.simulate.gangs import Simulation
 from queues.plan import Plan
 from queues.workload import WorkloadKey
@@ -126,7 +126,7 @@ def test_every_turn_of_a_trace_is_decided_as_without_a_memo(tmp_path: Path, fade
 
     made = folder(tmp_path, *busy())
     (made / "queues.csv").write_text(f"tenant,quota_gpus,usage_half_life_s\na,16,{fades}\nb,16,{fades}\n")
-    case = trace.load(made)
+    case = gang_trace.load(made)
     for snapshot, plan in Simulation(case, rules.under(rules.DEFAULT, case.queues)).turns():
         compare(snapshot, plan)
 

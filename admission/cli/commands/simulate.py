@@ -95,10 +95,10 @@ def _write_figures(file: Path | None, figures: dict[str, Any]) -> None:
 
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
     from admission.replay.fingerprint import fingerprint
-    from admission.simulate import report, rules, trace
+    from admission.simulate import gang_trace, report, rules
     from admission.simulate.gangs import Simulation
 
-    case = trace.load(folder, seed)
+    case = gang_trace.load(folder, seed)
     root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
     click.echo(f"configuration {fingerprint(root)}")
     outcome = Simulation(case, rules.under(root, case.queues, seed)).run()

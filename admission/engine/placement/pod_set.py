@@ -27,7 +27,7 @@ from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.accounts import Account, charges, flavor_charges, pod_charges
-from queues.quota.usage import LimitHit
+from queues.quota.limit_hit import LimitHit
 from queues.workload import NO_FLAVOR, DeviceShare, FlavorName, NodeName, Partition, PodSet, QueueName
 
 

@@ -24,7 +24,7 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import differences, load, nodes_of, save
-from admission.simulate import rules, trace
+from admission.simulate import gang_trace, rules
 from admission.simulate.gangs import Simulation
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
@@ -180,7 +180,7 @@ def test_the_plan_does_not_depend_on_the_order_of_the_input_or_on_the_memo(snaps
 @pytest.fixture(scope="module")
 def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved turn with something to decide."""
-    case = trace.load(folder(tmp_path_factory.mktemp("case"), *busy()))
+    case = gang_trace.load(folder(tmp_path_factory.mktemp("case"), *busy()))
     simulation = Simulation(case, rules.under(rules.DEFAULT, case.queues))
     snapshot, plan = max(
         simulation.turns(), key=lambda each: (len(each[1].admits) > 0) * len(each[1].reasons)
@@ -292,7 +292,7 @@ def part(document: Any, *keys: Any) -> Any:
         (("nodes", "nodes", 1, "name"), "n0", "snapshot.nodes.nodes: found a node twice"),
         (
             ("pending", 0, "pod_sets", 0, "partitions"),
-            [{"size": 0, "level": trace.RACK}],
+            [{"size": 0, "level": gang_trace.RACK}],
             "cannot be decided",
         ),
     ],

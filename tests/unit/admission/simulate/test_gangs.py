@@ -9,8 +9,8 @@ import pytest
 from admission.cli.failures import finish
 from admission.cli.muster import muster
 from admission.simulate import drf, rules
+from admission.simulate.gang_trace import Case, load
 from admission.simulate.gangs import STARTUP, Segment, Simulation
-from admission.simulate.trace import Case, load
 from queues.errors import InvalidDocument
 from queues.quota.queue import Queue
 from queues.workload import QueueName

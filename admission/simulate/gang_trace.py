@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.simulate.csv_rows import LARGEST, MODEL, TableRow, document, named, nodes_with
+from admission.simulate.csv_reader import LARGEST, MODEL, TableRow, document, named, nodes_with
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
