@@ -2,6 +2,16 @@
 
 Adapters translate a library's exception into one of these and chain the original, so that callers catch a meaning and
 not a library's exception. Placeholders in a docstring are filled from the keyword arguments of the constructor.
+
+What an error of Postgres means, by its SQLSTATE, and what its callers do:
+
+| error | SQLSTATE | what follows |
+|---|---|---|
+| ``DatabaseUnavailable``: not now | 08, 53, 57P, 58; 57014 (statement timeout), 40001, 40P01, 55P03, 25006 (read-only), 25P03, 25P04; no free connection in the pool, no answer, connection lost | nothing was stored: the same is tried again after a pause, and what is known of the world stays |
+| ``DataRefused``: never with this value or row | 22, 23, 54; a parameter that cannot be sent | nothing was stored: the batch is tried in parts, and the row that is refused is set aside |
+| ``OutcomeUnknown`` | connection lost during COMMIT | the world is read again |
+| ``LedgerMismatch``, ``Fenced`` | | nothing was stored; the world is read again, by whoever leads then |
+| ``DatabaseError`` | all others | the term ends |
 """
 
 from typing import Any
@@ -57,7 +67,11 @@ class DatabaseError(MusterError):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """Postgres cannot be reached: {reason}. Running pods go on; nothing new is admitted until it is back."""
+    """Postgres cannot do this now: {reason}. It is tried again; running pods go on, and nothing new is admitted until then."""
+
+
+class DataRefused(DatabaseError):
+    """Postgres refuses a value or a row: {reason}. Nothing of its transaction was stored."""
 
 
 class OutcomeUnknown(DatabaseError):

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown, SchemaTooNew, SchemaTooOld
+from queues.errors import (
+    DatabaseError,
+    DatabaseUnavailable,
+    DataRefused,
+    OutcomeUnknown,
+    SchemaTooNew,
+    SchemaTooOld,
+)
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -32,8 +40,15 @@ SILENCE = 1.0
 #: Key of the advisory lock that lets one migration run at a time ("muster", as a number).
 MIGRATION_LOCK = 0x6D7573746572
 
-#: SQLSTATEs of a server that is not to be had now: too many connections, shutting down, out of resources.
-_UNAVAILABLE = ("08", "53", "57P")
+#: Beginnings of SQLSTATEs (``queues.errors``). Of a server that went, or cannot go on: its answer to COMMIT proves nothing.
+_SERVER_GONE = ("08", "53", "57P", "58")
+#: Of transactions that did not get through this time: statement timeout, serialisation failure, deadlock, lock not
+#: available, a session that was idle or a transaction that was open for too long.
+_NOT_NOW = ("57014", "40001", "40P01", "55P03", "25P03", "25P04")
+#: Of a server that takes no writes: a standby, or a primary that became one.
+_READ_ONLY = "25006"
+#: Of values and rows that are refused whenever they come: data exceptions, constraints, limits of the program.
+_REFUSED = ("22", "23", "54")
 
 #: The escape of NUL in JSON, after an even number of backslashes.
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
@@ -96,8 +111,8 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """One READ COMMITTED transaction, committed at the end of the block, rolled back if the block raises.
 
-        Raises DatabaseUnavailable, OutcomeUnknown (connection lost during COMMIT) or DatabaseError in place
-        of the libraries' errors; other errors pass through.
+        Raises DatabaseUnavailable, DataRefused, OutcomeUnknown (connection lost during COMMIT) or DatabaseError
+        in place of the libraries' errors; other errors pass through.
         """
         async with self.bare_connection() as connection:
             yield connection
@@ -118,6 +133,11 @@ class Database:
         try:
             with _translated():
                 yield connection
+        except DatabaseUnavailable as error:
+            if _sqlstate(error.__cause__) == _READ_ONLY:
+                # The primary may be another server by now, which only a new connection finds.
+                await connection.invalidate()
+            raise
         finally:
             # The first error is what counts; a connection that cannot even roll back leaves the pool.
             with suppress(SQLAlchemyError, asyncpg.PostgresError, OSError, TimeoutError):
@@ -222,7 +242,7 @@ async def _commit(connection: AsyncConnection) -> None:
 def _definite(error: BaseException) -> bool:
     """Whether the server itself answered COMMIT with an error: then nothing was stored."""
     state = _sqlstate(error)
-    return state is not None and not state.startswith(_UNAVAILABLE)
+    return state is not None and not state.startswith(_SERVER_GONE)
 
 
 @contextmanager
@@ -234,23 +254,38 @@ def _translated() -> Iterator[None]:
 
 
 def _meaning(error: BaseException) -> DatabaseError:
-    reason = _reason(error)
+    """The error that callers see: ``queues.errors`` has the table."""
     state = _sqlstate(error)
+    if _is_unencodable(error) or (state is not None and state.startswith(_REFUSED)):
+        return DataRefused(reason=_reason(error), sqlstate=state)
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    unreachable = isinstance(error, (OSError, TimeoutError, asyncpg.InterfaceError)) and state is None
-    if lost or unreachable or (state is not None and state.startswith(_UNAVAILABLE)):
-        return DatabaseUnavailable(reason=reason)
-    return DatabaseError(reason=reason)
+    no_answer = state is None and isinstance(
+        error, (OSError, TimeoutError, NoFreeConnection, asyncpg.InterfaceError)
+    )
+    if lost or no_answer or (state is not None and state.startswith((*_SERVER_GONE, *_NOT_NOW, _READ_ONLY))):
+        return DatabaseUnavailable(reason=_reason(error), sqlstate=state)
+    return DatabaseError(reason=_reason(error), sqlstate=state)
 
 
-def _sqlstate(error: BaseException) -> str | None:
+def _is_unencodable(error: BaseException) -> bool:
+    """Whether a parameter cannot be sent at all: a number beyond its type, text that is not Unicode."""
+    if not isinstance(error, StatementError):
+        return False
+    if isinstance(error, DBAPIError):
+        # asyncpg has two classes called DataError, and exports the other one.
+        refused = error.orig.__cause__ if error.orig is not None else None
+        return isinstance(refused, asyncpg.InterfaceError) and isinstance(refused, ValueError)
+    return isinstance(error.orig, (ValueError, OverflowError))
+
+
+def _sqlstate(error: BaseException | None) -> str | None:
     original = error.orig if isinstance(error, DBAPIError) else error
     state = getattr(original, "sqlstate", None)
     return state if isinstance(state, str) else None
 
 
 def _reason(error: BaseException) -> str:
-    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    original = error.orig if isinstance(error, StatementError) and error.orig is not None else error
     text = str(original).partition("\n")[0].strip()
     if isinstance(error, asyncio.TimeoutError) and not text:
         text = "no answer in time"

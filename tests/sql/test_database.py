@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import URL, make_url, text
 
-from queues.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from queues.errors import DatabaseError, DatabaseUnavailable, DataRefused, OutcomeUnknown
 from queues.sql.database import Database, as_json
 
 KILL = text("SELECT pg_terminate_backend(:pid)")
@@ -49,7 +49,7 @@ async def test_a_mistake_is_not_an_outage(muster: Database) -> None:
     with pytest.raises(DatabaseError, match="does not exist") as caught:
         async with muster.transaction() as tx:
             await tx.execute(text("SELECT * FROM nowhere"))
-    assert not isinstance(caught.value, DatabaseUnavailable)
+    assert type(caught.value) is DatabaseError
 
 
 async def test_an_address_without_a_server_says_so() -> None:
@@ -73,12 +73,88 @@ async def test_a_lost_connection_is_an_outage_and_the_next_transaction_gets_a_ne
         assert await tx.scalar(text("SELECT 1")) == 1
 
 
-async def test_a_statement_that_takes_too_long_is_ended(database: str) -> None:
+async def test_a_statement_that_takes_too_long_is_ended_and_may_be_tried_again(database: str) -> None:
     hasty = await Database.connect(database, statement_timeout=0.05)
-    with pytest.raises(DatabaseError, match="statement timeout"):
+    with pytest.raises(DatabaseUnavailable, match="statement timeout"):
         async with hasty.transaction() as tx:
             await tx.execute(text("SELECT pg_sleep(5)"))
     await hasty.close()
+
+
+async def test_the_victim_of_a_deadlock_may_try_again(muster: Database) -> None:
+    async with muster.transaction() as tx:
+        await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+    both = asyncio.Barrier(2)
+
+    async def lock(*names: str) -> None:
+        async with muster.transaction() as tx:
+            for name in names:
+                await tx.execute(text("UPDATE queues SET paused = true WHERE name = :name"), {"name": name})
+                if name == names[0]:
+                    await both.wait()
+
+    outcomes = await asyncio.gather(lock("a", "root"), lock("root", "a"), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes if outcome is not None] == [DatabaseUnavailable]
+
+
+async def test_a_lock_that_is_not_to_be_had_may_be_tried_for_again(muster: Database) -> None:
+    async with muster.transaction() as tx:
+        await tx.execute(text("SELECT * FROM queues FOR UPDATE"))
+        with pytest.raises(DatabaseUnavailable, match="could not obtain lock"):
+            async with muster.transaction() as other:
+                await other.execute(text("SELECT * FROM queues FOR UPDATE NOWAIT"))
+
+
+async def test_no_free_connection_is_told_as_an_outage(database: str) -> None:
+    narrow = await Database.connect(database, statement_timeout=0.1, pool_size=1)
+    async with narrow.transaction():
+        with pytest.raises(DatabaseUnavailable, match="QueuePool limit"):
+            async with narrow.transaction():
+                pass
+    await narrow.close()
+
+
+async def test_a_server_that_takes_no_writes_is_asked_over_a_new_connection_next_time(
+    database: str, muster: Database
+) -> None:
+    name = make_url(database).database
+    async with muster.transaction() as tx:
+        await tx.execute(text(f"ALTER DATABASE {name} SET default_transaction_read_only = on"))
+    standby = await Database.connect(database, pool_size=1)
+    with pytest.raises(DatabaseUnavailable, match="read-only"):
+        async with standby.transaction() as tx:
+            await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+    async with muster.transaction() as tx:
+        await tx.execute(text(f"ALTER DATABASE {name} RESET default_transaction_read_only"))
+    async with standby.transaction() as tx:
+        await tx.execute(text("INSERT INTO queues (name) VALUES ('a')"))
+    await standby.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 3000000000::int4",
+        "INSERT INTO queues (name) VALUES ('root')",
+        "INSERT INTO queues (name) VALUES (NULL)",
+        "INSERT INTO queues (name) SELECT string_agg(md5(i::text), '') FROM generate_series(1, 400) i",
+    ],
+    ids=["a number beyond its type", "a second row", "no value", "more than an index holds"],
+)
+async def test_a_value_or_row_that_is_refused_has_an_error_of_its_own(muster: Database, statement: str) -> None:
+    with pytest.raises(DataRefused):
+        async with muster.transaction() as tx:
+            await tx.execute(text(statement))
+
+
+@pytest.mark.parametrize("value", [2**63, "\ud800"], ids=["a number beyond its type", "no Unicode"])
+async def test_a_value_that_cannot_even_be_sent_has_the_same_error(
+    muster: Database, value: int | str
+) -> None:
+    kind = "bigint" if isinstance(value, int) else "text"
+    with pytest.raises(DataRefused):
+        async with muster.transaction() as tx:
+            await tx.execute(text(f"SELECT CAST(:value AS {kind})"), {"value": value})
 
 
 async def test_a_holder_that_stops_gives_its_locks_back(database: str, muster: Database) -> None:
