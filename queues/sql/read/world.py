@@ -4,7 +4,8 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import ColumnElement, Row, any_, bindparam, select
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Admission, AdmissionState, Claim, PodOutcome, Recreation, Setbacks
@@ -14,7 +15,7 @@ from queues.sql.leadership import CONTROLLER
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
-from queues.sql.statements import attributes
+from queues.sql.statements import NUMBER, attributes
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -158,14 +159,16 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
     )
 
 
+#: One array, because a statement takes 32,767 parameters at most, and a lost ledger leaves any number of admissions unknown.
+_CLOSED_AMONG = select(*admissions.c["id", "kind", "uid"]).where(
+    admissions.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER))), admissions.c.state == "closed"
+)
+
+
 async def closed_among(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, WorkloadKey]:
     """Closed ones among these admissions, with their workload: their pods are leftovers.
 
     An id that the ledger never gave is absent: its pods come from another ledger and are to be adopted.
     """
-    rows = await tx.execute(
-        select(*admissions.c["id", "kind", "uid"]).where(
-            admissions.c.id.in_(sorted(ids)), admissions.c.state == "closed"
-        )
-    )
+    rows = await tx.execute(_CLOSED_AMONG, {"ids": sorted(ids)})
     return {AdmissionId(row.id): key_of(row.kind, row.uid) for row in rows}
