@@ -40,7 +40,8 @@ SILENCE = 1.0
 #: Key of the advisory lock that lets one migration run at a time ("muster", as a number).
 MIGRATION_LOCK = 0x6D7573746572
 
-#: Beginnings of SQLSTATEs (``queues.errors``). Of a server that went, or cannot go on: its answer to COMMIT proves nothing.
+#: Beginnings of SQLSTATEs (``queues.errors``). Of a server that went or cannot go on: what it says to COMMIT proves
+#: nothing.
 _SERVER_GONE = ("08", "53", "57P", "58")
 #: Of transactions that did not get through this time: statement timeout, serialisation failure, deadlock, lock not
 #: available, a session that was idle or a transaction that was open for too long.

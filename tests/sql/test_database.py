@@ -141,7 +141,9 @@ async def test_a_server_that_takes_no_writes_is_asked_over_a_new_connection_next
     ],
     ids=["a number beyond its type", "a second row", "no value", "more than an index holds"],
 )
-async def test_a_value_or_row_that_is_refused_has_an_error_of_its_own(muster: Database, statement: str) -> None:
+async def test_a_value_or_row_that_is_refused_has_an_error_of_its_own(
+    muster: Database, statement: str
+) -> None:
     with pytest.raises(DataRefused):
         async with muster.transaction() as tx:
             await tx.execute(text(statement))

@@ -159,7 +159,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
     )
 
 
-#: One array, because a statement takes 32,767 parameters at most, and a lost ledger leaves any number of admissions unknown.
+#: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.
 _CLOSED_AMONG = select(*admissions.c["id", "kind", "uid"]).where(
     admissions.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER))), admissions.c.state == "closed"
 )

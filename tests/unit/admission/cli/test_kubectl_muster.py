@@ -192,7 +192,9 @@ async def test_postgres_down_is_told_as_such(ask: Asking, reader: FakeReader) ->
     said = await ask("queues")
 
     assert said.code == 1
-    assert "Postgres cannot be reached: connection refused. Running pods go on" in said.err
+    assert (
+        "Postgres cannot do this now: connection refused. It is tried again; running pods go on" in said.err
+    )
     assert "Traceback" not in said.err
 
 

@@ -144,7 +144,7 @@ async def test_without_postgres_answers_say_so_and_readiness_fails(server: str, 
     alive, _ = await get(server, "/healthz")
 
     assert status == 503
-    assert "Postgres cannot be reached: connection refused" in problem["error"]
+    assert "Postgres cannot do this now: connection refused" in problem["error"]
     assert not_ready == 503
     assert checks["checks"] == [{"name": "postgres", "ok": False, "message": "Postgres cannot be reached"}]
     assert alive == 200
