@@ -5,13 +5,15 @@ turn decides on what the ledger really holds.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, Claim
+from queues.errors import DataRefused
 from queues.plan import Admit, Adopt, Evict, Free, Plan, Reason
 from queues.sql import ledger
-from queues.sql.database import Database
+from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.workload import AdmissionId, WorkloadKey
 
@@ -61,6 +63,56 @@ class TurnPlan:
         """True if there is anything to commit."""
         return bool(self.plan.changes_ledger() or self.jobs or self.reasons)
 
+    def workloads(self, admissions: Mapping[AdmissionId, Admission]) -> frozenset[WorkloadKey]:
+        """Workloads that it writes about. ``admissions``: the ones it was decided on."""
+        plan = self.plan
+        moving = (
+            *plan.starts,
+            *(free.admission for free in plan.frees),
+            *(evict.admission for evict in plan.evicts),
+        )
+        return frozenset(
+            (
+                *(admissions[id_].workload for id_ in moving),
+                *(admit.workload for admit in plan.admits),
+                *(adopt.admit.workload for adopt in plan.adopts),
+                *(claim.workload for claim in plan.claims),
+                *(each.key for each in self.jobs),
+                *plan.dropped,
+                *self.reasons.changed,
+                *self.reasons.gone,
+            )
+        )
+
+    def only(
+        self, workloads: AbstractSet[WorkloadKey], admissions: Mapping[AdmissionId, Admission]
+    ) -> "TurnPlan":
+        """The part that writes about these workloads."""
+
+        def its(id_: AdmissionId) -> bool:
+            return admissions[id_].workload in workloads
+
+        plan, reasons = self.plan, self.reasons
+        return replace(
+            self,
+            plan=replace(
+                plan,
+                frees=tuple(each for each in plan.frees if its(each.admission)),
+                adopts=tuple(each for each in plan.adopts if each.admit.workload in workloads),
+                starts=tuple(id_ for id_ in plan.starts if its(id_)),
+                evicts=tuple(each for each in plan.evicts if its(each.admission)),
+                claims=tuple(each for each in plan.claims if each.workload in workloads),
+                dropped=tuple(key for key in plan.dropped if key in workloads),
+                admits=tuple(each for each in plan.admits if each.workload in workloads),
+                reasons={},
+            ),
+            jobs=tuple(each for each in self.jobs if each.key in workloads),
+            reasons=Reasons(
+                changed={key: each for key, each in reasons.changed.items() if key in workloads},
+                gone=[key for key in reasons.gone if key in workloads],
+            ),
+        )
+
 
 async def apply(
     database: Database,
@@ -71,40 +123,78 @@ async def apply(
 ) -> Applied:
     """Commit a plan. ``admissions``: the ones it was decided on. ``failpoint`` is called when seats are given back.
 
-    Raises Fenced (the term is over, or another leader wrote: read the world again), OutcomeUnknown,
-    DatabaseError.
+    Raises Fenced (the term is over, or another leader wrote: read the world again), OutcomeUnknown, DataRefused
+    (of a workload: ``is_refused`` finds which), DatabaseUnavailable, DatabaseError.
     """
     plan = turn.plan
     async with database.transaction() as tx:
-        transaction = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
-        freed = await ledger.free(tx, transaction, plan.frees)
-        if plan.frees:
-            failpoint("freeing")
-        await ledger.start(tx, transaction, plan.starts)
-        adopted = await ledger.adopt(tx, transaction, plan.adopts, turn.users)
-        outcome = await ledger.admit(tx, transaction, plan.admits, turn.users)
-        evicted = await ledger.evict(tx, transaction, plan.evicts)
-        await ledger.drop_claims(tx, transaction, plan.dropped)
-        await ledger.claim(tx, transaction, plan.claims)
-        await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
-        dropped = _dropped(plan, outcome)
-        await ledger.record_reasons(tx, transaction, {**turn.reasons.changed, **dropped}, turn.reasons.gone)
-        decisions = _decisions(plan, outcome, adopted, evicted, admissions)
-        await ledger.record_decisions(tx, transaction, decisions)
+        written = await _write(tx, term, turn, admissions, failpoint)
+    freed, adopted, outcome, evicted = written.freed, written.adopted, written.outcome, written.evicted
     taken = _committed(plan, freed, outcome, evicted)
     admitted = [outcome.accepted[index] for index in sorted(outcome.accepted)]
     changed = taken.changed_admissions(admissions, [*adopted, *admitted], turn.users)
     return Applied(
-        ledger_seq=transaction.seq,
+        ledger_seq=written.ledger_seq,
         admissions=tuple(changed[id_] for id_ in sorted(changed)),
         admitted=tuple(zip(admitted, taken.admits, strict=True)),
         adopted=tuple(zip(adopted, taken.adopts, strict=True)),
         evicted=taken.evicts,
         closed=frozenset(free.admission for free in taken.frees if free.closes),
-        dropped=dropped,
+        dropped=_dropped(plan, outcome),
         jobs=turn.jobs,
         claims=taken.claims,
         unclaimed=taken.dropped,
+    )
+
+
+async def is_refused(
+    database: Database, term: Term, turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]
+) -> bool:
+    """Whether Postgres refuses a value or a row of a plan. Nothing is stored. Raises as ``apply``."""
+    try:
+        async with database.bare_connection() as tx:
+            await _write(tx, term, turn, admissions, lambda point: None)
+    except DataRefused:
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What one transaction has written."""
+
+    ledger_seq: int
+    freed: ledger.Freed
+    adopted: list[AdmissionId]
+    outcome: ledger.LedgerOutcome
+    evicted: frozenset[AdmissionId]
+
+
+async def _write(
+    tx: Transaction,
+    term: Term,
+    turn: TurnPlan,
+    admissions: Mapping[AdmissionId, Admission],
+    failpoint: Callable[[str], None],
+) -> _Written:
+    plan = turn.plan
+    transaction = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)
+    freed = await ledger.free(tx, transaction, plan.frees)
+    if plan.frees:
+        failpoint("freeing")
+    await ledger.start(tx, transaction, plan.starts)
+    adopted = await ledger.adopt(tx, transaction, plan.adopts, turn.users)
+    outcome = await ledger.admit(tx, transaction, plan.admits, turn.users)
+    evicted = await ledger.evict(tx, transaction, plan.evicts)
+    await ledger.drop_claims(tx, transaction, plan.dropped)
+    await ledger.claim(tx, transaction, plan.claims)
+    await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
+    changed = {**turn.reasons.changed, **_dropped(plan, outcome)}
+    await ledger.record_reasons(tx, transaction, changed, turn.reasons.gone)
+    decisions = _decisions(plan, outcome, adopted, evicted, admissions)
+    await ledger.record_decisions(tx, transaction, decisions)
+    return _Written(
+        ledger_seq=transaction.seq, freed=freed, adopted=adopted, outcome=outcome, evicted=evicted
     )
 
 

@@ -1,6 +1,5 @@
 """One turn: observe changes, save them, freeze, decide, apply."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +8,9 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 from admission import intake
-from admission.apply import Applied, Reasons, TurnPlan, apply
-from admission.engine.decide import Memo, decide
+from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
+from admission.containment.culprits import find_culprits
+from admission.containment.decider import Decider
 from admission.engine.snapshot import Snapshot
 from admission.facts import Change
 from admission.turn_report import Decided, QueueAmounts, TurnReport
@@ -18,6 +18,7 @@ from admission.volcano_jobs.state import JobTransition
 from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import LastPreemption
+from queues.errors import DataRefused
 from queues.plan import Plan
 from queues.sql.database import Database
 from queues.sql.leadership import Term
@@ -40,43 +41,42 @@ class Cycle:
         term: Term,
         world: World,
         *,
-        drain: Callable[[], Sequence[Change]],
         creating: Callable[[], AbstractSet[WorkloadKey]],
         transitions: Callable[[World, AbstractSet[WorkloadKey], int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
+        decider: Decider,
         failpoint: Callable[[str], None],
     ) -> None:
         """``clock`` gives seconds since the epoch; ``failpoint`` is called at each named point of the turn."""
         self._database = database
         self._term = term
         self.world = world
-        self._drain = drain
         self._creating = creating
         self._transitions = transitions
         self._clock = clock
+        self._decider = decider
         self._failpoint = failpoint
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
-        self._memo = Memo()
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
         self._stored_reasons = StoredReasons()
-        self._reason_changes = ReasonChanges(self._stored_reasons)
         self._numbers_stored_at = 0.0
         self._numbers_postponed = False
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
         self.next_look = 0
         self.last: Decided | None = None
 
-    async def turn(self) -> TurnReport:
-        """One pass.
+    async def turn(self, changes: Sequence[Change] = ()) -> TurnReport:
+        """One pass. ``changes``: what the cluster shows since the last call.
 
-        Raises Fenced or OutcomeUnknown: the world must be read again; DatabaseError: try later.
+        Raises DatabaseUnavailable: try again later, nothing is lost, for nothing is known here that the ledger does not
+        know or that the next pass does not find again. Fenced, OutcomeUnknown, any other error: the world must be read
+        again.
         """
         now = int(self._clock())
         world = self.world
-        changes = self._drain()
         world.observe(changes)
         if world.admission_index.unknown:
             await recall(self._database, world)
@@ -86,42 +86,86 @@ class Cycle:
         if await intake.save(self._database, self._term, world):
             self._failpoint("intake-committed")
             self._refresh(now)
-        jobs = self._transitions(world, self._dirty_workloads, now)
+        jobs = [
+            job for job in self._transitions(world, self._dirty_workloads, now) if job.key not in world.aside
+        ]
         self._tell_defects()
         if not (world.snapshot_is_stale or jobs or now >= self.next_look):
-            return TurnReport(now=now, changes=len(changes), dirty_workloads=self._take_dirty_workloads())
+            return self._without_decision(now, len(changes), self._take_dirty_workloads())
+        return await self._decide(now, len(changes), tuple(jobs))
+
+    async def _decide(self, now: int, changes: int, jobs: tuple[JobTransition, ...]) -> TurnReport:
+        """The second half of a turn that decides something."""
+        world = self.world
         started = perf_counter()
-        snapshot = world.freeze(now)
+        frozen = world.freeze(now)
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
-        frozen = perf_counter()
-        plan, self._memo = await asyncio.to_thread(decide, snapshot, self._memo)
+        froze = perf_counter()
+        decision = await self._decider.decide(frozen)
+        for key, error in decision.culprits.items():
+            world.set_aside(key, error, now)
         decided = perf_counter()
+        snapshot, plan = decision.snapshot, decision.plan
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
         reasons = self._changed_reasons(plan, snapshot.pending)
+        turn = TurnPlan(plan=plan, jobs=jobs, reasons=_to_store(reasons), users=self._users(plan))
         applied = None
-        turn = TurnPlan(plan=plan, jobs=jobs, reasons=reasons, users=self._users(plan))
         if turn.changes_ledger():
-            applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
+            try:
+                applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
+            except DataRefused as refused:
+                await self._set_aside_refused(turn, snapshot, refused, now)
+                return self._without_decision(now, changes, frozenset())
         world.snapshot_is_stale = False
-        self._stored_reasons = self._reason_changes.stored_after
+        self._note_stored(reasons)
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._failpoint("applied")
-            self._update_world(applied, plan, reasons)
+            self._update_world(applied, plan, turn.reasons)
+        if applied is not None or decision.culprits:
             self._refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
-        report = self._report(snapshot, plan, applied, len(changes))
         return replace(
-            report,
+            self._report(snapshot, plan, applied, changes),
             dirty_workloads=self._take_dirty_workloads(),
             admitted_after=waits[0],
             bound_after=waits[1],
-            freeze_seconds=frozen - started,
-            decide_seconds=decided - frozen,
+            freeze_seconds=froze - started,
+            decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
         )
+
+    def _without_decision(self, now: int, changes: int, dirty: AbstractSet[WorkloadKey]) -> TurnReport:
+        return TurnReport(
+            now=now,
+            changes=changes,
+            dirty_workloads=dirty,
+            set_aside=len(self.world.aside),
+            failed_decisions=self._decider.failures,
+        )
+
+    async def _set_aside_refused(
+        self, turn: TurnPlan, snapshot: Snapshot, error: DataRefused, now: int
+    ) -> None:
+        """Set the workloads aside that Postgres refuses a value or a row of; the next turn decides without them.
+
+        Raises the error if it is not any workload's, or if a workload that was set aside is refused all the same.
+        """
+        admissions = snapshot.admissions
+
+        async def passes(some: Sequence[WorkloadKey]) -> bool:
+            part = turn.only(frozenset(some), admissions)
+            return not await is_refused(self._database, self._term, part, admissions)
+
+        culprits = await find_culprits(sorted(turn.workloads(admissions)), passes)
+        if culprits is None or not culprits.found or any(key in self.world.aside for key in culprits.found):
+            raise error
+        for key in culprits.found:
+            self.world.set_aside(key, error, now)
+        self._refresh(now)
+        self._tell_defects()
 
     def _refresh(self, now: int) -> None:
         self._dirty_workloads |= self.world.refresh(now, self._creating())
@@ -204,29 +248,29 @@ class Cycle:
                 "evicting", extra={"admission": evict.admission, "code": evict.code, "why": evict.message}
             )
 
-    def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> Reasons:
+    def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
-        moment = monotonic()
-        with_numbers = moment - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
-        self._reason_changes = self._stored_reasons.next(
-            plan, pending, self.world.reasons, with_numbers=with_numbers
-        )
-        self._numbers_postponed = self._reason_changes.numbers_postponed
-        if self._reason_changes.with_numbers:
-            self._numbers_stored_at = moment
-        return Reasons(changed=self._reason_changes.changed, gone=self._reason_changes.gone)
+        with_numbers = monotonic() - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
+        return self._stored_reasons.next(plan, pending, self.world.reasons, with_numbers=with_numbers)
+
+    def _note_stored(self, reasons: ReasonChanges) -> None:
+        """These changes are in the ledger."""
+        self._stored_reasons = reasons.stored_after
+        self._numbers_postponed = reasons.numbers_postponed
+        if reasons.with_numbers:
+            self._numbers_stored_at = monotonic()
 
     def _when_to_look_again(self, now: int, applied: Applied | None) -> int:
         """Second of the next turn if nothing changes: a workload may be tried again, or numbers are to be stored."""
         waits = []
-        if (until := self._memo.until) is not None:
+        if (until := self._decider.memo.until) is not None:
             waits.append(max(until, now + 1))
         if self._numbers_postponed or (applied is not None and applied.dropped):
             waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
-        self._amounts = self._amounts.after(self._memo)
+        self._amounts = self._amounts.after(self._decider.memo)
         return TurnReport(
             now=plan.now,
             changes=changes,
@@ -241,7 +285,13 @@ class Cycle:
             past_use=self._amounts.past_use,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
+            set_aside=len(self.world.aside),
+            failed_decisions=self._decider.failures,
         )
+
+
+def _to_store(changes: ReasonChanges) -> Reasons:
+    return Reasons(changed=changes.changed, gone=changes.gone)
 
 
 async def look_back(database: Database, world: World, now: int) -> None:

@@ -1,17 +1,19 @@
 """Leadership: one replica at a time leads, and one that is unsure stops at once.
 
 The lease is a row in Postgres; between two renewals the leader trusts its own monotonic clock only, and a little
-less long than the row says. Every write, to Postgres or to the cluster, asks ``check_lease`` first.
+less long than the row says. Every write, to Postgres or to the cluster, asks ``check_lease`` first. Whatever ends a
+term ends nothing else: this process runs for leader again, later and later if the same error comes back.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic
 from typing import NoReturn
 
-from queues.errors import DatabaseError, Fenced
+from admission.containment.repeated_failures import RepeatedFailures
+from queues.errors import DatabaseError, MusterError
 from queues.sql import leadership
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
@@ -27,25 +29,61 @@ class LeaseTiming:
     retry: float = leadership.RETRY_SECONDS
 
 
+#: A term that has made turns for so many seconds has got over what ended the terms before it.
+PROVEN_SECONDS = 60.0
+#: Seconds; the longest pause between two terms that the same error ends.
+LONGEST_PAUSE = 60.0
+
+
+_LEASE_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+#: Seconds by which the database's clock must have been set before a leader follows.
+CLOCK_STEP = 0.5
+
+
+def lease_clock() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while the machine is suspended, where there is one."""
+    return time.clock_gettime(_LEASE_CLOCK)
+
+
+def terms_in_a_row(timing: "LeaseTiming") -> RepeatedFailures:
+    """Terms that the same error ended, and the pauses between them."""
+    return RepeatedFailures("terms of leadership", first=timing.retry, longest=LONGEST_PAUSE, grows_after=4)
+
+
+async def _fit() -> str | None:
+    return None
+
+
 class LeaderLease:
     """The right to act as leader: a term, and how long it may be trusted without asking again."""
 
-    def __init__(self, term: Term, trust: LeaseTrust) -> None:
+    def __init__(self, term: Term, trust: LeaseTrust, ledger_time: float | None = None) -> None:
+        """``ledger_time``: seconds since the epoch by the database's clock, now; None: by this machine's."""
         self.term = term
         self._trust = trust
+        self._ahead = (time.time() if ledger_time is None else ledger_time) - lease_clock()
 
     def check_lease(self) -> None:
         """Raises Fenced once the lease is no longer certain."""
-        if not self._trust.holds(monotonic()):
+        if not self._trust.holds(lease_clock()):
             raise self.term.fenced("its lease ran out unrenewed")
 
     def left(self) -> float:
         """Seconds of certainty left."""
-        return self._trust.left(monotonic())
+        return self._trust.left(lease_clock())
 
-    def extend(self, trust: LeaseTrust) -> None:
-        """After a renewal."""
+    def now(self) -> float:
+        """Seconds since the epoch as the database's clock goes: whoever sets this machine's clock moves no deadline."""
+        return lease_clock() + self._ahead
+
+    def extend(self, trust: LeaseTrust, ledger_time: float | None = None) -> None:
+        """After a renewal. ``ledger_time``: what the database's clock said just now."""
         self._trust = trust
+        if ledger_time is not None:
+            ahead = ledger_time - lease_clock()
+            # Answers take their time, and no second should come twice for it.
+            if abs(ahead - self._ahead) > CLOCK_STEP:
+                self._ahead = ahead
 
     def end(self) -> None:
         """The term is over, whatever time is left: no task of it may write any more."""
@@ -55,32 +93,54 @@ class LeaderLease:
 class Leadership:
     """Runs for leader again and again, and leads whenever elected."""
 
-    def __init__(self, database: Database, holder: str, patience: LeaseTiming) -> None:
+    def __init__(
+        self,
+        database: Database,
+        holder: str,
+        timing: LeaseTiming,
+        *,
+        failures: RepeatedFailures | None = None,
+        unfit: Callable[[], Awaitable[str | None]] = _fit,
+    ) -> None:
+        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may."""
         self._database = database
         self._holder = holder
-        self._patience = patience
+        self._timing = timing
+        self._unfit = unfit
+        self.failures = failures or terms_in_a_row(timing)
         #: None while another replica leads.
         self.lease: LeaderLease | None = None
 
     async def run(self, lead: Callable[[LeaderLease], Awaitable[None]]) -> NoReturn:
-        """Lead whenever elected. ``lead`` runs for one term; it ends with Fenced or when it must start afresh."""
+        """Lead whenever elected. ``lead`` runs for one term, which whatever it raises ends."""
         while True:
-            lease, begun = await self._elected(), monotonic()
+            lease, begun = await self._elected(), lease_clock()
             self.lease = lease
             _log.info("elected", extra={"term": lease.term.number})
+            failure: BaseException | None = None
             try:
                 # A task of its own: its groups cancel the task they are in, and do not always take that back.
                 await asyncio.create_task(self._serve(lease, lead), name="term")
-            except* (Fenced, DatabaseError) as errors:
-                _log.warning("term ended", extra={"term": lease.term.number, "why": str(_first(errors))})
+            except* Exception as errors:
+                failure = first_error(errors)
             finally:
                 lease.end()
                 self.lease = None
                 await self._resign(lease)
             _repeat_cancellation()
-            if monotonic() - begun < self._patience.lease:
-                # What ends every term at once would else read the whole cluster again and again.
-                await asyncio.sleep(self._patience.retry)
+            await self._pause(lease, failure, lasted=lease_clock() - begun)
+
+    async def _pause(self, lease: LeaderLease, failure: BaseException | None, *, lasted: float) -> None:
+        """Tell how a term ended, and wait: what ends every term at once would else read the whole cluster again and
+        again."""
+        seconds = self._timing.retry
+        if failure is not None:
+            seconds = self.failures.note(failure)
+            _tell(lease, failure)
+        if (told := self.failures.told()) is not None and self.failures.just_reached():
+            _log.error("every term fails", extra={"why": told.message})
+        if told is not None or lasted < self._timing.lease:
+            await asyncio.sleep(seconds)
 
     async def _serve(self, lease: LeaderLease, lead: Callable[[LeaderLease], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -89,28 +149,33 @@ class Leadership:
             renewing.cancel()
 
     async def _elected(self) -> LeaderLease:
-        last_error = ""
+        last = ""
         while True:
-            started = monotonic()
-            try:
-                async with self._database.transaction() as tx:
-                    term = await leadership.elect(tx, self._holder, self._patience.lease)
-                if term is not None:
-                    return LeaderLease(term, LeaseTrust.since(started, self._patience.lease))
-            except DatabaseError as error:
-                if str(error) != last_error:
-                    last_error = str(error)
-                    _log.warning("cannot run for leader", extra={"why": last_error})
-            await asyncio.sleep(self._patience.retry)
+            why = await self._unfit()
+            if why is None:
+                started = lease_clock()
+                try:
+                    async with self._database.transaction() as tx:
+                        term = await leadership.elect(tx, self._holder, self._timing.lease)
+                        ledger_time = await leadership.database_time(tx) if term is not None else None
+                    if term is not None:
+                        return LeaderLease(term, LeaseTrust.since(started, self._timing.lease), ledger_time)
+                except DatabaseError as error:
+                    why = str(error)
+            if why is not None and why != last:
+                last = why
+                _log.warning("cannot run for leader", extra={"why": why})
+            await asyncio.sleep(self._timing.retry)
 
     async def _keep(self, lease: LeaderLease) -> None:
         """Renew until the term is over. Raises Fenced."""
         while True:
-            await asyncio.sleep(min(self._patience.retry, lease.left()))
-            started = monotonic()
+            await asyncio.sleep(min(self._timing.retry, lease.left()))
+            started = lease_clock()
             try:
                 async with asyncio.timeout(max(0.1, lease.left())), self._database.transaction() as tx:
-                    term = await leadership.renew(tx, lease.term, self._patience.lease)
+                    term = await leadership.renew(tx, lease.term, self._timing.lease)
+                    ledger_time = await leadership.database_time(tx)
             except (DatabaseError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
                 _log.warning("lease not renewed", extra={"why": why, "left": round(lease.left(), 1)})
@@ -118,7 +183,7 @@ class Leadership:
                 continue
             if term is None:
                 raise lease.term.fenced("another replica leads")
-            lease.extend(LeaseTrust.since(started, self._patience.lease))
+            lease.extend(LeaseTrust.since(started, self._timing.lease), ledger_time)
 
     async def _resign(self, lease: LeaderLease) -> None:
         """So that the next leader need not wait; if it fails, the lease runs out by itself."""
@@ -129,6 +194,14 @@ class Leadership:
             _log.info("not resigned", extra={"why": str(error)})
 
 
+def _tell(lease: LeaderLease, failure: BaseException) -> None:
+    about = {"term": lease.term.number, "why": str(failure)}
+    if isinstance(failure, MusterError):
+        _log.warning("term ended", extra=about)
+    else:
+        _log.error("term ended by a defect", extra=about, exc_info=failure)
+
+
 def _repeat_cancellation() -> None:
     """Repeat a cancellation: up to Python 3.12 a task group that fails just then raises its failure only."""
     task = asyncio.current_task()
@@ -136,7 +209,7 @@ def _repeat_cancellation() -> None:
         raise asyncio.CancelledError
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """What a task failed with, out of the groups around it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -3,6 +3,7 @@
 The only file that knows prometheus_client. Names and units: docs/reference/metrics.md.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -65,14 +66,22 @@ class Metrics:
         *,
         requests: Callable[[], Mapping[tuple[str, str], int]] = dict,
         informers: Callable[[], Mapping[str, Watching]] = dict,
+        longest_block: Callable[[], float] = float,
     ) -> None:
-        """Both are called at each scrape: API requests so far by (verb, code), and informers by name."""
+        """All are called at each scrape: API requests so far by (verb, code), informers by name, and seconds of the
+        event loop's longest block."""
         self._registry = CollectorRegistry()
         self._requests = requests
         self._informers = informers
+        self._longest_block = longest_block
         self._term: int | None = None
         self._last: TurnReport | None = None
         self._turns = 0
+        self._set_aside = 0
+        #: Decisions that failed in earlier terms, and in this one so far.
+        self._failed_decisions = self._failed_in_term = 0
+        self._ended: Counter[str] = Counter()
+        self._put_off = 0
         self._counts = dict.fromkeys(("admit", "adopt", "free", "evict", "drop"), 0)
         self._phases = Histogram(
             "muster_turn_phase_seconds",
@@ -93,6 +102,8 @@ class Metrics:
     def observe(self, report: TurnReport) -> None:
         """Add one turn. A turn without a decision leaves the gauges as they are."""
         self._turns += 1
+        self._set_aside = report.set_aside
+        self._failed_in_term = report.failed_decisions
         if not report.decide_seconds:
             return
         self._last = report
@@ -110,6 +121,17 @@ class Metrics:
         self._term = term
         if term is None:
             self._last = None
+            self._set_aside = 0
+            self._failed_decisions += self._failed_in_term
+            self._failed_in_term = 0
+
+    def ended(self, failure: BaseException) -> None:
+        """An error ended a term of this replica."""
+        self._ended[type(failure).__name__] += 1
+
+    def put_off(self) -> None:
+        """Postgres could not serve a turn."""
+        self._put_off += 1
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
@@ -127,9 +149,22 @@ class Metrics:
         yield _family(GaugeMetricFamily, "muster_leader", "1 if this replica leads, else 0.", {(): leads})
         about = "Term this replica leads in; 0 if it does not."
         yield _family(GaugeMetricFamily, "muster_term", about, {(): self._term or 0})
+        about = "Terms of this replica that an error ended, by the error's name."
+        ended = {(error,): count for error, count in sorted(self._ended.items())}
+        yield _family(CounterMetricFamily, "muster_terms_ended", about, ended, "error")
+        about = "Longest time in the last 5 minutes for which the event loop stood still, in seconds."
+        yield _family(GaugeMetricFamily, "muster_loop_block_seconds", about, {(): self._longest_block()})
 
     def _turn_counts(self) -> Iterator[Metric]:
         yield _family(CounterMetricFamily, "muster_turns", "Turns of this replica.", {(): self._turns})
+        about = "Turns that were put off because Postgres could not serve them."
+        yield _family(CounterMetricFamily, "muster_turns_put_off", about, {(): self._put_off})
+        about = "Attempts of this replica to decide a turn that raised an error."
+        failed = self._failed_decisions + self._failed_in_term
+        yield _family(CounterMetricFamily, "muster_decisions_failed", about, {(): failed})
+        if self._term is not None:
+            about = "Workloads set aside because a step of the turn fails on them."
+            yield _family(GaugeMetricFamily, "muster_workloads_set_aside", about, {(): self._set_aside})
         about = "Decisions of this replica that the ledger took (drop: refused)."
         counts = {(what,): count for what, count in self._counts.items()}
         yield _family(CounterMetricFamily, "muster_decisions", about, counts, "what")

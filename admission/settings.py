@@ -31,6 +31,9 @@ from queues.errors import InvalidSettings
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
 
+#: A variable of every container that Kubernetes runs.
+IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+
 _PREFIX: Final = "MUSTER_"
 #: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
 #: Postgres' programs, and a variable of tests.
@@ -115,6 +118,10 @@ class Settings(BaseModel):
     data_dir: Path | None = Field(
         None, description="Folder of the embedded Postgres. Unset: in the user's state folder."
     )
+    embedded_postgres: bool = Field(
+        False,
+        description="Start an embedded Postgres inside a cluster too, if no dsn is set: for a trial, one replica.",
+    )
     identity: str = Field(
         default_factory=own_identity,
         min_length=1,
@@ -147,6 +154,18 @@ class Settings(BaseModel):
         5.0, description="Seconds a workload waits after its first rollback; doubled each time."
     )
     backoff_max_seconds: Seconds = Field(300.0, description="Longest wait after a rollback, in seconds.")
+    api_server_lost_seconds: Seconds = Field(
+        60.0,
+        description="Seconds without an answer of the API server after which a leader resigns, until it answers.",
+    )
+    decision_limit_seconds: Seconds = Field(
+        60.0,
+        description="Longest time of one decision, in seconds; a leader whose decision takes longer resigns.",
+    )
+    failed_turns_dir: Path | None = Field(
+        None,
+        description="Folder of the last turns that could not be decided. Unset: in the user's state folder.",
+    )
     api_concurrency: int = Field(
         64, ge=1, le=1024, description="Most writes to the API server under way at a time."
     )
@@ -156,6 +175,17 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least level that is logged."
     )
+
+    @model_validator(mode="after")
+    def _has_a_ledger(self) -> Self:
+        if self.dsn is not None and not self.dsn.get_secret_value().strip():
+            raise ValueError(
+                "dsn: found an empty text, expected postgresql://user:password@host/database. Is the secret filled in? "
+                "Without any dsn, and outside a cluster, an embedded Postgres is started"
+            )
+        if self.dsn is not None and self.embedded_postgres:
+            raise ValueError("found dsn and embeddedPostgres, expected one of them: they are two ledgers")
+        return self
 
     @model_validator(mode="after")
     def _times_fit(self) -> Self:
@@ -217,6 +247,22 @@ def read(
         ) from None
 
 
+def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> str | None:
+    """DSN of the ledger; None: that of an embedded Postgres, which inside a cluster has to be asked for.
+
+    Each replica would start one of its own there, and each would lead. Raises InvalidSettings.
+    """
+    if settings.dsn is not None:
+        return settings.dsn.get_secret_value()
+    if IN_CLUSTER in (os.environ if environment is None else environment) and not settings.embedded_postgres:
+        raise InvalidSettings(
+            problems=f"found no dsn inside a cluster ({IN_CLUSTER} is set), expected the Postgres that all replicas "
+            "share: set MUSTER_DSN. To try Muster out with one replica and a ledger that goes with its pod: "
+            "MUSTER_EMBEDDED_POSTGRES=true"
+        )
+    return None
+
+
 def _from_file(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -247,7 +293,8 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, str]:
         if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
             continue
         if variable in by_variable:
-            if text:
+            # An empty DSN is a secret that nobody filled in, and not the wish for another ledger.
+            if text or variable == _PREFIX + "DSN":
                 found[by_variable[variable]] = text
         elif not _SERVICE_LINK.fullmatch(variable):
             unknown.append(variable)

@@ -1,6 +1,7 @@
 """One term of leadership: the world is read, then turns follow one another, and their outcome is carried out.
 
-Everything here ends with the term; nothing of it is used in the next one.
+Everything here ends with the term; nothing of it is used in the next one. A turn that Postgres cannot serve now is put
+off, with growing pauses and without reading the world again; any other error ends the term.
 """
 
 import asyncio
@@ -10,20 +11,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from time import time
+from pathlib import Path
 from typing import NoReturn
 
 from admission import garbage_collection
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread
+from admission.containment.repeated_failures import RepeatedFailures
 from admission.cycle import Cycle
+from admission.engine.snapshot import Snapshot
 from admission.kube.client.client import Client
+from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
+from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.leadership import LeaderLease
+from admission.leadership import PROVEN_SECONDS, LeaderLease
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -31,6 +38,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
+from queues.plan import Reason
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
 from queues.sql.read.world import load_world
@@ -40,8 +48,9 @@ from queues.world_rows import WorldRows
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between attempts while Postgres cannot be reached.
-DATABASE_PAUSE = 0.5
+#: Seconds of the pauses between attempts while Postgres cannot serve a turn.
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 15.0
 #: Seconds between two turns in which no workload asks for admission: pods that start and end are taken in together.
 REST = 0.05
 #: Seconds for which statuses and events wait after pods were released: more pods may follow.
@@ -65,6 +74,14 @@ class TermDependencies:
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
+    #: Called for each turn that is put off.
+    put_off: Callable[[], None]
+    decision_thread: DecisionThread
+    #: Keeps the snapshot of a turn that cannot be decided; blocks.
+    keep_failed_turn: Callable[[Snapshot], Path | None]
+    contact: ApiServerContact
+    #: How the terms before this one ended.
+    failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
     failpoint: Callable[[str], None]
 
@@ -79,13 +96,21 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.ready = False
+        self._put_off = RepeatedFailures("turns", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         #: Time of the loop until which writes that can wait do wait.
         self._busy_until = 0.0
 
     async def run(self) -> None:
-        """Lead until the term is over. Raises Fenced, DatabaseError: begin again."""
+        """Lead until the term is over. Whatever it raises, the next term begins afresh."""
+        dependencies = self._dependencies
+        if (failing := self._failing()) is not None:
+            # Said first: this term may end as early as the ones before it.
+            await RootCondition(dependencies.client, self._lease.check_lease).write(failing)
         async with asyncio.TaskGroup() as tasks:
             self.informers.start(tasks)
+            heard = [self.informers.by_name[name] for name in ("nodes", "pods")]
+            contact = dependencies.contact.keep(lambda: [informer.heard for informer in heard])
+            tasks.create_task(contact, name="contact with the API server")
             rows = await self._rows()
             await self.informers.all_synced()
             tasks.create_task(self._turns(rows, tasks), name="turns")
@@ -124,7 +149,10 @@ class LeaderTerm:
             dependencies.client,
             check_lease,
             WorldStatuses(
-                world, job_controller, ChainMap(jobs.problems, release.problems, recreate.problems)
+                world,
+                job_controller,
+                ChainMap(jobs.problems, release.problems, recreate.problems),
+                failing=self._failing,
             ),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
             instance=self._lease.term.holder,
@@ -133,28 +161,31 @@ class LeaderTerm:
             dependencies.database,
             self._lease.term,
             world,
-            drain=self.informers.drain,
             creating=jobs.creating,
             transitions=job_controller.transitions,
-            clock=time,
+            clock=self._lease.now,
+            decider=Decider(dependencies.decision_thread, dependencies.keep_failed_turn),
             failpoint=dependencies.failpoint,
         )
         tasks.create_task(statuses.run(), name="statuses")
         tasks.create_task(self._keep_twins(), name="priority class twins")
         try:
             while True:
-                for key in job_controller.due(int(time())):
+                for key in job_controller.due(int(self._lease.now())):
                     world.mark_dirty(key)
                 try:
-                    report = await cycle.turn()
+                    report = await cycle.turn(self.informers.drain())
                 except DatabaseUnavailable as error:
                     check_lease()
-                    _log.warning("turn put off", extra={"why": str(error)})
-                    await asyncio.sleep(DATABASE_PAUSE)
+                    await self._pause(error, statuses)
                     continue
                 check_lease()
+                if self._put_off.count:
+                    self._put_off.clear()
+                    statuses.look_at_queues()
                 if not self.ready:
                     garbage_collection.freeze_objects()
+                    tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
                 recreate.reconcile(report.dirty_workloads)
@@ -162,7 +193,7 @@ class LeaderTerm:
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
                 if not (world.snapshot_is_stale or self.informers.changed.is_set()):
-                    await self._wait(cycle.next_look - time())
+                    await self._wait(cycle.next_look - self._lease.now())
                 await self._rest(rested)
         finally:
             await release.queue.stop()
@@ -170,10 +201,30 @@ class LeaderTerm:
             await jobs.stop()
             await finalizers.stop()
 
+    def _failing(self) -> Reason | None:
+        """What people are to be told about turns or terms that fail; None: they do not."""
+        return self._put_off.told() or self._dependencies.failed_terms.told()
+
+    async def _pause(self, error: DatabaseUnavailable, statuses: StatusLoop) -> None:
+        """Put the turn off: memory has not moved ahead of the ledger, so the same world is decided on again."""
+        self._dependencies.put_off()
+        seconds = self._put_off.note(error)
+        _log.warning("turn put off", extra={"why": str(error), "seconds": round(seconds, 1)})
+        if self._put_off.just_reached():
+            _log.error("every turn is put off", extra={"why": str(error)})
+            statuses.look_at_queues()
+        await asyncio.sleep(seconds)
+
+    async def _prove(self, statuses: StatusLoop) -> None:
+        """A term that goes on for a while has got over what ended the terms before it."""
+        await asyncio.sleep(PROVEN_SECONDS)
+        self._dependencies.failed_terms.clear()
+        statuses.look_at_queues()
+
     async def _keep_partitions(self) -> NoReturn:
         """Months of the history that are about to begin; without theirs, rows go to the default partition."""
         while True:
-            today = datetime.fromtimestamp(time(), UTC).date()
+            today = datetime.fromtimestamp(self._lease.now(), UTC).date()
             try:
                 for table in PARTITIONED:
                     async with self._dependencies.database.transaction() as tx:

@@ -36,6 +36,9 @@ class TurnReport:
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     nodes_usable: int = 0
+    #: Workloads that a step of the turn fails on, and decisions of this term that failed so far.
+    set_aside: int = 0
+    failed_decisions: int = 0
     #: Seconds from the creation of each gang's object to the commit of its admission.
     admitted_after: Sequence[float] = ()
     #: Seconds from the commit of each admission to the binding of its last pod.

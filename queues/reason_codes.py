@@ -125,6 +125,8 @@ class ReasonCode(StrEnum):
 
     #: The object has fields that Muster accepts and does not act on.
     UNSUPPORTED_FIELD = "UnsupportedField"
+    #: Turns or terms of leadership end with the same error again and again; nothing is decided.
+    TURNS_FAIL = "TurnsFail"
     #: Members of a HyperNode cannot be used.
     INVALID_MEMBERS = "InvalidMembers"
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -95,6 +96,29 @@ class Snapshot:
         """Seats of an admission that are neither ended nor given back in this turn because their pods ended."""
         gone = admission.ended | self.ended.get(admission.id, frozenset())
         return tuple(seat for index, seat in enumerate(admission.seats) if index not in gone)
+
+    def workloads(self) -> frozenset[WorkloadKey]:
+        """Workloads that a decision may read or change."""
+        moving = {self.admissions[id_].workload for id_ in (*self.ended, *self.started, *self.evictable)}
+        unbooked = {each.workload for each in self.unbooked}
+        return frozenset((*self.pending, *self.holders, *self.claims, *moving, *unbooked))
+
+    def without(self, workloads: AbstractSet[WorkloadKey]) -> "Snapshot":
+        """The snapshot in which these workloads ask for nothing and nothing of them changes: what they hold stays."""
+
+        def stays(id_: AdmissionId) -> bool:
+            return self.admissions[id_].workload not in workloads
+
+        return replace(
+            self,
+            pending={key: each for key, each in self.pending.items() if key not in workloads},
+            holders={key: each for key, each in self.holders.items() if key not in workloads},
+            claims={key: each for key, each in self.claims.items() if key not in workloads},
+            ended={id_: seats for id_, seats in self.ended.items() if stays(id_)},
+            evictable={id_: each for id_, each in self.evictable.items() if stays(id_)},
+            started=tuple(id_ for id_ in self.started if stays(id_)),
+            unbooked=tuple(each for each in self.unbooked if each.workload not in workloads),
+        )
 
     def after(self, plan: Plan, last_id: int = 0) -> "Snapshot":
         """The snapshot of the next turn, if the plan is committed and nothing else happens.

@@ -22,6 +22,8 @@ from queues.text_format import go_duration, rfc3339
 
 #: Condition of batch/v1 Jobs and bare pods.
 ADMITTED: Final = "muster.dev/Admitted"
+#: Condition of the queue root.
+DECIDING: Final = "Deciding"
 #: Conditions of a PodGroup, in Volcano's words.
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -259,6 +261,16 @@ class QueueStatusFacts:
     running: int = 0
     unknown: int = 0
     completed: int = 0
+    is_root: bool = False
+    #: Of root: why nothing is decided; None: all is well.
+    failing: Reason | None = None
+
+
+def deciding_condition(failing: Reason | None) -> StatusCondition:
+    """Condition of root: whether turns are made. True is written only over False."""
+    if failing is not None:
+        return _because(DECIDING, "False", failing)
+    return StatusCondition(type=DECIDING, status="True", reason=DECIDING, quiet=True)
 
 
 def queue_status(queue: QueueStatusFacts) -> StatusWanted:
@@ -284,7 +296,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
                 "completed": queue.completed,
             }
         ),
-        conditions=(usable,),
+        conditions=(usable, deciding_condition(queue.failing)) if queue.is_root else (usable,),
     )
 
 

@@ -1,7 +1,7 @@
 """Statuses that the objects of the cluster should have, worked out from the world. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from admission.facts import PodPhase
@@ -26,6 +26,7 @@ from queues.admissions import AdmissionState
 from queues.api.api_resources import POD_GROUPS, QUEUES, ObjectRef
 from queues.errors import InvalidDocument
 from queues.plan import Reason
+from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.workload import QueueName, WorkloadKey
@@ -39,6 +40,8 @@ class WorldStatuses:
     jobs: VolcanoJobController
     #: Writes for a workload that the API server refuses.
     problems: Mapping[WorkloadKey, Reason]
+    #: What root is to say about turns or terms that fail; None: they do not.
+    failing: Callable[[], Reason | None] = lambda: None
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
         """Statuses of a workload's object, and of the PodGroup that stands for it; none if it is gone."""
@@ -127,8 +130,8 @@ class WorldStatuses:
         )
 
 
-def queue_statuses(world: World) -> Iterator[StatusWanted]:
-    """The status of every queue, counted from all workloads."""
+def queue_statuses(world: World, failing: Reason | None = None) -> Iterator[StatusWanted]:
+    """The status of every queue, counted from all workloads. ``failing``: what root says about turns that fail."""
     allocated: dict[QueueName, Resources] = {}
     for admission in world.admissions.values():
         allocated[admission.queue] = allocated.get(admission.queue, NOTHING) + admission.holds()
@@ -147,6 +150,8 @@ def queue_statuses(world: World) -> Iterator[StatusWanted]:
                 inqueue=counts[name, "inqueue"],
                 running=counts[name, "running"],
                 completed=counts[name, "completed"],
+                is_root=name == ROOT,
+                failing=failing if name == ROOT else None,
             )
         )
 

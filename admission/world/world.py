@@ -27,6 +27,7 @@ from admission.facts import (
 from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.seats import is_live
+from admission.workloads.set_aside import SetAside
 from admission.workloads.state import WorkloadState, derive_state, underivable_state
 from admission.world.admissions import AdmissionIndex
 from admission.world.avoided_nodes import AvoidedNodes
@@ -80,6 +81,8 @@ class World:
         self.snapshot_is_stale = True
         self.states: dict[WorkloadKey, WorkloadState] = {}
         self._defects: dict[WorkloadKey, Exception] = {}
+        #: Workloads that a step of the turn fails on.
+        self.aside = SetAside()
         #: When a bound pod of a workload was last seen to go. Not stored: a new leader waits less, if at all.
         self.pod_left_at: dict[WorkloadKey, int] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
@@ -299,10 +302,19 @@ class World:
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
             self.admission_index.forget(key)
+            self.aside.forget(key)
 
     def note_defect(self, key: WorkloadKey, error: Exception) -> None:
         """Muster cannot handle a workload."""
         self._defects[key] = error
+
+    def set_aside(self, key: WorkloadKey, error: Exception, now: int) -> None:
+        """A step of the turn fails on a workload: it waits with the defect as its reason and keeps what it holds, until
+        a decision would see something else of it, or until a while has passed."""
+        state = self.states.get(key)
+        self.aside.add(key, error, None if state is None else _seen(state), now)
+        self.note_defect(key, error)
+        self._dirty.add(key)
 
     def take_defects(self) -> dict[WorkloadKey, Exception]:
         """Workloads that Muster could not handle since the last call, for the log."""
@@ -323,7 +335,7 @@ class World:
         dirty, self._dirty, self._awaiting_timeout = self._dirty | self._awaiting_timeout, set(), set()
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
-        dirty |= self.avoided_nodes.expire(now)
+        dirty |= self.avoided_nodes.expire(now) | self.aside.expire(now)
         for key in sorted(dirty):
             before, state = self.states.get(key), self._derive(key, now, key in creating)
             if state is not None and state.unschedulable:
@@ -355,11 +367,14 @@ class World:
     def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
         inputs = self._inputs(key, creating)
         try:
-            return derive_state(inputs, now, self.timeouts)
+            state = derive_state(inputs, now, self.timeouts)
         except Exception as error:
             # A defect that one workload brings to light must not keep the others waiting.
             self._defects[key] = error
             return underivable_state(inputs, error)
+        if state is None or (known := self.aside.error_of(key, _seen(state))) is None:
+            return state
+        return underivable_state(inputs, known)
 
     def _inputs(self, key: WorkloadKey, creating: bool) -> WorkloadInputs:
         job = self.jobs.get(key.uid)
@@ -425,6 +440,12 @@ class World:
         queues = {name: fact.queue for name, fact in self.queues.items()}
         tree = QueueTree.build(queues, self.node_inventory.table().capacity())
         return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+
+
+def _seen(state: WorkloadState) -> tuple[object, ...]:
+    """What steps of the turn see of a workload. Without times, which pass though nothing changes."""
+    wants = state.workload if state.needs_seats or state.seat_maps else None
+    return (wants, state.ended, state.started, frozenset(state.evictable), state.unbooked)
 
 
 def _offer(node: NodeFact) -> tuple[object, ...]:

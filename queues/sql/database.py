@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ class Database:
         self.dsn = dsn
 
     @classmethod
-    async def connect(
+    def open(
         cls,
         dsn: str,
         *,
@@ -74,9 +75,9 @@ class Database:
         idle_timeout: float = IDLE_TIMEOUT,
         pool_size: int = 8,
     ) -> "Database":
-        """Open a pool on a ``postgresql://`` DSN as libpq takes it (a directory as ``?host=``: unix socket).
+        """A pool on a ``postgresql://`` DSN as libpq takes it (a directory as ``?host=``: unix socket).
 
-        Timeouts in seconds, 0 = none. Raises DatabaseUnavailable or DatabaseError when it cannot be opened.
+        Connects when it is used, so the server may still be down. Timeouts in seconds, 0 = none.
         """
         settings = {
             "application_name": "muster",
@@ -99,7 +100,21 @@ class Database:
             json_serializer=as_json,
             json_deserializer=msgspec.json.decode,
         )
-        database = cls(engine, dsn)
+        return cls(engine, dsn)
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str,
+        *,
+        statement_timeout: float = STATEMENT_TIMEOUT,
+        idle_timeout: float = IDLE_TIMEOUT,
+        pool_size: int = 8,
+    ) -> "Database":
+        """The same, and the server has answered. Raises DatabaseUnavailable or DatabaseError."""
+        database = cls.open(
+            dsn, statement_timeout=statement_timeout, idle_timeout=idle_timeout, pool_size=pool_size
+        )
         try:
             async with database.transaction() as tx:
                 await tx.execute(text("SELECT 1"))
@@ -214,12 +229,18 @@ def _migrate(connection: Connection, to: str) -> None:
     (command.upgrade if up else command.downgrade)(config, to)
 
 
-def _compare(found: str | None) -> None:
+@cache
+def _revisions() -> tuple[str | None, frozenset[str]]:
+    """The newest revision of the schema, and all; read from the disk once."""
     from alembic.script import ScriptDirectory
 
     script = ScriptDirectory.from_config(migrations_config())
-    newest = script.get_current_head()
-    if found is not None and found not in {known.revision for known in script.walk_revisions()}:
+    return script.get_current_head(), frozenset(known.revision for known in script.walk_revisions())
+
+
+def _compare(found: str | None) -> None:
+    newest, known = _revisions()
+    if found is not None and found not in known:
         raise SchemaTooNew(found=found, expected=newest)
     if found != newest:
         raise SchemaTooOld(found=found or "none", expected=newest)

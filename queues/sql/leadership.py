@@ -112,6 +112,11 @@ async def _set_end(tx: AsyncConnection, term: Term, end: ColumnElement[Any]) -> 
     return await tx.scalar(moved, term.parameters()) is not None
 
 
+async def database_time(tx: AsyncConnection) -> float:
+    """Seconds since the epoch by the database's clock, which all terms share."""
+    return float(await tx.scalar(_NOW) or 0.0)
+
+
 async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
     """Name of the process that leads now; None: none does."""
     return await _held_by(tx, lease)
@@ -121,6 +126,8 @@ async def _held_by(tx: AsyncConnection, lease: str) -> str | None:
     found: str | None = await tx.scalar(select(leases.c.holder).where(leases.c.name == lease, _VALID))
     return found
 
+
+_NOW = select(func.extract("epoch", func.clock_timestamp()))
 
 _CHECK = select(_VALID).where(EXACTLY).with_for_update(read=True)
 

@@ -1,6 +1,8 @@
 """``muster replay``: decides a saved turn again and shows the differences."""
 
+import gzip
 import os
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,9 @@ from admission.cli.failures import TRACEBACK, complain
 #: Differences that are shown without ``--all``.
 _SHOWN: Final = 40
 
+#: How a compressed file begins.
+_GZIP: Final = b"\x1f\x8b"
+
 _DIFFERS: Final = 1
 _INVALID: Final = 2
 
@@ -19,7 +24,8 @@ _INVALID: Final = 2
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--all", "everything", is_flag=True, help=f"Show all differences, not only {_SHOWN}.")
 def replay(file: Path, everything: bool) -> int:
-    """Decide the turn that `muster snapshot` saved again, and compare the plans.
+    """Decide again the turn that `muster snapshot` saved, or one that a leader could not decide and kept
+    (compressed, with an empty plan), and compare the plans.
 
     Exit code 0: the same plan. 1: another one; every difference is a line. 2: FILE is no saved turn, or
     cannot be decided.
@@ -29,7 +35,11 @@ def replay(file: Path, everything: bool) -> int:
     from queues.errors import MusterError
 
     try:
-        saved = load(file.read_bytes())
+        content = file.read_bytes()
+        saved = load(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        complain(f"{file}: {error}")
+        return _INVALID
     except OSError as error:
         complain(f"{file}: {error.strerror}")
         return _INVALID

@@ -57,6 +57,8 @@ def _default(value: object) -> str:
             return value
         case tuple():
             return ",".join(value)
+        case bool():
+            return str(value).lower()
         case int() | float():
             return f"{value:g}"
         case _:

@@ -69,6 +69,11 @@ class StatusLoop:
         if self._dirty_workloads or self._dirty_queues:
             self._dirty.set()
 
+    def look_at_queues(self) -> None:
+        """The statuses of queues may have changed; returns at once."""
+        self._dirty_queues = True
+        self._dirty.set()
+
     async def _loop(self) -> NoReturn:
         while True:
             await self._dirty.wait()
@@ -89,7 +94,7 @@ class StatusLoop:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
-            self._status.submit(queue_statuses(self._world))
+            self._status.submit(queue_statuses(self._world, self._statuses.failing()))
         if self._dirty_queues:
             self._dirty.set()
 

@@ -32,7 +32,7 @@ async def equals_reloaded(ring: Ring) -> None:
         assert mine[part] == value, (
             f"{part} of the world, then as loaded afresh: {_differ(mine[part], value)}"
         )
-    plan, anew = _plan(ring, kept, ring.cycle._memo), _plan(ring, fresh, Memo())
+    plan, anew = _plan(ring, kept, ring.cycle._decider.memo), _plan(ring, fresh, Memo())
     assert plan == anew
     assert news or now >= ring.cycle.next_look or not plan.changes_ledger(), (
         "there is news, and no turn for it"

@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import text
 
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts import Change, PodPhase
 from admission.reconcile.release import Order, orders_for
@@ -30,6 +32,8 @@ from tests.fakes.fake_recreate import SteppedRecreate
 PATIENCE = Timeouts(refusal_grace=10, backoff=10, backoff_limit=40)
 #: Seconds; longer than any order that was carried out is not repeated.
 ECHO = 10
+#: Seconds; a decision on these clusters that takes longer never ends.
+DECISION_LIMIT = 60.0
 
 
 class Killed(BaseException):
@@ -95,10 +99,10 @@ class Ring:
             self.database,
             term,
             self.world,
-            drain=list,
             creating=self.works.keys,
             transitions=self.job_controller.transitions,
             clock=lambda: self.cluster.now,
+            decider=Decider(DecisionThread(DECISION_LIMIT), keep=lambda snapshot: None),
             failpoint=self._pass,
         )
 

@@ -1,6 +1,6 @@
 """The plan applier and the turn around it, on a real Postgres."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -8,14 +8,16 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from admission.apply import TurnPlan, apply
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
-from admission.facts import Change, Fact
+from admission.facts import Change, Fact, WorkloadFact
 from admission.failpoints import armed
 from admission.turn_report import TurnReport
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.admissions import Admission, Seat
-from queues.errors import Fenced
+from queues.errors import DataRefused, Fenced
 from queues.plan import Admit, Plan
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Limits
@@ -54,7 +56,6 @@ class Ring:
     database: Database
     term: Term
     cycle: Cycle = field(init=False)
-    changes: list[Change] = field(default_factory=list)
     now: int = NOW
 
     async def begin(self, *facts: Fact) -> None:
@@ -67,20 +68,15 @@ class Ring:
             self.database,
             self.term,
             world,
-            drain=self.drain,
             creating=frozenset,
             transitions=lambda world, keys, now: (),
             clock=lambda: self.now,
+            decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
             failpoint=armed(None),
         )
 
-    def drain(self) -> Sequence[Change]:
-        changes, self.changes = self.changes, []
-        return changes
-
     async def turn(self, *changes: Change | Fact) -> TurnReport:
-        self.changes = [each if isinstance(each, Change) else seen(each) for each in changes]
-        return await self.cycle.turn()
+        return await self.cycle.turn([each if isinstance(each, Change) else seen(each) for each in changes])
 
     @property
     def admissions(self) -> list[Admission]:
@@ -146,6 +142,63 @@ async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(r
     assert applied.admitted == ()
     assert applied.dropped.keys() == {JOB}
     assert held in await ring.stored()
+
+
+async def refuse_rows(ring: Ring, table: str, condition: str) -> None:
+    """From now on Postgres refuses rows of a table unless they meet the condition."""
+    async with ring.database.transaction() as tx:
+        await tx.execute(text(f"ALTER TABLE {table} ADD CONSTRAINT poison CHECK ({condition}) NOT VALID"))
+
+
+def jobs_of_one(*names: str) -> list[WorkloadFact]:
+    return [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, name), name=name) for name in names]
+
+
+async def test_a_workload_whose_row_postgres_refuses_is_set_aside_and_all_others_go_in(ring: Ring) -> None:
+    poison, *others = jobs_of_one("c-poison", "a", "b", "d", "e")
+    await ring.begin(*QUEUES, node("n1"), poison, *others)
+    await refuse_rows(ring, "admissions", "name <> 'c-poison'")
+    assert (await ring.turn()).set_aside == 1
+    await ring.turn()
+    assert {each.name for each in ring.admissions} == {"a", "b", "d", "e"}
+    assert await ring.stored() == ring.admissions
+    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+
+
+async def test_a_workload_that_was_set_aside_is_tried_again_when_it_changes_and_after_a_while(
+    ring: Ring,
+) -> None:
+    (poison,) = jobs_of_one("poison")
+    await ring.begin(*QUEUES, node("n1"), poison)
+    await refuse_rows(ring, "admissions", "name <> 'poison' OR cardinality(nodes) > 1")
+    for _ in range(3):
+        await ring.turn()
+    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+    ring.now += 601
+    await ring.turn()
+    await ring.turn()
+    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+    await ring.turn(replace(poison, minimum=2, pod_sets=job(2).pod_sets))
+    assert [each.name for each in ring.admissions] == ["poison"]
+
+
+async def test_seats_that_postgres_does_not_take_back_stop_nobody_else(ring: Ring) -> None:
+    """As when a balance is wrong, and would fall below zero."""
+    poison, other = jobs_of_one("poison", "other")
+    await ring.begin(*QUEUES, node("n1"), poison)
+    await ring.turn()
+    await refuse_rows(ring, "admissions", "name <> 'poison' OR state <> 'closed'")
+    await ring.turn(gone(poison), other)
+    await ring.turn()
+    assert {each.name for each in ring.admissions} == {"poison", "other"}
+    assert await ring.stored() == ring.admissions
+
+
+async def test_a_refusal_that_is_no_workloads_fault_ends_the_term(ring: Ring) -> None:
+    await ring.begin(*QUEUES, node("n1"), *jobs_of_one("a", "b"))
+    await refuse_rows(ring, "leases", "ledger_seq = 0")
+    with pytest.raises(DataRefused):
+        await ring.turn()
 
 
 async def test_a_plan_of_another_ledger_sequence_writes_nothing(ring: Ring) -> None:

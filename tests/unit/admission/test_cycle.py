@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from admission import intake
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
 from admission.failpoints import armed
 from admission.world.world import World
@@ -34,10 +36,10 @@ def cycle_over(known: World, database: Any) -> Cycle:
         database,
         Term(holder="me", number=1),
         known,
-        drain=list,
         creating=frozenset,
         transitions=lambda world, keys, now: (),
         clock=lambda: NOW,
+        decider=Decider(DecisionThread(60.0), keep=lambda snapshot: None),
         failpoint=armed(None),
     )
 

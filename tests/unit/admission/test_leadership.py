@@ -1,6 +1,7 @@
 """Who leads goes on as long as it may, stops at once when it may not, and leaves the lease to the next."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
@@ -11,9 +12,11 @@ import pytest_asyncio
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from admission.containment.repeated_failures import RepeatedFailures
 from admission.leadership import LeaderLease, Leadership, LeaseTiming
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.sql.database import Database
+from queues.sql.leadership import LeaseTrust, Term, database_time
 from tests.waiting import eventually
 
 QUICK = LeaseTiming(lease=2.0, retry=0.1)
@@ -204,13 +207,101 @@ async def test_who_is_told_to_stop_just_as_the_term_fails_does_stop(postgres: Fl
         task.cancel()
 
 
-async def test_a_defect_ends_the_process_and_not_only_the_term(postgres: Flaky) -> None:
-    async def breaks(mandate: LeaderLease) -> None:
-        raise ZeroDivisionError
+async def test_a_defect_ends_the_term_and_not_the_process(
+    postgres: Flaky, caplog: pytest.LogCaptureFixture
+) -> None:
+    terms: list[int] = []
 
-    with pytest.raises(ExceptionGroup) as found:
-        await Leadership(postgres, "me", QUICK).run(breaks)  # type: ignore[arg-type]
-    assert found.group_contains(ZeroDivisionError)
-    second = Reign()
-    async with running(postgres, second.lead, holder="next", patience=LeaseTiming(lease=600.0, retry=0.05)):
-        await eventually(lambda: second.at_work == 1, "the successor")
+    async def breaks_once(mandate: LeaderLease) -> None:
+        terms.append(mandate.term.number)
+        if len(terms) == 1:
+            raise ZeroDivisionError("of a test")
+        await asyncio.Event().wait()
+
+    async with running(postgres, breaks_once):
+        await eventually(lambda: len(terms) == 2, "the next term")
+    (line,) = [record for record in caplog.records if record.message == "term ended by a defect"]
+    assert line.exc_info is not None
+
+
+async def test_terms_that_the_same_error_ends_follow_one_another_later_and_later(
+    postgres: Flaky, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun: list[float] = []
+    failures = RepeatedFailures("terms", first=0.02, longest=0.5, grows_after=4)
+
+    async def fails(mandate: LeaderLease) -> None:
+        begun.append(monotonic())
+        raise DatabaseError(reason="a constraint")
+
+    leadership = Leadership(postgres, "me", LeaseTiming(lease=2.0, retry=0.02), failures=failures)  # type: ignore[arg-type]
+    task = asyncio.create_task(leadership.run(fails))
+    await eventually(lambda: len(begun) == 10, "ten terms")
+    task.cancel()
+    assert begun[9] - begun[8] >= 0.15
+    told = failures.told()
+    assert told is not None
+    assert "a constraint" in told.message
+    assert [record.message for record in caplog.records].count("every term fails") == 1
+
+
+async def test_who_is_unfit_does_not_run_until_it_is_fit_again(
+    postgres: Flaky, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, fit = 0, False
+
+    async def unfit() -> str | None:
+        nonlocal asked
+        asked += 1
+        return None if fit else "the API server does not answer"
+
+    reign = Reign()
+    leadership = Leadership(postgres, "me", QUICK, unfit=unfit)  # type: ignore[arg-type]
+    task = asyncio.create_task(leadership.run(reign.lead))
+    await eventually(lambda: asked > 2, "questions")
+    assert reign.mandates == []
+    assert [record.message for record in caplog.records] == ["cannot run for leader"]
+    fit = True
+    await eventually(lambda: reign.at_work == 1, "an election")
+    task.cancel()
+
+
+async def test_time_in_which_the_machine_was_suspended_counts_against_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept = 0.0
+    # The monotonic clock stands still meanwhile.
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda clock: 500.0 + slept if clock == time.CLOCK_BOOTTIME else 100.0
+    )
+    lease = LeaderLease(Term(holder="me", number=1), LeaseTrust.since(500.0, 8.0))
+    lease.check_lease()
+    slept = 60.0
+    with pytest.raises(Fenced):
+        lease.check_lease()
+
+
+async def test_the_ledgers_time_goes_on_though_this_machines_clock_is_set(
+    postgres: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with postgres.transaction() as tx:
+        now = await database_time(tx)
+    reign = Reign()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    async with running(postgres, reign.lead, patience=LeaseTiming(lease=5.0, retry=0.05)):
+        await eventually(lambda: bool(reign.mandates), "an election")
+        lease = reign.mandates[0]
+        assert abs(lease.now() - now) < 60
+        before, left = lease.now(), lease.left()
+        await eventually(lambda: lease.left() > left, "a renewal")
+        assert lease.now() > before
+
+
+def test_the_ledgers_time_follows_steps_and_not_the_jitter_of_answers() -> None:
+    trust = LeaseTrust(until=float("inf"))
+    lease = LeaderLease(Term(holder="me", number=1), trust, 1000.0)
+    lease.extend(trust, 999.9)
+    assert 1000.0 <= lease.now() < 1060
+    lease.extend(trust, 5000.0)
+    assert 5000.0 <= lease.now() < 5060

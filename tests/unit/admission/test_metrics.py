@@ -137,3 +137,21 @@ def test_every_metric_is_documented() -> None:
     }
 
     assert {name for name in shown if f"`{name}`" not in page} == set()
+
+
+def test_failures_are_counted_over_terms() -> None:
+    metrics = Metrics(longest_block=lambda: 0.25)
+    metrics.leads(1)
+    metrics.observe(TurnReport(now=0, failed_decisions=2, set_aside=1))
+    found = samples(metrics)
+    assert (found["muster_workloads_set_aside"], found["muster_decisions_failed_total"]) == (1, 2)
+    assert found["muster_loop_block_seconds"] == 0.25
+    metrics.ended(ZeroDivisionError())
+    metrics.leads(None)
+    metrics.leads(2)
+    metrics.observe(TurnReport(now=0, failed_decisions=1))
+    metrics.put_off()
+    found = samples(metrics)
+    assert (found["muster_workloads_set_aside"], found["muster_decisions_failed_total"]) == (0, 3)
+    assert found["muster_terms_ended_total,error=ZeroDivisionError"] == 1
+    assert found["muster_turns_put_off_total"] == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.settings import Address, Settings, read
+from admission.settings import Address, Settings, ledger_dsn, read
 from queues.errors import InvalidSettings
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/settings.md"
@@ -101,6 +101,25 @@ def test_the_password_is_shown_nowhere() -> None:
             environment={"MUSTER_DSN": "postgresql://muster:hunter2@db/muster", "MUSTER_API_CONCURRENCY": "0"}
         )
     assert "hunter2" not in str(caught.value)
+
+
+def test_an_empty_dsn_is_no_wish_for_another_ledger() -> None:
+    for given in ({"environment": {"MUSTER_DSN": ""}}, {"environment": {}, "flags": {"dsn": " "}}):
+        with pytest.raises(InvalidSettings, match="dsn: found an empty text, expected postgresql://"):
+            read(**given)  # type: ignore[arg-type]
+
+
+def test_inside_a_cluster_an_embedded_postgres_has_to_be_asked_for() -> None:
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+    assert ledger_dsn(read(environment={}), {}) is None
+    with pytest.raises(InvalidSettings, match="found no dsn inside a cluster"):
+        ledger_dsn(read(environment=pod), pod)
+    assert ledger_dsn(read(environment={"MUSTER_EMBEDDED_POSTGRES": "true"}), pod) is None
+    shared = {"MUSTER_DSN": "postgresql://db/muster"}
+    assert ledger_dsn(read(environment=shared), pod) == "postgresql://db/muster"
+    with pytest.raises(InvalidSettings, match="found dsn and embeddedPostgres, expected one of them"):
+        read(environment={**shared, "MUSTER_EMBEDDED_POSTGRES": "true"})
 
 
 def test_addresses_have_a_host_or_mean_every_interface() -> None:

@@ -27,6 +27,7 @@ from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import companions_of
 from queues.api.api_resources import JOBS, POD_GROUPS, QUEUES, ObjectRef
 from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
 from tests.builders.volcano_jobs import UID, job, pod
@@ -185,6 +186,19 @@ QUEUE = ObjectRef(resource=QUEUES, name="team-a", uid="q1")
 )
 def test_a_closed_queue_is_closing_until_it_is_empty(facts: Any, state: str) -> None:
     assert state == queue_status(QueueStatusFacts(ref=QUEUE, **facts)).fields["state"]
+
+
+def test_root_says_that_nothing_is_decided_as_long_as_that_is_so() -> None:
+    failing = Reason(code=ReasonCode.TURNS_FAIL, message="5 turns in a row ended with the same error: …")
+    before = {"state": "Open"}
+    well = queue_status(QueueStatusFacts(ref=QUEUE, is_root=True))
+    assert "conditions" not in settled(well, before, 0)
+    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, failing=failing)), before, 0)
+    (condition,) = said["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Deciding", "False", "TurnsFail")
+    assert condition["message"] == failing.message
+    (condition,) = settled(well, said, 60)["conditions"]
+    assert (condition["type"], condition["status"]) == ("Deciding", "True")
 
 
 def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:

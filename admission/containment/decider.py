@@ -1,0 +1,84 @@
+"""Decides turns, whatever a workload brings to light in the engine: one that it fails on is left out."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from admission.containment.culprits import find_culprits
+from admission.containment.decision_thread import DecisionThread, DecisionTooLong
+from admission.engine import decide as engine
+from admission.engine.decide import Memo
+from admission.engine.snapshot import Snapshot
+from queues.plan import Plan
+from queues.workload import WorkloadKey
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDecision:
+    """The plan of one turn."""
+
+    #: What was decided on.
+    snapshot: Snapshot
+    plan: Plan
+    #: Workloads left out because the engine fails on them, each with the error.
+    culprits: Mapping[WorkloadKey, Exception] = field(default_factory=dict)
+
+
+class Decider:
+    """The decisions of one term, and what they remember of one another."""
+
+    def __init__(self, thread: DecisionThread, keep: Callable[[Snapshot], Path | None]) -> None:
+        """``keep`` stores the snapshot of a turn that cannot be decided; called in the thread."""
+        self._thread = thread
+        self._keep = keep
+        self.memo = Memo()
+        #: Decisions that raised.
+        self.failures = 0
+
+    async def decide(self, snapshot: Snapshot) -> TurnDecision:
+        """The plan for a snapshot; an error is tried once more without memo, then without the workload that causes it.
+
+        Raises DecisionTooLong, and the engine's error if it fails without any workload too.
+        """
+        for again in (False, True):
+            try:
+                plan, self.memo = await self._thread.run(lambda: engine.decide(snapshot, self.memo))
+                return TurnDecision(snapshot=snapshot, plan=plan)
+            except DecisionTooLong:
+                raise
+            except Exception as error:
+                # What the failed decision left in it cannot be trusted.
+                self.memo, self.failures, failure = Memo(), self.failures + 1, error
+                _log.error("decision failed", extra={"again": again}, exc_info=error)
+        return await self._without_culprits(snapshot, failure)
+
+    async def _without_culprits(self, snapshot: Snapshot, error: Exception) -> TurnDecision:
+        kept = await self._thread.run(lambda: self._keep(snapshot))
+        workloads = sorted(snapshot.workloads())
+        culprits = await find_culprits(workloads, lambda some: self._passes(snapshot, workloads, some))
+        if culprits is None:
+            raise error
+        # Beyond what could be tried, nothing is admitted in this turn: the order of the queues holds.
+        left_out = culprits.found if culprits.complete else workloads
+        smaller = snapshot.without(frozenset(left_out))
+        plan, self.memo = await self._thread.run(lambda: engine.decide(smaller, Memo()))
+        _log.error(
+            "decided without workloads that the engine fails on",
+            extra={"workloads": [str(key) for key in culprits.found], "kept": str(kept or "")},
+        )
+        return TurnDecision(snapshot=smaller, plan=plan, culprits=dict.fromkeys(culprits.found, error))
+
+    async def _passes(
+        self, snapshot: Snapshot, workloads: Sequence[WorkloadKey], some: Sequence[WorkloadKey]
+    ) -> bool:
+        def attempt() -> bool:
+            try:
+                engine.decide(snapshot.without(frozenset(workloads) - frozenset(some)), Memo())
+            except Exception:
+                return False
+            return True
+
+        return await self._thread.run(attempt)

@@ -1,0 +1,51 @@
+"""Snapshots of turns that could not be decided, kept on disk for ``muster replay``."""
+
+import gzip
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from admission.engine.snapshot import Snapshot
+from admission.replay.snapshot_file import save
+from queues.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+#: Files that are kept; older ones go.
+MOST_FILES: Final = 5
+#: Workloads and admissions of a snapshot above which it is not kept: writing it would take too much memory.
+MOST_ROWS: Final = 30_000
+
+
+class FailedTurns:
+    """The last few turns that could not be decided, one compressed file each."""
+
+    def __init__(self, folder: Path, configuration: str) -> None:
+        """``configuration``: fingerprint of what decides here."""
+        self._folder = folder
+        self._configuration = configuration
+
+    def keep(self, snapshot: Snapshot) -> Path | None:
+        """Write a file with an empty plan; None: it was not possible, and the log says why. Blocks."""
+        rows = len(snapshot.pending) + len(snapshot.admissions)
+        if rows > MOST_ROWS:
+            _log.warning("failed turn not kept", extra={"why": f"{rows} rows, expected at most {MOST_ROWS}"})
+            return None
+        path = self._folder / f"turn-{snapshot.now}-{snapshot.ledger_seq}.json.gz"
+        nothing = Plan(now=snapshot.now, ledger_seq=snapshot.ledger_seq)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(save(snapshot, nothing, self._configuration), compresslevel=3))
+            for old in sorted(self._folder.glob("turn-*.json.gz"), key=_written)[:-MOST_FILES]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            with suppress(OSError):
+                path.unlink()
+            _log.warning("failed turn not kept", extra={"folder": str(self._folder), "why": str(error)})
+            return None
+        return path
+
+
+def _written(path: Path) -> tuple[float, str]:
+    return (path.stat().st_mtime, path.name)

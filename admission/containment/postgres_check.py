@@ -1,0 +1,38 @@
+"""Whether Postgres answers and has this version's schema, told within a second though it hangs."""
+
+import asyncio
+from time import monotonic
+from typing import Final
+
+from queues.errors import MusterError
+from queues.sql.database import Database, check_schema
+
+#: Seconds within which the check answers: less than any probe waits.
+ANSWER_WITHIN: Final = 1.0
+
+
+class PostgresCheck:
+    """One question at a time, however many ask: a connection that hangs is waited for by nobody."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._question: asyncio.Task[str | None] | None = None
+        self._asked = 0.0
+
+    async def __call__(self) -> str | None:
+        """What is wrong; None: nothing."""
+        if self._question is None or self._question.done():
+            self._question = asyncio.create_task(self._ask(), name="ask postgres")
+            self._asked = monotonic()
+        done, _ = await asyncio.wait({self._question}, timeout=ANSWER_WITHIN)
+        if not done:
+            return f"Postgres has not answered for {monotonic() - self._asked:.0f} s"
+        return self._question.result()
+
+    async def _ask(self) -> str | None:
+        try:
+            async with self._database.transaction() as tx:
+                await check_schema(tx)
+        except MusterError as error:
+            return str(error)
+        return None

@@ -1,0 +1,56 @@
+"""A leader that sees no API server steps down, and one that only hears nothing new does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from admission.kube.client.client import Client
+from admission.kube.watch.api_server_contact import ApiServerContact, ApiServerUnseen
+from tests.fakes.fake_api_server import FakeApiServer, answers
+from tests.waiting import eventually
+
+LIMIT = 0.6
+
+
+@pytest_asyncio.fixture
+async def contact(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[ApiServerContact]:
+    async with await Client.connect(server.kubeconfig(tmp_path), request_timeout=0.1) as client:
+        yield ApiServerContact(client, LIMIT)
+
+
+async def test_a_leader_cut_off_resigns_and_runs_again_when_it_is_answered(
+    server: FakeApiServer, contact: ApiServerContact
+) -> None:
+    assert not await contact.is_lost()
+    await server.stop()
+    with pytest.raises(ApiServerUnseen):
+        await asyncio.wait_for(contact.keep(lambda: [0.0, 0.0]), 30)
+    assert await contact.is_lost()
+    await server.start()
+    assert not await contact.is_lost()
+
+
+async def test_what_informers_hear_is_enough(server: FakeApiServer, contact: ApiServerContact) -> None:
+    loop = asyncio.get_running_loop()
+    watching = asyncio.create_task(contact.keep(lambda: [0.0, loop.time()]))
+    end = loop.time() + 2 * LIMIT
+    await eventually(lambda: loop.time() > end or watching.done(), "the limit")
+    assert not watching.done()
+    assert server.requests == []
+    watching.cancel()
+
+
+@pytest.mark.parametrize("status", [200, 403])
+async def test_in_a_quiet_cluster_it_is_asked(
+    server: FakeApiServer, contact: ApiServerContact, status: int
+) -> None:
+    if status != 200:
+        server.once("LIST", answers(status, "not for you", "Forbidden"), times=100)
+    watching = asyncio.create_task(contact.keep(lambda: [0.0]))
+    await eventually(lambda: len(server.requests) > 5 or watching.done(), "questions")
+    assert not watching.done()
+    assert {request.path for request in server.requests} == {"/api/v1/nodes"}
+    watching.cancel()

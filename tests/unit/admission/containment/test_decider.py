@@ -1,0 +1,148 @@
+"""A workload that the engine fails on costs itself its admission, and nobody else."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.containment.decider import Decider
+from admission.containment.decision_thread import DecisionThread, DecisionTooLong
+from admission.containment.failed_turns import MOST_FILES, FailedTurns
+from admission.engine import decide as engine
+from admission.engine.decide import Memo
+from admission.engine.snapshot import Snapshot
+from admission.replay.snapshot_file import load
+from queues.plan import Plan
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, job, node, queue, world
+
+KEYS = [WorkloadKey(WorkloadKind.JOB, f"job-{number}") for number in range(9)]
+POISON = KEYS[4]
+
+decide = engine.decide
+
+
+def snapshot() -> Snapshot:
+    """Nine Jobs of one pod, and room for eight of them."""
+    jobs = [replace(job(1), key=key, name=key.uid) for key in KEYS]
+    known = world(
+        [*jobs, node("n1"), queue("root"), queue("team", parent="root")],
+        arrivals={key: number for number, key in enumerate(KEYS)},
+    )
+    return known.freeze(NOW)
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
+    """An engine that fails on one workload; what it was asked."""
+    asked: list[Snapshot] = []
+
+    def fails_on_poison(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+        asked.append(found)
+        if POISON in found.pending:
+            raise ZeroDivisionError("of poison")
+        return decide(found, memo)
+
+    monkeypatch.setattr(engine, "decide", fails_on_poison)
+    return asked
+
+
+def nowhere(_: Snapshot) -> Path | None:
+    return None
+
+
+def decider(keep: Any = nowhere, limit: float = 60.0) -> Decider:
+    return Decider(DecisionThread(limit), keep)
+
+
+@pytest.mark.usefixtures("poisoned")
+async def test_all_others_are_decided_as_if_it_were_not_there() -> None:
+    kept: list[Snapshot] = []
+    decision = await decider(kept.append).decide(snapshot())
+    assert decision.culprits.keys() == {POISON}
+    assert [type(error) for error in decision.culprits.values()] == [ZeroDivisionError]
+    assert {admit.workload for admit in decision.plan.admits} == set(KEYS) - {POISON}
+    assert decision.plan == decide(snapshot().without({POISON}), Memo())[0]
+    assert [POISON in each.pending for each in kept] == [True]
+
+
+async def test_an_error_that_a_memo_brought_about_is_gone_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoiled = decider()
+    first = (await spoiled.decide(snapshot())).plan
+    memo = spoiled.memo
+
+    def fails_with_that_memo(found: Snapshot, given: Memo) -> tuple[Plan, Memo]:
+        if given is memo:
+            raise KeyError("of the memo")
+        return decide(found, given)
+
+    monkeypatch.setattr(engine, "decide", fails_with_that_memo)
+    decision = await spoiled.decide(snapshot())
+    assert (decision.plan, decision.culprits, spoiled.failures) == (first, {}, 1)
+
+
+async def test_an_engine_that_fails_whatever_waits_ends_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine, "decide", fails)
+    with pytest.raises(ZeroDivisionError):
+        await decider().decide(snapshot())
+
+
+async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from threading import Event
+
+    go, asked = Event(), 0
+
+    def hangs(found: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+        nonlocal asked
+        asked += 1
+        go.wait(30)
+        return decide(found, memo)
+
+    monkeypatch.setattr(engine, "decide", hangs)
+    thread = DecisionThread(0.05)
+    with pytest.raises(DecisionTooLong, match="This replica leads no more"):
+        await Decider(thread, nowhere).decide(snapshot())
+    assert thread.is_busy()
+    assert asked == 1
+    go.set()
+    thread._thread.join(30)  # type: ignore[union-attr]
+    assert not thread.is_busy()
+
+
+@pytest.mark.usefixtures("poisoned")
+async def test_the_turn_is_kept_for_replay_and_old_ones_go(tmp_path: Path) -> None:
+    turns = FailedTurns(tmp_path / "turns", "me")
+    for second in range(MOST_FILES + 2):
+        await decider(turns.keep).decide(replace(snapshot(), now=NOW + second))
+    files = sorted((tmp_path / "turns").iterdir())
+    assert [file.name for file in files] == [
+        f"turn-{NOW + second}-0.json.gz" for second in range(2, MOST_FILES + 2)
+    ]
+    saved = load(gzip.decompress(files[-1].read_bytes()))
+    assert saved.snapshot.pending == snapshot().pending
+
+
+@pytest.mark.usefixtures("poisoned")
+async def test_a_disk_that_takes_no_file_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "turns").write_text("no folder")
+    decision = await decider(FailedTurns(tmp_path / "turns", "me").keep).decide(snapshot())
+    assert decision.culprits.keys() == {POISON}
+
+
+def test_workloads_left_out_of_a_snapshot_keep_what_they_hold() -> None:
+    whole = snapshot()
+    plan, _ = decide(whole, Memo())
+    later = whole.after(plan)
+    without = later.without({KEYS[0]})
+    assert without.admissions == later.admissions
+    assert KEYS[0] not in without.workloads()
+    assert TEAM in without.queues

@@ -1,0 +1,45 @@
+"""How long the event loop stood still, and what it was doing."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from admission.containment import loop_watchdog
+from admission.containment.loop_watchdog import LoopWatchdog
+from tests.waiting import eventually
+
+
+def block_the_loop(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+async def test_a_block_is_measured_and_its_place_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, loop_watchdog.__name__)
+    watchdog = LoopWatchdog()
+    task = asyncio.create_task(watchdog.run())
+    try:
+        await asyncio.sleep(0)
+        block_the_loop(0.6)
+        await eventually(lambda: watchdog.longest() > 0.4, "the block")
+        lines = [record for record in caplog.records if record.message == "event loop stood still"]
+        assert "block_the_loop" in lines[0].where  # type: ignore[attr-defined]
+        assert lines[0].levelno == logging.DEBUG
+    finally:
+        task.cancel()
+
+
+def test_only_the_last_minutes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(loop_watchdog, "monotonic", lambda: now)
+    watchdog = LoopWatchdog()
+    watchdog._note(0.09)
+    now += 10
+    watchdog._note(0.05)
+    watchdog._note(0.02)
+    assert watchdog.longest() == 0.09
+    now += loop_watchdog.WINDOW - 5
+    assert watchdog.longest() == 0.05
+    now += loop_watchdog.WINDOW
+    assert watchdog.longest() == 0.0

@@ -1,0 +1,123 @@
+"""A replica serves whatever is down, and leads when it can."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from sqlalchemy import URL, make_url, text
+
+from admission import controller
+from admission.controller import Controller
+from admission.settings import Settings
+from deploy.local.processes import free_port
+from queues.errors import SchemaTooNew
+from queues.sql.database import Database
+from tests.fakes.fake_api_server import FakeApiServer
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    fake = FakeApiServer()
+    await fake.start()
+    yield fake
+    await fake.stop()
+
+
+async def connect_to(target: URL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if target.host is None:
+        return await asyncio.open_unix_connection(f"{target.query['host']}/.s.PGSQL.5432")
+    return await asyncio.open_connection(target.host, target.port or 5432)
+
+
+async def relay(target: URL, folder: str) -> asyncio.Server:
+    """Postgres is there from now on, at a socket in this folder."""
+
+    async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await connect_to(target)
+        await asyncio.gather(hand_on(reader, there_writer), hand_on(there_reader, writer))
+
+    return await asyncio.start_unix_server(on_connect, f"{folder}/.s.PGSQL.5432")
+
+
+@asynccontextmanager
+async def running(
+    server: FakeApiServer, folder: Path, dsn: str
+) -> AsyncIterator[tuple[str, asyncio.Task[int]]]:
+    """A replica; gives its address."""
+    port = free_port()
+    settings = Settings.model_validate(
+        {
+            "kubeconfig": server.kubeconfig(folder),
+            "dsn": dsn,
+            "http_listen": f"127.0.0.1:{port}",
+            "failed_turns_dir": folder,
+        }
+    )
+    task = asyncio.create_task(Controller(settings).run())
+    try:
+        yield f"http://127.0.0.1:{port}", task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await task
+
+
+async def answer(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as found:
+        return found.status, await found.text()
+
+
+async def answers_with(status: int, url: str, body: str = "") -> str:
+    """The answer, as soon as it has that status and this in its body."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(aiohttp.ClientConnectionError):
+                found, text = await answer(url)
+                if found == status and body in text:
+                    return text
+            await asyncio.sleep(0.02)
+
+
+async def test_a_replica_that_starts_without_postgres_serves_and_leads_when_it_is_there(
+    server: FakeApiServer, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "LONGEST_PAUSE", 0.5)
+    target = make_url(database)
+    with TemporaryDirectory() as here:
+        away = URL.create(
+            "postgresql", target.username, target.password, database=target.database, query={"host": here}
+        )
+        dsn = away.render_as_string(hide_password=False)
+        async with running(server, tmp_path, dsn) as (address, task):
+            assert "true" in await answers_with(200, f"{address}/healthz")
+            status, body = await answer(f"{address}/readyz")
+            assert (status, "Postgres cannot do this now" in body) == (503, True)
+            assert "muster_leader 0" in (await answer(f"{address}/metrics"))[1]
+            assert not task.done()
+            postgres = await relay(target, here)
+            await answers_with(200, f"{address}/readyz")
+            await answers_with(200, f"{address}/metrics", "muster_leader 1")
+        postgres.close()
+
+
+async def test_a_schema_that_only_a_newer_version_knows_ends_the_process(
+    server: FakeApiServer, tmp_path: Path, database: str
+) -> None:
+    connected = await Database.connect(database)
+    async with connected.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    await connected.close()
+    async with running(server, tmp_path, database) as (_, task):
+        with pytest.raises(SchemaTooNew):
+            await asyncio.wait_for(task, 30)

@@ -1,0 +1,187 @@
+"""What a term makes of errors: Postgres that cannot serve puts turns off, anything else ends the term."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from admission import term as terms
+from admission.containment.decision_thread import DecisionThread
+from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
+from admission.kube.client.client import Client
+from admission.kube.watch.api_server_contact import ApiServerContact, ApiServerUnseen
+from admission.leadership import LeaderLease, first_error
+from admission.term import LeaderTerm, TermDependencies
+from admission.volcano_jobs.pods import PodRules
+from admission.workloads.inputs import Timeouts
+from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
+from queues.sql import leadership
+from queues.sql.database import Database
+from queues.sql.leadership import LeaseTrust
+from tests.fakes.fake_api_server import FakeApiServer
+from tests.waiting import eventually
+
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+class Failing:
+    """A Postgres whose transactions fail while it has an error; counts worlds that are read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.error: Exception | None = None
+        self.worlds = 0
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        if self.error is not None:
+            raise self.error
+        return self._database.transaction()
+
+    def snapshot(self) -> AbstractAsyncContextManager[Any]:
+        self.worlds += 1
+        return self._database.snapshot()
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[FakeApiServer]:
+    fake = FakeApiServer()
+    await fake.start()
+    for name in ("root", "team"):
+        await fake.put(QUEUES, {"metadata": {"name": name, "uid": f"u-{name}"}, "spec": {}})
+    yield fake
+    await fake.stop()
+
+
+@pytest_asyncio.fixture
+async def postgres(database: str) -> AsyncIterator[Failing]:
+    connected = await Database.connect(database)
+    yield Failing(connected)
+    await connected.close()
+
+
+class Counted:
+    """Turns that were put off."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self) -> None:
+        self.count += 1
+
+
+class Leader:
+    """A term, and what it told."""
+
+    def __init__(self, term: LeaderTerm, lease: LeaderLease, put_off: Counted) -> None:
+        self.term = term
+        self.lease = lease
+        self.put_off = put_off
+        self.task = asyncio.create_task(term.run())
+
+    async def ended_by(self) -> BaseException:
+        """The error that ends the term."""
+        await eventually(self.task.done, "the end of the term")
+        error = self.task.exception()
+        assert error is not None
+        return first_error(error)
+
+
+@asynccontextmanager
+async def leading(
+    postgres: Failing, server: FakeApiServer, folder: Path, *, cut_off_after: float = 60.0
+) -> AsyncIterator[Leader]:
+    async with postgres._database.transaction() as tx:
+        elected = await leadership.elect(tx, "me", 600.0)
+    assert elected is not None
+    lease = LeaderLease(elected, LeaseTrust(until=float("inf")))
+    async with await Client.connect(server.kubeconfig(folder), request_timeout=1.0) as client:
+        counted = Counted()
+        dependencies = TermDependencies(
+            database=postgres,  # type: ignore[arg-type]
+            client=client,
+            rules=PodRules(),
+            twins={},
+            patience=Timeouts(),
+            turn_every=0.05,
+            observe=lambda report: None,
+            put_off=counted.note,
+            decision_thread=DecisionThread(60.0),
+            keep_failed_turn=lambda snapshot: None,
+            contact=ApiServerContact(client, cut_off_after),
+            failed_terms=RepeatedFailures("terms", first=1.0, longest=60.0),
+            failpoint=lambda point: None,
+        )
+        leader = Leader(LeaderTerm(dependencies, lease), lease, counted)
+        try:
+            yield leader
+        finally:
+            leader.task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await leader.task
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "FIRST_PAUSE", 0.005)
+    monkeypatch.setattr(terms, "LONGEST_PAUSE", 0.01)
+
+
+async def test_turns_that_postgres_cannot_serve_are_put_off_and_no_world_is_read_again(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    postgres.error = DatabaseUnavailable(reason="canceling statement due to statement timeout")
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.put_off.count > TELL_AFTER, "turns that are put off")
+        told = leader.term._failing()
+        assert told is not None
+        assert "statement timeout" in told.message
+        assert not leader.term.ready
+        postgres.error = None
+        await eventually(lambda: leader.term.ready, "a turn")
+        assert leader.term._failing() is None
+        assert postgres.worlds == 1
+        assert {informer.lists for informer in leader.term.informers.by_name.values()} == {1}
+        world = leader.term.world
+        assert world is not None
+        assert not world.unsaved
+
+
+async def test_any_other_error_of_postgres_ends_the_term(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    postgres.error = DatabaseError(reason="relation does not exist")
+    async with leading(postgres, server, tmp_path) as leader:
+        assert isinstance(await leader.ended_by(), DatabaseError)
+
+
+async def test_a_turn_is_not_put_off_beyond_the_lease(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    postgres.error = DatabaseUnavailable(reason="it is away")
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.put_off.count > 0, "a turn that is put off")
+        leader.lease.end()
+        assert isinstance(await leader.ended_by(), Fenced)
+
+
+async def test_a_leader_that_sees_no_api_server_resigns(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    async with leading(postgres, server, tmp_path, cut_off_after=0.5) as leader:
+        await eventually(lambda: leader.term.ready, "a turn")
+        await server.stop()
+        assert isinstance(await leader.ended_by(), ApiServerUnseen)
+        await server.start()
+
+
+async def test_a_leader_that_never_saw_the_api_server_resigns_too(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.stop()
+    async with leading(postgres, server, tmp_path, cut_off_after=0.5) as leader:
+        assert isinstance(await leader.ended_by(), ApiServerUnseen)
+    await server.start()
