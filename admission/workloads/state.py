@@ -6,6 +6,7 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import unbooked_of
@@ -150,10 +151,7 @@ def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState
         arrival=inputs.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=Obstacle(
-            ReasonCode.DEFECT,
-            f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
-        ),
+        obstacle=Obstacle(ReasonCode.DEFECT, defect(error)),
     )
     return WorkloadState(key=inputs.key, workload=workload, needs_seats=True, is_over=False)
 

@@ -12,6 +12,7 @@ from admission.wire import WireMetadata
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource
+from queues.api.reading.user_values import is_uid
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 
@@ -94,6 +95,7 @@ def controlled_by(kind: WorkloadKind, resource: ApiResource) -> Callable[[WireMe
                 reference.controller
                 and reference.kind == resource.kind
                 and reference.api_version.startswith(group)
+                and is_uid(reference.uid)
             ):
                 return WorkloadKey(kind, reference.uid)
         return None
