@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -168,6 +169,7 @@ class Controller:
             twins=twins,
             patience=Timeouts(
                 refusal_grace=int(settings.refusal_grace_seconds),
+                dead_node=math.ceil(settings.dead_node_seconds),
                 backoff=int(settings.backoff_seconds),
                 backoff_limit=int(settings.backoff_max_seconds),
             ),
@@ -234,9 +236,7 @@ class Controller:
         if self._term is None:
             return {}
         return {
-            name: Watching(
-                silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects, unreadable=h.unreadable
-            )
+            name: Watching(silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects)
             for name, h in self._term.informers.hearings().items()
         }
 

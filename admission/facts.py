@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from queues.admissions import Recreation
+from queues.api import names
 from queues.api.reading.device_shares import with_share
 from queues.quota.queue import Queue
 from queues.resources import Resources
@@ -60,6 +61,13 @@ class NodeFact:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    #: Since when (seconds) it is not ready; 0: it is, or it does not say.
+    not_ready_since: int = 0
+
+    @property
+    def out_of_service(self) -> bool:
+        """Whether somebody has vouched, by Kubernetes' own taint, that nothing runs there any more."""
+        return any(taint.key == names.OUT_OF_SERVICE for taint in self.taints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +211,16 @@ class PodPhase(StrEnum):
     FAILED = "Failed"
 
 
+@dataclass(frozen=True, slots=True)
+class PodController:
+    """What a pod says about the workload that controls it."""
+
+    key: WorkloadKey
+    name: str
+    #: The pod carries what the controller of such workloads writes on each of its pods.
+    marked: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFact:
     """A pod, of a workload or not."""
@@ -219,6 +237,8 @@ class PodFact:
     #: Carries scheduling gates other than Muster's.
     held_by_others: bool = False
     deleting: bool = False
+    #: When (seconds) the grace period of its deletion is over; 0: it is not being deleted.
+    ends_by: int = 0
     #: Being deleted without a grace period, or the grace period is over.
     forced: bool = False
     #: The pod had ended before its deletion was requested; None: its object no longer shows whether.
@@ -229,10 +249,14 @@ class PodFact:
     priority: int = 0
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
-    #: ``UNUSABLE_QUEUE``: it names one that cannot exist.
     queue: QueueName | None = None
     #: The workload the pod belongs to as far as itself tells: its controlling Job, or itself; None: foreign.
+    #: Anybody can write an owner reference: ``admission.world.pods`` compares it with the Job.
     owner: WorkloadKey | None = None
+    #: Name of the controlling Job in that reference.
+    owner_name: str = ""
+    #: Carries what the controller of that Job writes on each of its pods.
+    marked: bool = True
     #: Has a controller that makes a successor when it is deleted.
     controlled: bool = False
     #: Name of the PodGroup in the same namespace, if the pod names one.
@@ -256,8 +280,6 @@ class PodFact:
     conduct: Conduct = NOTHING_SAID
     #: Those that all pods of one template share: what PodDisruptionBudgets select by.
     labels: tuple[tuple[str, str], ...] = ()
-    #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
-    obstacle: Obstacle | None = None
 
 
 # ── Jobs and PodGroups ──────────────────────────────────────────────────────────────────────────────────────────
@@ -287,6 +309,16 @@ class SubGroup:
         if any(key not in labels for key in self.keys):
             return None
         return ".".join([self.name, *(labels[key] for key in self.keys)])
+
+
+@dataclass(frozen=True, slots=True)
+class JobRevision:
+    """One version of the spec of a batch/v1 Job."""
+
+    #: ``metadata.generation``: the API server raises it with every change of the spec, and of nothing else.
+    generation: int
+    #: JSON pointers of what Muster may write into the template and what contains that, as far as they exist.
+    existing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +370,8 @@ class WorkloadFact:
     indexed: bool = False
     #: batch/v1: the admission that wrote its nodes into the pod template; None: its pods are seated one by one.
     directed: AdmissionId | None = None
+    #: batch/v1: which version of the spec this is, and how it can be patched on condition that it still is.
+    revision: "JobRevision | None" = None
     conduct: Conduct = NOTHING_SAID
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)

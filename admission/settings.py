@@ -150,6 +150,12 @@ class Settings(BaseModel):
     refusal_grace_seconds: Seconds = Field(
         10.0, description="Seconds before a refusal by the stock scheduler counts against an admission."
     )
+    dead_node_seconds: float = Field(
+        360.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds a node is not ready before a pod that is being deleted there counts as gone; 0: never.",
+    )
     backoff_seconds: Seconds = Field(
         5.0, description="Seconds a workload waits after its first rollback; doubled each time."
     )

@@ -60,6 +60,8 @@ class ReasonCode(StrEnum):
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
     #: The pod names a PodGroup that does not exist.
     POD_GROUP_MISSING = "PodGroupMissing"
+    #: The pod names a Job as its controller and is none of its pods.
+    NOT_ITS_POD = "NotItsPod"
     #: The pod has scheduling gates of other controllers.
     OTHER_GATES = "OtherGates"
     #: The pod was not gated when it was created.
@@ -86,6 +88,10 @@ class ReasonCode(StrEnum):
     NODE_LOST = "NodeLost"
     #: Pods without a queue have taken the room of a seat.
     SEAT_TAKEN = "SeatTaken"
+    #: A pod asks more than its seat has, or is on another node.
+    SEAT_MISMATCH = "SeatMismatch"
+    #: What the workload asks is not what was admitted.
+    REQUEST_CHANGED = "RequestChanged"
     #: The gang lost members that its domain has no room for, and starts again whole somewhere else.
     TAKEN_BACK = "TakenBack"
     #: A workload of higher priority in the same queue needs the resources.
@@ -105,6 +111,8 @@ class ReasonCode(StrEnum):
     NAME_TAKEN = "NameTaken"
     #: The API server refuses to delete or to create again an evicted pod without an owner.
     RECREATION_REFUSED = "RecreationRefused"
+    #: A pod is being deleted on a node that is not ready, so that it cannot be known whether it has ended.
+    NODE_NOT_READY = "NodeNotReady"
     #: The API server refuses the write that releases a pod or starts a Job.
     RELEASE_REFUSED = "ReleaseRefused"
 

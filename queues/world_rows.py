@@ -31,6 +31,8 @@ class WorldRows:
     #: Queues and nodes that were there when the last leader stopped: what is gone by now is removed.
     queues: AbstractSet[QueueName] = frozenset()
     nodes: AbstractSet[NodeName] = frozenset()
+    #: Parent of each queue that is stored, also of those that were removed while something of them is held.
+    parents: Mapping[QueueName, QueueName | None] = field(default_factory=dict)
     #: Pods that were deleted for a victim, or are about to be, and have to be created again.
     recreations: Sequence[Recreation] = ()
     #: Last eviction of each workload that waits again since another one took its place.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any
 
-from admission.decode.fields import is_true, one
+from admission.decode.fields import condition, one, seconds
 from admission.facts import NodeFact
 from admission.wire import WireNode
 from queues.api.reading.device_shares import with_devices
@@ -15,6 +15,8 @@ from queues.workload import NodeName, Taint
 
 def node_fact(node: WireNode) -> NodeFact:
     """A node; without a Ready condition that is True it is not ready."""
+    readiness = condition(node.status.conditions, "Ready")
+    ready = readiness is not None and readiness.status == "True"
     return NodeFact(
         name=NodeName(node.metadata.name),
         allocatable=one(
@@ -27,7 +29,8 @@ def node_fact(node: WireNode) -> NodeFact:
             for taint in node.spec.taints or ()
         ),
         unschedulable=bool(node.spec.unschedulable),
-        ready=is_true(node.status.conditions, "Ready"),
+        ready=ready,
+        not_ready_since=0 if ready or readiness is None else seconds(readiness.last_transition_time),
     )
 
 

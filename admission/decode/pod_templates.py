@@ -6,13 +6,15 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import explained, one
+from admission.decode.fields import explained, number, one
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
-from admission.wire import WireMetadata, WirePodTemplate
+from admission.wire import WireMetadata, WirePodTemplate, WireStruct
 from queues.api import names
-from queues.api.reading.user_values import UserValues, number, resource_problem
+from queues.api.json_patch import escaped
 from queues.api.validation.pod_rules import beyond_nodes
+from queues.errors import InvalidDocument, InvalidQuantity
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
 from queues.workload import AdmissionId, Obstacle, PodSet
 
@@ -28,10 +30,7 @@ class _Annotated(msgspec.Struct, gc=False):
 
 
 def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
-    """The pod set of a template, the template's priority class, and what is wrong with it.
-
-    Nodes that Muster has written into the template are left out: they are not what its owner asks for.
-    """
+    """The pod set of a template, the template's priority class, and what is wrong with it."""
     read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
     pods, priority_class, obstacle = read(name, template, where)
     return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
@@ -40,26 +39,27 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 @lru_cache(maxsize=1024)
 def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
     empty = PodShape(takes=Resources()).pod_set(name)
-    values = UserValues()
     try:
         template = _TEMPLATE.decode(raw)
-    except msgspec.DecodeError as error:
-        values.note(f"{where}.{explained(error)}")
-        return empty, "", values.obstacle
-    spec = template.spec
-    if spec is None or not spec.containers:
-        values.refuse(f"{where}.spec.containers", "none", "at least one")
-        return empty, "", values.obstacle
-    annotations = template.metadata.annotations if template.metadata else None
-    shape = pod_shape_of(spec, annotations, values, f"{where}.", pinned=directed_by(raw) is not None)
-    _note_impossible(shape.takes, values, where)
-    priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
-    return one(shape).pod_set(name), priority_class or "", values.obstacle
+        spec = template.spec
+        if spec is None or not spec.containers:
+            raise InvalidDocument(where="spec.containers", found="none", expected="at least one")
+        if spec.node_name:
+            # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
+            raise InvalidDocument(
+                where="spec.nodeName",
+                found=repr(spec.node_name),
+                expected="none: Muster gives each pod its node; use nodeSelector or affinity to choose",
+            )
+        shape = pod_shape_of(spec, template.metadata.annotations if template.metadata else None)
+    except (msgspec.DecodeError, InvalidQuantity, InvalidDocument) as error:
+        fault = explained(error) if isinstance(error, msgspec.DecodeError) else str(error)
+        place = f"{where}.spec: " if isinstance(error, InvalidQuantity) else f"{where}."
+        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, place + fault)
+    return one(shape).pod_set(name), spec.priority_class_name or "", _impossible(shape.takes, where)
 
 
-def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
-    if problem := resource_problem(takes):
-        values.refuse(f"{where}.spec", *problem)
+def _impossible(takes: Resources, where: str) -> Obstacle | None:
     for resource, units in takes.items():
         found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):
@@ -70,7 +70,8 @@ def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
         elif resource != "cpu" and not in_bytes(resource) and units % scale(resource):
             expected = "a whole number"
         if expected:
-            values.refuse(f"{where}.spec", found, expected)
+            return Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: found {found}, expected {expected}")
+    return None
 
 
 def directed_by(template: bytes) -> AdmissionId | None:
@@ -79,7 +80,52 @@ def directed_by(template: bytes) -> AdmissionId | None:
         return None
     try:
         meta = msgspec.json.decode(template, type=_Annotated).metadata
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return None
     written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
     return None if written is None else AdmissionId(written)
+
+
+class _AffinityPaths(WireStruct):
+    node_affinity: dict[str, msgspec.Raw] | None = None
+
+
+class _SpecPaths(WireStruct):
+    affinity: _AffinityPaths | None = None
+
+
+class _MetadataPaths(WireStruct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _TemplatePaths(WireStruct):
+    metadata: _MetadataPaths | None = None
+    spec: _SpecPaths | None = None
+
+
+_TEMPLATE_PATHS: Final = msgspec.json.Decoder(_TemplatePaths)
+
+
+def existing_paths(template: bytes) -> frozenset[str]:
+    """JSON pointers (RFC 6901), in the template, of what Muster writes into it and of what contains that, if it exists.
+
+    A JSON patch adds and removes only where it knows what there is.
+    """
+    try:
+        read = _TEMPLATE_PATHS.decode(template)
+    except msgspec.DecodeError:
+        return frozenset()
+    found: set[str] = set()
+    if (meta := read.metadata) is not None:
+        found.add("/metadata")
+        for name, written in (("labels", meta.labels), ("annotations", meta.annotations)):
+            if written is not None:
+                found.add(f"/metadata/{name}")
+                found |= {f"/metadata/{name}/{escaped(key)}" for key in names.OWN_NAMES if key in written}
+    if read.spec is not None and (affinity := read.spec.affinity) is not None:
+        found.add("/spec/affinity")
+        if affinity.node_affinity is not None:
+            found.add("/spec/affinity/nodeAffinity")
+            found |= {f"/spec/affinity/nodeAffinity/{key}" for key in affinity.node_affinity}
+    return one(frozenset(found))

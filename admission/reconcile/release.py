@@ -7,21 +7,27 @@ Muster itself creates the pods of Volcano Jobs: they are not here but in ``admis
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from admission.facts import PodFact, WorkloadFact
+from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.request_changes import pod_set_named
+from admission.workloads.seat_sizes import may_take
 from admission.workloads.seats import SeatMap, awaits_seat
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
 from queues.api import names
+from queues.api.json_patch import Step, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.resources import NOTHING, devices_text
 from queues.workload import AdmissionId, NodeName
+
+#: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
+LOST: Final = "lost"
 
 
 class Verb(StrEnum):
@@ -50,6 +56,9 @@ class Order:
     uid: str
     #: What it brings about; the same intent for the same object is one order.
     intent: str
+    #: Of a Job that is resumed: the version of its spec that was compared with what was admitted. The write must fail
+    #: if there is another one by then.
+    revision: JobRevision | None = None
     body: Mapping[str, Any] | None = None
     #: Grace period of a deletion, in seconds; None: the pod's own.
     grace: int | None = None
@@ -73,6 +82,7 @@ def orders_for(
     removals = [_remove(pod, "stray") for pod in state.leftovers if not pod.deleting]
     removals += [_remove(pod, "misplaced") for pod in state.unschedulable if not pod.deleting]
     removals += _buried(state, inventory)
+    removals += [_remove(pod, LOST, grace=0) for pod in state.lost]
     holding = support_of(state.key).holding
     if holding is Holding.GATED:
         removals += _evictions(state)
@@ -115,6 +125,8 @@ def _evictions(state: WorkloadState) -> list[Order]:
 def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInventory) -> list[Order]:
     open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     evicting = len(open_) < len(state.seat_maps)
+    if any(admission.id in state.evictable for admission in open_):
+        return []  # it goes back first: what it asks now may not be what was admitted
     if fact.suspended and open_ and not evicting:
         return [_resume(state, fact, open_, inventory)]
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
@@ -145,7 +157,7 @@ def _resume(
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
         spec = {"suspend": False, "parallelism": fact.parallelism, "template": template}
-        return _patch_job(fact, f"resume {admission.id}", spec)
+        return _resumption(fact, f"resume {admission.id}", spec)
     template = {
         "metadata": {
             "labels": {names.QUEUE_LABEL: state.workload.queue, names.RELEASED: "false"},
@@ -153,7 +165,11 @@ def _resume(
         },
         "spec": {"affinity": own_affinity(fact.pod_sets[0].nodes)},
     }
-    return _patch_job(fact, "resume gated", {"suspend": False, "template": template})
+    return _resumption(fact, "resume gated", {"suspend": False, "template": template})
+
+
+def _resumption(fact: WorkloadFact, intent: str, spec: Mapping[str, Any]) -> Order:
+    return replace(_patch_job(fact, intent, spec), revision=fact.revision)
 
 
 def _ranks_matter(fact: WorkloadFact, admission: Admission) -> bool:
@@ -215,7 +231,13 @@ def _releases(
         if seat is not None and seat in told:
             yield _let_go(pod, told[seat], seat.position)
         elif seats := vacant.get(_seat_wanted(state, fact, pod, by_index)):
-            yield _let_go(pod, *seats.pop(0))
+            fits = (
+                position
+                for position, (admission, index) in enumerate(seats)
+                if may_take(admission.seats[index], pod, pod_set_named(fact, admission.seats[index].pod_set))
+            )
+            if (position := next(fits, None)) is not None:
+                yield _let_go(pod, *seats.pop(position))
 
 
 def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
@@ -268,3 +290,21 @@ def _let_go(pod: PodFact, admission: Admission, index: int) -> Order:
             "spec": {"schedulingGates": None, "affinity": pinned_affinity([seat.node], pod.shape.nodes)},
         },
     )
+
+
+def json_patch(order: Order) -> list[Step] | None:
+    """The write of an order with conditions that a merge patch cannot state; None: a merge patch does.
+
+    A test of ``metadata.generation`` is exact, since the API server raises it with every change of the spec, and cheap:
+    statuses, which several controllers write around a resume, leave it as it is, unlike ``resourceVersion``.
+    """
+    if order.revision is None or order.body is None:
+        return None
+    existing = {"/spec", "/spec/template", "/spec/template/spec"}
+    existing |= {f"/spec/template{path}" for path in order.revision.existing}
+    spec = {"spec": order.body["spec"]}
+    return [
+        expect("/metadata/uid", order.uid),
+        expect("/metadata/generation", order.revision.generation),
+        *steps_of(spec, existing),
+    ]

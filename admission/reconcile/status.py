@@ -15,7 +15,6 @@ from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
-from queues.api.reading.user_values import shortened
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
@@ -34,9 +33,6 @@ VOLCANOS_WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
 #: Type of the condition, and its reason.
 UNSUPPORTED_FIELD: Final = ReasonCode.UNSUPPORTED_FIELD.value
 
-#: Characters of a condition's message.
-_LONGEST_MESSAGE: Final = 4000
-
 Document = dict[str, Any]
 
 
@@ -54,8 +50,7 @@ class StatusCondition:
 
 def _because(type_: str, status: Literal["True", "False"], reason: Reason, word: str = "") -> StatusCondition:
     """A condition that gives a reason. ``word``: Volcano's word for it."""
-    message = shortened(reason.message, _LONGEST_MESSAGE)
-    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=message)
+    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=reason.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ class VolcanoJobController:
             admissions=tuple(world.admission_index.of(key)),
             outcomes=world.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
+            outgrown=state.outgrown if (state := world.states.get(key)) is not None else {},
         )
 
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:

@@ -64,13 +64,18 @@ class WorldStatuses:
         state = self.world.states.get(key)
         if state is None:
             return None
-        if (problem := self.problems.get(key)) is not None:
+        if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
         displaced = self.world.displacements.get(key)
         if reason is None or displaced is None:
             return reason
         return replace(reason, message=displaced.appended_to(reason.message))
+
+    def _problem(self, state: WorkloadState) -> Reason | None:
+        """What is wrong though the workload has seats; None: nothing is known to be."""
+        admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
+        return self.problems.get(state.key) or (state.problem if admitted else None)
 
     def _of_volcano_job(self, state: WorkloadState, ref: ObjectRef) -> Iterator[StatusWanted]:
         world, key = self.world, state.key
@@ -119,7 +124,7 @@ class WorldStatuses:
             minimum=state.workload.minimum if fact is None else fact.minimum,
             admitted=admitted,
             reason=self.why_waiting(state.key) if not admitted else None,
-            problem=self.problems.get(state.key) if admitted else None,
+            problem=self._problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],
             running=phases[PodPhase.RUNNING],

@@ -121,6 +121,8 @@ def _escaped(text: str) -> bytes:
 def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Position) -> dict[str, Any]:
     template = msgspec.json.decode(task.template)
     spec: dict[str, Any] = dict(template.get("spec") or {})
+    # It would go past the scheduler, to another node than the seat's.
+    spec.pop("nodeName", None)
     spec["containers"] = [dict(container) for container in spec.get("containers") or ()]
     if spec.get("initContainers"):
         spec["initContainers"] = [dict(container) for container in spec["initContainers"]]
@@ -132,9 +134,9 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
         "metadata": {
             "name": name,
             "namespace": job.namespace,
-            "labels": {**(meta.get("labels") or {}), **_labels(job, task, position)},
+            "labels": {**_inherited(meta.get("labels") or {}, job), **_labels(job, task, position)},
             "annotations": {
-                **_without_own_names(meta.get("annotations") or {}),
+                **_inherited(meta.get("annotations") or {}, job),
                 **_annotations(job, task, settings, position.index),
             },
             "ownerReferences": [owner_reference(job)],
@@ -157,9 +159,16 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     return pod
 
 
-def _without_own_names(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Annotations of a template without those that only Muster may write: users cannot forge them."""
-    return {key: text for key, text in annotations.items() if key not in names.OWN_NAMES}
+def _inherited(written: Mapping[str, str], job: JobSpec) -> dict[str, str]:
+    """Labels or annotations of a template, without those that only Muster may write: users cannot forge them.
+
+    A queue that is named there is the Job's: pods wait in no other.
+    """
+    return {
+        key: job.queue if key in (names.QUEUE_LABEL, names.QUEUE_ANNOTATION) else text
+        for key, text in written.items()
+        if key not in names.OWN_NAMES
+    }
 
 
 def _labels(job: JobSpec, task: TaskSpec, position: _Position) -> dict[str, str]:

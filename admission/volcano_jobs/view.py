@@ -9,6 +9,7 @@ from admission.facts import PodFact, PodPhase
 from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission
+from queues.workload import AdmissionId
 
 #: Counted like a phase: pods that are being deleted.
 TERMINATING: Final = "Terminating"
@@ -55,6 +56,8 @@ class JobView:
     outcomes: Mapping[tuple[str, int], PodPhase] = field(default_factory=dict)
     #: The object is being deleted.
     deleting: bool = False
+    #: Seats that are too small for pods of the Job as it is now, by admission: indices.
+    outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 
     def counts(self, state: JobState) -> Counts:
         """Pods by phase. Pods of an older version count as terminating."""

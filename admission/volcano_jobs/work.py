@@ -106,15 +106,21 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
 
 
 def _missing(view: JobView, admissions: Iterable[Admission]) -> tuple[PodWanted, ...]:
-    """Pods for seats that are held and empty. A pod's name is free only when the last pod of that name is gone.
+    """Pods for seats that are held and empty, and that have what the pods would ask.
 
+    A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
+    admission has adopted is none of the Job's members, whatever its name: the create tells that the name is taken.
     Which ended pods are not created again: ``admission.world.pod_outcomes``.
     """
     spec = view.spec
-    taken = {pod.name for pod in view.pods}
+    adopted = {uid for admission in view.admissions for uid in admission.adopted or ()}
+    taken = {pod.name for pod in view.pods if pod.admission is not None or pod.uid in adopted}
     wanted: list[PodWanted] = []
     for admission in admissions:
-        for seat in admission.holding():
+        outgrown = view.outgrown.get(admission.id, frozenset())
+        for index, seat in enumerate(admission.seats):
+            if index in admission.ended or index in outgrown:
+                continue
             name = spec.pod_name(seat.pod_set, seat.ordinal)
             task = spec.task(seat.pod_set)
             ended = (seat.pod_set, seat.ordinal) in view.outcomes

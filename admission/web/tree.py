@@ -14,6 +14,7 @@ from queues.sql.read import views
 from queues.workload import QueueName
 
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
+_REMOVED: Final = "its object was deleted; what still runs in it counts until it ends"
 
 
 def tree(
@@ -52,7 +53,7 @@ def _queue(
 ) -> bodies.QueueBody:
     state, message = "open", ""
     if line.broken:
-        state, message = "broken", _BROKEN
+        state, message = "broken", _BROKEN if line.present else _REMOVED
     elif line.closed:
         state, message = "closed", "takes and admits nothing new"
     elif paused_at is not None:

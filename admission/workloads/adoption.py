@@ -1,22 +1,19 @@
 """Pods that run in a queue without an admission: the next plan adopts them. Pure."""
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
 from admission.engine.snapshot import Unbooked, UnbookedPod
-from admission.facts import PodFact, WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
-from admission.workloads.kinds import KindSupport, support_of
-from admission.workloads.pod_sets import FreeOrdinals
+from admission.workloads.kinds import support_of
+from admission.workloads.rollback import outgrowing_pods
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
-from queues.workload import UNUSABLE_QUEUE
 
 
 def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooked | None:
-    """Pods that run in a queue without a seat: without an admission, or more than their Job was directed for.
+    """Pods that run in a queue without a seat of their size.
 
-    Pods in a queue that cannot exist are in nobody's books: they count on their nodes as pods of others do.
+    Pods without an admission, pods beyond those for which their Job was directed, and pods that outgrew their seats.
     """
     ids = {admission.id for admission in inputs.admissions}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
@@ -25,8 +22,9 @@ def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooke
         for place in seat_maps
         if place.admission.state is AdmissionState.OPEN
         for pod in place.unseated
-        if pod.seat is None
+        if pod.seat is None and pod not in place.mismatched
     }
+    surplus |= {pod.uid for place in seat_maps for pod in outgrowing_pods(place)}
     found = [
         pod
         for pod in inputs.pods
@@ -39,41 +37,25 @@ def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooke
     if not found:
         return None
     fact, first = inputs.fact, found[0]
-    queue = (fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE
-    if queue == UNUSABLE_QUEUE:
-        return None
     support = support_of(inputs.key)
     if support.is_by_ordinal(fact):
         taken = taken_places(seat_maps)
     else:
         taken = {(seat.pod_set, seat.ordinal) for each in inputs.admissions for seat in each.holding()}
+    pods: list[UnbookedPod] = []
+    for pod in found:
+        name = support.pod_set_name(pod, fact)
+        ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
+        while (name, ordinal) in taken:
+            ordinal += 1
+        taken.add((name, ordinal))
+        if pod.node is not None:
+            pods.append(UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes))
     return Unbooked(
         workload=inputs.key,
         namespace=first.namespace,
         name=fact.name if fact is not None else first.name,
-        queue=queue,
+        queue=(fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE,
         priority=fact.priority if fact is not None else first.priority,
-        pods=tuple(_with_ordinals(found, fact, support, taken)),
+        pods=tuple(pods),
     )
-
-
-def _with_ordinals(
-    found: Sequence[PodFact],
-    fact: WorkloadFact | None,
-    support: KindSupport,
-    taken: Collection[tuple[str, int]],
-) -> Iterator[UnbookedPod]:
-    """The pods with ordinals that are free: that of their index if it lies within their set, else the lowest."""
-    names = [support.pod_set_name(pod, fact) for pod in found]
-    sizes = Counter(names) + Counter(name for name, _ in taken)
-    if support.is_by_ordinal(fact) and fact is not None:
-        sizes = Counter({pods.name: pods.count for pods in fact.pod_sets})
-    ordinals: dict[str, set[int]] = {name: set() for name in names}
-    for name, ordinal in taken:
-        ordinals.setdefault(name, set()).add(ordinal)
-    free = {name: FreeOrdinals(of_name) for name, of_name in ordinals.items()}
-    for pod, name in zip(found, names, strict=True):
-        within = pod.index is not None and pod.index < sizes[name]
-        ordinal = free[name].take(pod.index if within else None)
-        if pod.node is not None:
-            yield UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes)

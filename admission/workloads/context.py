@@ -10,9 +10,8 @@ from admission.decode.topology_requests import Tiers, in_tiers
 from admission.facts import Fact, PodFact, WorkloadFact
 from admission.workloads.kinds import support_of
 from queues.api import names
-from queues.api.reading.user_values import QUEUE_EXPECTED
 from queues.reason_codes import ReasonCode
-from queues.workload import UNUSABLE_QUEUE, Obstacle, QueueName
+from queues.workload import Obstacle, QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +22,7 @@ class Context:
     priorities: Mapping[str, int] = field(default_factory=dict)
     #: Value of the class that is the cluster's default.
     default_priority: int = 0
-    #: Default queue by namespace; ``UNUSABLE_QUEUE``: the namespace names one that cannot exist.
+    #: Default queue by namespace.
     queues: Mapping[str, QueueName] = field(default_factory=dict)
     #: Node label keys of the topology, outermost first, the host last.
     levels: tuple[str, ...] = ()
@@ -38,32 +37,17 @@ def in_context(fact: Fact, context: Context) -> Fact:
         if not fact.gated or fact.queue is not None:
             return fact
         default = context.queues.get(fact.namespace)
-        if default is None:
-            return fact
-        return replace(fact, queue=default, obstacle=fact.obstacle or _unusable(default, fact.namespace))
+        return fact if default is None else replace(fact, queue=default)
     if not isinstance(fact, WorkloadFact):
         return fact
     queue = fact.queue or context.queues.get(fact.namespace)
     if queue is None and not support_of(fact.key).needs_queue:
         queue = QueueName(names.DEFAULT_QUEUE)
     priority, obstacle = _priority(fact, context)
-    if queue is not None and fact.queue is None:
-        obstacle = obstacle or _unusable(queue, fact.namespace)
     fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))
     if (queue, priority, obstacle) == (fact.queue, fact.priority, fact.obstacle):
         return fact
     return replace(fact, queue=queue, priority=priority, obstacle=obstacle)
-
-
-def _unusable(default: QueueName, namespace: str) -> Obstacle | None:
-    """The obstacle of objects that name no queue, in a namespace with a default that cannot be used."""
-    if default != UNUSABLE_QUEUE:
-        return None
-    message = (
-        f"namespace {namespace}: found a default queue that no queue can be called, expected "
-        f"{QUEUE_EXPECTED}; correct its annotation {names.QUEUE_LABEL} or {names.QUEUE_ANNOTATION}"
-    )
-    return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
 def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:

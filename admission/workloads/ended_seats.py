@@ -14,16 +14,27 @@ from queues.workload import NodeName, PodSet
 Successors = frozenset[tuple[str, int]] | Mapping[str, int] | None
 
 
-def seats_over(place: SeatMap, *, successors: Successors, dead: frozenset[NodeName]) -> frozenset[int]:
+def seats_over(
+    place: SeatMap,
+    *,
+    successors: Successors,
+    dead: frozenset[NodeName],
+    outgrown: frozenset[int] = frozenset(),
+) -> frozenset[int]:
     """Seats of an admission to give back. A seat with a live pod is never over.
 
-    ``dead``: nodes that cannot take a pod any more; once the gang has started, their vacant seats are over.
+    ``dead``: nodes that cannot take a pod any more; ``outgrown``: seats that are too small for the pods to come. Once
+    the gang has started, such seats are over when they are vacant.
     """
     vacant = place.vacant()
     seats = place.admission.seats
     if successors is None or place.admission.state is AdmissionState.EVICTING:
         return frozenset(vacant[len(place.unseated) :])
-    over = {index for index in vacant if seats[index].node in dead and place.admission.started}
+    over = {
+        index
+        for index in vacant
+        if place.admission.started and (seats[index].node in dead or index in outgrown)
+    }
     if isinstance(successors, frozenset):
         over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in successors}
         return frozenset(over)

@@ -21,6 +21,9 @@ class Timeouts:
     backoff: int = 10
     #: … up to this.
     backoff_limit: int = 600
+    #: A pod that is being deleted on a node that is not ready counts as gone so long after both its grace period is
+    #: over and the node is not ready; 0: never.
+    dead_node: int = 360
 
     @property
     def detour(self) -> int:
@@ -52,11 +55,16 @@ class WorkloadInputs:
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them those that are well, but others have taken the room.
     taken_nodes: frozenset[NodeName] = frozenset()
+    #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None: somebody has vouched
+    #: that nothing runs there any more.
+    silent_nodes: Mapping[NodeName, int | None] = field(default_factory=dict)
     #: Nodes that refused its pods a moment ago: it is not to be seated there.
     refusing_nodes: frozenset[NodeName] = frozenset()
     #: Pods are being created right now: a missing pod means nothing yet.
     busy: bool = False
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
+    #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
+    disowned: str = ""
     #: Pods of it that were taken back, or are about to be, and are to be made again.
     recreations: tuple[Recreation, ...] = ()

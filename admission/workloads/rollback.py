@@ -6,6 +6,7 @@ from admission.engine.snapshot import Rollback
 from admission.facts import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
 from queues.reason_codes import ReasonCode
@@ -18,12 +19,29 @@ def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple
     Annotations of an adopted pod may be from another ledger, so it is no leftover while it has a seat.
     """
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
-    late = {pod.uid for place in seat_maps for pod in place.unseated if pod.seat is not None}
+    late = {
+        pod.uid
+        for place in seat_maps
+        for pod in place.unseated
+        if pod.seat is not None and pod not in outgrowing_pods(place)
+    }
     return tuple(
         pod
         for pod in inputs.pods
         if is_live(pod) and pod.uid not in seated and (pod.admission in inputs.closed or pod.uid in late)
     )
+
+
+def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:
+    """Pods of a gang that runs that ask more than their seats, which they did not when they got them.
+
+    Once bound they are adopted with all that they take. Before the start the gang goes back whole instead.
+    """
+    admission = place.admission
+    if not admission.started or admission.state is not AdmissionState.OPEN:
+        return ()
+    adopted = admission.adopted or {}
+    return tuple(pod for pod in place.mismatched if pod.seat is not None or pod.uid in adopted)
 
 
 def pods_to_recreate(
@@ -70,17 +88,27 @@ def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
 def rollbacks_of(
     inputs: WorkloadInputs,
     places: Sequence[SeatMap],
+    changes: RequestChanges,
     now: int,
     timeouts: Timeouts,
 ) -> dict[AdmissionId, Rollback]:
-    """Gangs that cannot fully start go back whole."""
+    """Gangs that cannot fully start, or not as they were admitted, go back whole."""
     rollbacks = inputs.setbacks.rollbacks
     not_before = now + min(timeouts.backoff_limit, timeouts.backoff * 2 ** min(rollbacks, 10))
+    fact = inputs.fact
     found: dict[AdmissionId, Rollback] = {}
     for place in places:
         admission = place.admission
-        directed = inputs.fact is not None and inputs.fact.directed == admission.id
+        directed = fact is not None and fact.directed == admission.id
+        outgrown = changes.outgrown.get(admission.id)
+        if outgrown and fact is not None and (fact.suspended or not admission.started):
+            message = change_of(fact, place, outgrown)
+            found[admission.id] = Rollback(ReasonCode.REQUEST_CHANGED, message, now)
+            continue
         if admission.started and not directed:
+            continue
+        if (mismatch := changes.mismatches.get(admission.id)) is not None:
+            found[admission.id] = Rollback(ReasonCode.SEAT_MISMATCH, str(mismatch), not_before)
             continue
         lost = inputs.dead_nodes & {admission.seats[index].node for index in place.vacant()}
         refusals = [

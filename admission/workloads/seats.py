@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from admission.facts import PodFact, PodPhase
+from admission.workloads.seat_sizes import has_room_for, is_at
 from queues.admissions import Admission
 from queues.workload import NodeName
 
@@ -23,8 +24,10 @@ class SeatMap:
     admission: Admission
     #: Seat index → its live pod.
     seated: Mapping[int, PodFact]
-    #: Live pods of the admission without a seat: not seated yet, or their seat was given back.
+    #: Live pods of the admission without a seat: not seated yet, or their seat was given back, or is not for them.
     unseated: tuple[PodFact, ...]
+    #: Those among them that ask more than their seat has, or lie on another node.
+    mismatched: tuple[PodFact, ...] = ()
 
     def vacant(self) -> list[int]:
         """Seats that are held without a live pod, in order."""
@@ -42,11 +45,15 @@ def seat_maps_of(admissions: Sequence[Admission], pods: Sequence[PodFact]) -> tu
 
 
 def seat_map_of(admission: Admission, pods: Iterable[PodFact]) -> SeatMap:
-    """Match live pods to seats: by adoption, by the seat written on the pod, else (directed Jobs) by node."""
+    """Match live pods to seats: by adoption, by the seat written on the pod, else (directed Jobs) by node.
+
+    A pod that asks more than the seat has, or that is bound to another node, does not get it.
+    """
     adopted = admission.adopted or {}
     by_seat = {(seat.pod_set, seat.ordinal): index for index, seat in enumerate(admission.seats)}
     seated: dict[int, PodFact] = {}
     unseated: list[PodFact] = []
+    mismatched: list[PodFact] = []
     without_seat: list[PodFact] = []
     for pod in pods:
         ours = pod.admission == admission.id
@@ -58,35 +65,46 @@ def seat_map_of(admission: Admission, pods: Iterable[PodFact]) -> SeatMap:
         index = adopted[pod.uid] if pod.uid in adopted else by_seat.get(pod.seat) if pod.seat else None
         if index is None or index in admission.ended or index in seated:
             unseated.append(pod)
-        else:
+        elif _suits(admission, index, pod):
             seated[index] = pod
+        else:
+            mismatched.append(pod)
     if without_seat:
-        unseated += _seat_by_node(admission, seated, without_seat)
-    return SeatMap(admission, seated, tuple(unseated))
+        _seat_by_node(admission, without_seat, seated, unseated, mismatched)
+    return SeatMap(admission, seated, (*unseated, *mismatched), tuple(mismatched))
 
 
-def _seat_by_node(admission: Admission, seated: dict[int, PodFact], pods: list[PodFact]) -> list[PodFact]:
+def _suits(admission: Admission, index: int, pod: PodFact) -> bool:
+    seat = admission.seats[index]
+    return is_at(seat, pod) and has_room_for(seat, pod, adopted=pod.uid in (admission.adopted or ()))
+
+
+def _seat_by_node(
+    admission: Admission,
+    pods: list[PodFact],
+    seated: dict[int, PodFact],
+    unseated: list[PodFact],
+    mismatched: list[PodFact],
+) -> None:
+    """Pods of a directed Job: any of the seats on the node to which the scheduler binds them."""
     vacant: dict[NodeName, list[int]] = {}
     for index in reversed(range(len(admission.seats))):
         if index not in admission.ended and index not in seated:
             vacant.setdefault(admission.seats[index].node, []).append(index)
-    left = []
+    nodes = {seat.node for seat in admission.seats}
+    template = admission.seats[0]  # all seats of a directed Job are for pods of one template
     for pod in sorted(pods, key=lambda pod: pod.name):
-        if pod.node is not None and vacant.get(pod.node):
+        if not has_room_for(template, pod, adopted=False) or (pod.node is not None and pod.node not in nodes):
+            mismatched.append(pod)
+        elif pod.node is not None and vacant.get(pod.node):
             seated[vacant[pod.node].pop()] = pod
         else:
-            left.append(pod)
-    return left
+            unseated.append(pod)
 
 
 def awaits_seat(pod: PodFact) -> bool:
     """Whether a pod may be let go as soon as it has a seat. One that was never gated goes its own way."""
     return pod.gated and is_live(pod) and not pod.deleting
-
-
-def may_be_seated(pod: PodFact) -> bool:
-    """Whether a pod could start once it has a seat: it can be used as written, and no gates of others hold it."""
-    return awaits_seat(pod) and not pod.held_by_others and pod.obstacle is None
 
 
 def taken_places(seat_maps: Iterable[SeatMap]) -> set[tuple[str, int]]:

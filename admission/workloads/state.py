@@ -6,17 +6,19 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import elsewhere
+from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     is_refused,
     leftover_pods,
+    outgrowing_pods,
     pods_that_count_as_refused,
     pods_to_recreate,
     refusing_nodes,
@@ -25,6 +27,7 @@ from admission.workloads.rollback import (
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import only_has_an_obstacle, wanted, workload_of
 from queues.admissions import Admission, AdmissionState
+from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
@@ -45,12 +48,18 @@ class WorkloadState:
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
     started: tuple[AdmissionId, ...] = ()
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
+    #: Vacant seats for which no pod is to be made, because it would ask more than they have.
+    outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    #: What keeps it from going on though it is admitted; None: nothing.
+    problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
     #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
     refusing_nodes: frozenset[NodeName] = frozenset()
     #: Live pods of admissions that are closed: to be removed.
     leftovers: tuple[PodFact, ...] = ()
+    #: Pods that count as gone, on nodes that do not answer: their objects are removed by force.
+    lost: tuple[PodFact, ...] = ()
     #: Pods to remove that no controller recreates: removed once their recreation is stored.
     to_recreate: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
@@ -84,25 +93,30 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         pod
         for place in open_
         if place.admission.started
-        for pod in place.seated.values()
+        for pod in (*place.seated.values(), *outgrowing_pods(place))
         if is_refused(pod, inputs, now, timeouts)
     )
     refusing = refusing_nodes(seat_maps)
     avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
+    changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
     for place in seat_maps:
         if _may_end(inputs, support, place.admission, over):
             # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
             directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
             dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
-            seats = seats_over(place, successors=successors, dead=dead)
+            # A Job that is suspended goes back whole as well.
+            kept = support.holding is not Holding.NO_PODS
+            outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
+            seats = seats_over(place, successors=successors, dead=dead, outgrown=outgrown)
             if seats or not place.admission.holding():
                 ended[place.admission.id] = seats
     left = _left(seat_maps, ended)
     if ended and support.is_group:
         # The pod sets of a group follow from its seats too; seats that end now have no successor.
         pod_sets = support.pod_sets(inputs, left)
-    workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps)
+    lost = lost_pods(inputs, now, timeouts)
+    workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps, lost.reason)
     refused = [
         pod for place in open_ for pod in pods_that_count_as_refused(place) if pod.refused and not pod.node
     ]
@@ -125,13 +139,16 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={} if over else rollbacks_of(inputs, open_, now, timeouts),
+        evictable={} if over else rollbacks_of(inputs, open_, changes, now, timeouts),
+        outgrown=changes.outgrown,
+        problem=changes.reason() or lost.reason,
         unschedulable=misplaced,
         refusing_nodes=refusing,
         leftovers=strays,
+        lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
         unbooked=unbooked,
-        awaits_timeout=bool(refused),
+        awaits_timeout=bool(refused or lost.awaited),
     )
 
 
@@ -151,7 +168,10 @@ def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState
         arrival=inputs.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=Obstacle(ReasonCode.DEFECT, defect(error)),
+        obstacle=Obstacle(
+            ReasonCode.DEFECT,
+            f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
+        ),
     )
     return WorkloadState(key=inputs.key, workload=workload, needs_seats=True, is_over=False)
 

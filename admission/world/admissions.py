@@ -1,12 +1,18 @@
 """Admissions as the ledger has them: by workload, by node, by adopted pod, and which of them are closed. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from admission.facts import PodFact
-from queues.admissions import Admission, AdmissionState
+from admission.workloads.seat_sizes import beyond
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, WorkloadKey
+
+#: Admissions with no more seats are searched anew for each pod: most have one.
+_FEW: Final = 4
 
 Key = TypeVar("Key")
 Member = TypeVar("Member")
@@ -44,6 +50,25 @@ class KeyIndex(Generic[Key, Member]):
         return key in self._members
 
 
+@dataclass(frozen=True, slots=True)
+class SeatPlaces:
+    """Where the seats of one admission are among its seats."""
+
+    #: By pod set and ordinal.
+    by_seat: Mapping[tuple[str, int], int]
+    by_node: Mapping[NodeName | None, Sequence[int]]
+
+    @classmethod
+    def of(cls, admission: Admission) -> "SeatPlaces":
+        """The seats of an admission, ended ones too: they never change."""
+        by_node: dict[NodeName | None, list[int]] = {}
+        for index, seat in enumerate(admission.seats):
+            by_node.setdefault(seat.node, []).append(index)
+        return cls(
+            {(seat.pod_set, seat.ordinal): index for index, seat in enumerate(admission.seats)}, by_node
+        )
+
+
 class AdmissionIndex:
     """Part of the world: the admissions that hold seats."""
 
@@ -61,6 +86,8 @@ class AdmissionIndex:
         self._on_node: KeyIndex[NodeName, AdmissionId] = KeyIndex()
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
+        #: Of admissions with many seats.
+        self._places: dict[AdmissionId, SeatPlaces] = {}
 
     def put(self, admission: Admission) -> Admission | None:
         """An admission was opened or changed; a closed one leaves. Returns it as it was before, if it was open."""
@@ -69,13 +96,17 @@ class AdmissionIndex:
             self._of.discard(admission.workload, admission.id)
             for seat in admission.seats:
                 self._on_node.discard(seat.node, admission.id)
+            self._places.pop(admission.id, None)
             for uid in admission.adopted or ():
-                self._adopted_by.pop(uid, None)
+                # A pod that outgrew its seat is adopted a second time, by a later admission.
+                if self._adopted_by.get(uid) == admission.id:
+                    del self._adopted_by[uid]
             self._put_closed(admission.id, admission.workload)
         else:
             self.admissions[admission.id] = admission
             self._of.add(admission.workload, admission.id)
-            self._adopted_by.update(dict.fromkeys(admission.adopted or (), admission.id))
+            for uid in admission.adopted or ():
+                self._adopted_by[uid] = max(admission.id, self._adopted_by.get(uid, admission.id))
             for seat in admission.seats:
                 self._on_node.add(seat.node, admission.id)
         return before
@@ -119,6 +150,40 @@ class AdmissionIndex:
         return None if id_ is None else self.admissions.get(id_)
 
     def covers(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
-        """Whether the pod's use is covered by a seat of an open admission of this workload."""
+        """Whether all of the pod's use is covered by a seat of an open admission of this workload."""
+        return not self.uncovered(pod, owner)
+
+    def uncovered(self, pod: PodFact, owner: WorkloadKey | None) -> Resources:
+        """What a bound pod takes that no seat of this workload covers: all of it, what is beyond its seat, or nothing.
+
+        A seat covers what is taken on its own node, as long as it is held.
+        """
         admission = self.admission_of(pod)
-        return admission is not None and admission.workload == owner
+        takes = pod.shape.takes
+        if admission is None or admission.workload != owner:
+            return takes
+        seat = self._seat(admission, pod)
+        return takes if seat is None else beyond(seat, takes)
+
+    def _seat(self, admission: Admission, pod: PodFact) -> Seat | None:
+        """The seat that a pod has in an admission; of a directed Job any seat on the pod's node. None: none."""
+        index = (admission.adopted or {}).get(pod.uid)
+        if index is None:
+            places = self._places_of(admission)
+            if pod.seat is not None:
+                index = places.by_seat.get(pod.seat)
+            else:
+                held = (each for each in places.by_node.get(pod.node, ()) if each not in admission.ended)
+                index = next(held, None)
+        if index is None or index in admission.ended or admission.seats[index].node != pod.node:
+            return None
+        return admission.seats[index]
+
+    def _places_of(self, admission: Admission) -> SeatPlaces:
+        """Where the seats of an admission are; kept where it has many, since each of its pods asks."""
+        places = self._places.get(admission.id)
+        if places is None:
+            places = SeatPlaces.of(admission)
+            if len(admission.seats) > _FEW:
+                self._places[admission.id] = places
+        return places

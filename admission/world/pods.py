@@ -1,7 +1,7 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
 from admission.facts import PodFact, WorkloadFact
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import Holding, support_of
 from admission.world.admissions import AdmissionIndex, KeyIndex
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -86,11 +86,8 @@ class PodIndex:
 
     def _find_owner(self, pod: PodFact) -> WorkloadKey | None:
         job = pod.owner
-        if job is not None and not (support := support_of(job)).is_pod:
-            fact = self.facts.get(job)
-            managed = fact is not None and fact.queue is not None
-            if managed or not support.needs_queue or self._admission_index.holds(job):
-                return job
+        if job is not None and self._is_managed(job) and not self.why_disowned(pod):
+            return job
         if pod.group is not None:
             group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
             if group is not None:
@@ -98,6 +95,38 @@ class PodIndex:
         if pod.gated or pod.queue is not None or pod.admission is not None:
             return WorkloadKey(WorkloadKind.POD, pod.uid)
         return None
+
+    def _is_managed(self, job: WorkloadKey) -> bool:
+        """Whether pods that this Job controls are Muster's by that."""
+        support = support_of(job)
+        if support.is_pod:
+            return False
+        fact = self.facts.get(job)
+        managed = fact is not None and fact.queue is not None
+        return managed or not support.needs_queue or self._admission_index.holds(job)
+
+    def why_disowned(self, pod: PodFact) -> str:
+        """What keeps a pod from being one of the Job that it names as its controller; "": nothing does.
+
+        An owner reference alone proves nothing: whoever may create a pod may write any uid into one. Kubernetes itself
+        never lets an owner be in another namespace.
+        """
+        job = pod.owner
+        if job is None or not self._is_managed(job):
+            return ""
+        place = self._place_of(job)
+        found = f"found {job.kind} {pod.owner_name} as its controller"
+        if place is not None and place != (pod.namespace, pod.owner_name):
+            # Where that one is, and what it is called, is nobody else's business.
+            return f"{found} with the uid of another one, expected the uid of a Job of its namespace"
+        if not pod.marked or (pod.gated and support_of(job).holding is Holding.NO_PODS):
+            return f"{found}, expected a pod that was made for this Job"
+        return ""
+
+    def _place_of(self, key: WorkloadKey) -> Place | None:
+        """Where an object is, or was as long as it holds seats; None: not known."""
+        known = self.facts.get(key) or next(iter(self._admission_index.of(key)), None)
+        return None if known is None else (known.namespace, known.name)
 
     def _group_gone(self, pod: PodFact) -> WorkloadKey | None:
         """The PodGroup that was deleted while this pod of it holds a seat."""

@@ -26,6 +26,7 @@ from admission.facts import (
 )
 from admission.volcano_jobs.state import JobState
 from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.kinds import support_of
 from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside
 from admission.workloads.state import WorkloadState, derive_state, underivable_state
@@ -41,6 +42,7 @@ from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
 from queues.plan import Reason
+from queues.quota.queue import ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
@@ -65,6 +67,8 @@ class World:
         self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
         self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
         self.queues: dict[QueueName, QueueFact] = {}
+        #: Parents of queues that were removed: what is held of them counts along the same path as before.
+        self._removed_queues = dict(rows.parents)
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
         self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
@@ -160,7 +164,8 @@ class World:
             self.pod_outcomes.note_outcome(owner, fact)
         place = ports = None
         if fact is not None and fact.node is not None and is_live(fact):
-            place = None if self.admission_index.covers(fact, owner) else (fact.node, fact.shape.takes)
+            uncovered = self.admission_index.uncovered(fact, owner)
+            place = (fact.node, uncovered) if uncovered else None
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
         if self.node_inventory.ports.occupy(uid, ports):
             self.snapshot_is_stale = True
@@ -191,9 +196,12 @@ class World:
             self._dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
-        self.queues.pop(name, None)
+        before = self.queues.pop(name, None)
         if fact is not None:
             self.queues[name] = fact
+            self._removed_queues.pop(name, None)
+        elif before is not None:
+            self._removed_queues[name] = before.queue.parent
         self.unsaved.queues[name] = fact
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
@@ -218,6 +226,11 @@ class World:
         if before is None or closed:
             for uid in self.pod_index.uids_of(admission.workload):
                 self._settle(uid)
+        elif before.ended != admission.ended:
+            # Pods that ask more than their seat are charged without it once it is given back.
+            for uid in self.pod_index.uids_of(admission.workload):
+                if self.node_inventory.is_charged(uid):
+                    self._settle(uid)
         self._dirty.add(admission.workload)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: Mapping[AdmissionId, WorkloadKey]) -> None:
@@ -392,16 +405,28 @@ class World:
             setbacks=self.setbacks.get(key, NO_SETBACKS),
             pod_left_at=self.pod_left_at.get(key, 0),
             dead_nodes=dead_nodes,
+            silent_nodes=self._silent_nodes(pods),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             busy=creating,
             recreations=self.recreations.of(key),
+            disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=frozenset(
                 pod.admission
                 for pod in pods
                 if pod.admission is not None and self.admission_index.closed.get(pod.admission) == key
             ),
         )
+
+    def _silent_nodes(self, pods: Iterable[PodFact]) -> dict[NodeName, int | None]:
+        """Nodes that are not ready, on which pods are being deleted: since when; None: vouched to be off."""
+        nodes = self.node_inventory.nodes
+        found = {pod.node: nodes[pod.node] for pod in pods if pod.deleting and pod.node in nodes}
+        return {
+            name: None if fact.out_of_service else fact.not_ready_since
+            for name, fact in found.items()
+            if not fact.ready
+        }
 
     def changed(self) -> bool:
         """Whether anything waits to be looked at again."""
@@ -413,7 +438,7 @@ class World:
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
-            queues={name: fact.queue for name, fact in self.queues.items()},
+            queues=self._known_queues(),
             nodes=self.node_inventory.table().with_ports(
                 self.node_inventory.ports.by_node(self.admission_index.of)
             ),
@@ -437,9 +462,21 @@ class World:
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
-        queues = {name: fact.queue for name, fact in self.queues.items()}
-        tree = QueueTree.build(queues, self.node_inventory.table().capacity())
+        tree = QueueTree.build(self._known_queues(), self.node_inventory.table().capacity())
         return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+
+    def _known_queues(self) -> dict[QueueName, Queue]:
+        """The queues that there are, and removed ones of which something is held."""
+        known = {name: fact.queue for name, fact in self.queues.items()}
+        if not self._removed_queues.keys() - known.keys():
+            return known
+        for held in {admission.queue for admission in self.admissions.values()}:
+            name: QueueName | None = held
+            while name is not None and name != ROOT and name not in known and name in self._removed_queues:
+                parent = self._removed_queues[name]
+                known[name] = Queue(name=name, parent=parent, broken=WAS_REMOVED, removed=True)
+                name = parent
+        return known
 
 
 def _seen(state: WorkloadState) -> tuple[object, ...]:
@@ -450,4 +487,4 @@ def _seen(state: WorkloadState) -> tuple[object, ...]:
 
 def _offer(node: NodeFact) -> tuple[object, ...]:
     """What of a node matters to the seats on it."""
-    return (node.ready, node.unschedulable, node.allocatable)
+    return (node.ready, node.unschedulable, node.allocatable, node.out_of_service)

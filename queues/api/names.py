@@ -133,6 +133,11 @@ JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+#: Label of the job controller on the pods of a Job: the Job's uid.
+CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+
+#: Taint of a node that was shut down for certain (KEP-2268, non-graceful node shutdown).
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"

@@ -5,11 +5,14 @@ What follows from a queue's place (inherited policies, effective limits, shares)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from queues.resources import NOTHING, Resources
 from queues.workload import FlavorName, QueueName
 
 ROOT = QueueName("root")
+#: Why a queue whose object was deleted cannot be used.
+WAS_REMOVED: Final = "it was removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ class Queue:
     closed: bool = False
     #: Why the queue's own document cannot be used; None: it can.
     broken: str | None = None
+    #: Its object was deleted. It is here as long as something in it or below it is held, which counts where it did.
+    removed: bool = False
     #: Pods per gang; None: no limit (``access.maxGang``).
     max_gang: int | None = None
     max_pending: int | None = None

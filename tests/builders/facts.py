@@ -53,6 +53,8 @@ def pod(name: str, node: str | None = None, **facts: Any) -> PodFact:
         "node": NodeName(node) if node else None,
         "shape": PodShape(**shape),
         "controlled": True,
+        # What ``job`` and ``volcano_job`` are called.
+        "owner_name": "train",
     }
     return PodFact(**given | facts)
 

@@ -62,7 +62,7 @@ class FakeCluster:
         """Merge patch, RFC 7386."""
         before = self.objects[kind][key]
         after = merged(before, patch)
-        if kind in ("vcjobs", "queues") and after.get("spec") != before.get("spec"):
+        if kind in ("vcjobs", "queues", "jobs") and after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = after["metadata"].get("generation", 1) + 1
         return self.put(kind, key, after) if after != before else before
 
@@ -142,6 +142,14 @@ class FakeCluster:
             labels=labels,
         )
 
+    def suspend_or_resize(self, uid: str, gpus: int) -> None:
+        """A user suspends a Job, or changes what the pods of one ask that is suspended and has none."""
+        job = self.objects["jobs"][uid]
+        if not job["spec"]["suspend"]:
+            self.change("jobs", uid, {"spec": {"suspend": True}})
+        elif not job["status"].get("active"):
+            self.change("jobs", uid, {"spec": {"template": {"spec": pod_spec(gpus)}}})
+
     def add_group(self, name: str, queue: str, minimum: int) -> str:
         return self.add("groups", name, {"minMember": minimum, "queue": queue})
 
@@ -215,6 +223,8 @@ class FakeCluster:
         if order.verb is Verb.DELETE_POD:
             self.delete_pod(order.uid, grace=order.grace)
             return
+        if order.revision is not None and order.revision.generation != document["metadata"]["generation"]:
+            raise Conflict(method="PATCH", path=order.name, status=422, reason="its spec has changed")
         after = merged(document, dict(order.body or {}))
         if kind == "pods" and "schedulingGates" not in document["spec"] and after["spec"] != document["spec"]:
             raise ApiRefused(

@@ -68,7 +68,9 @@ def _job_pod(cluster: FakeCluster, uid: str, job: Document, index: int | None, n
         annotations[names.COMPLETION_INDEX] = str(index)
     gated = labels.get(names.RELEASED) != "true"
     labels.setdefault(names.RELEASED, "false")
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": uid, "controller": True, "name": "job"}
+    name = job["metadata"]["name"]
+    labels[names.CONTROLLER_UID] = uid
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "uid": uid, "controller": True, "name": name}
     pod = cluster.add_pod(
         f"{job['metadata']['name']}-{cluster.versions}-{number}",
         copy.deepcopy(template["spec"]),

@@ -19,7 +19,7 @@ from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, run_pods, schedule
 from tests.fakes.fake_objects import ENDED
-from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
+from tests.laws.laws.ring import balances_equal_seats, equals_reloaded, no_pod_beyond_its_seat
 from tests.laws.worlds.ring import Killed, Ring
 from tests.node_affinity import pinned_nodes
 
@@ -127,6 +127,11 @@ class RingUnderFaults(RuleBasedStateMachine):
 
     # ── what goes ───────────────────────────────────────────────────────────────────────────────────────────
 
+    @rule(number=which, gpus=devices)
+    def job_is_suspended_or_changed(self, number: int, gpus: int) -> None:
+        if jobs := list(self.cluster.objects["jobs"]):
+            self.cluster.suspend_or_resize(jobs[number % len(jobs)], gpus)
+
     @rule(number=which)
     def delete_workload(self, number: int) -> None:
         every = [(kind, uid) for kind in ("vcjobs", "jobs", "groups") for uid in self.cluster.objects[kind]]
@@ -198,6 +203,7 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.does(self.no_plan_was_rejected())
         self.does(balances_equal_seats(self.ring))
         self.does(equals_reloaded(self.ring))
+        no_pod_beyond_its_seat(self.ring)
 
     @rule(most=st.integers(1, 4) | st.just(1000))
     def writes(self, most: int) -> None:

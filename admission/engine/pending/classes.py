@@ -245,7 +245,7 @@ def blocked_reason(workload: Workload, request: ClassRequest, trial: Trial) -> R
 
 
 def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
-    if queue not in tree.queues:
+    if queue not in tree.queues or tree.queues[queue].removed:
         return reasons.unknown_queue(queue)
     if not tree.leaf(queue):
         return reasons.queue_not_leaf(queue, tree.children[queue])

@@ -61,6 +61,18 @@ def refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: byte
     raise (ApiUnavailable if answer.status >= 500 else ApiRefused)(**facts)
 
 
+#: The message for a JSON patch that cannot be applied to the object; what is wrong is not told.
+_DOES_NOT_APPLY: Final = "the server rejected our request due to an error in our request"
+
+
+def does_not_apply(error: ApiRefused) -> bool:
+    """Whether a JSON patch was refused because a test in it failed, or because a path of it is not there.
+
+    An object that would be invalid after the patch is refused with the same code, and with the field that is wrong.
+    """
+    return error.facts.get("status") == 422 and _DOES_NOT_APPLY in str(error.facts.get("reason"))
+
+
 def unavailable(method: str, path: str, reason: str) -> ApiUnavailable:
     """There was no answer."""
     return ApiUnavailable(method=method, path=path, status=0, reason=reason)

@@ -14,16 +14,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.watch.store import (
-    BARE,
-    ObjectChange,
-    ObjectStore,
-    Place,
-    S,
-    V,
-    WatchedKind,
-    without_depths,
-)
+from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
 from admission.wire import Page, WatchEvent, WireMetadata
 from queues.errors import ApiError, ApiUnavailable, Gone
 
@@ -125,7 +116,7 @@ class Informer(Generic[S, V]):
         token: str | None = None
         while True:
             try:
-                page, cut = await self._page(limit, token)
+                page = await self._page(limit, token)
             except Gone:
                 if token is None:
                     raise
@@ -135,7 +126,7 @@ class Informer(Generic[S, V]):
                 continue
             shifts: list[ObjectChange[V]] = []
             for raw in page.items or ():
-                meta = self.collection.put(raw, shifts, cut=cut)
+                meta = self.collection.put(raw, shifts)
                 if meta is not None:
                     seen.add((meta.namespace, meta.name))
             self._hand_over(shifts)
@@ -144,13 +135,14 @@ class Informer(Generic[S, V]):
                 break
             await asyncio.sleep(0)
         shifts = []
-        self.collection.drop_others(seen, shifts)
+        for place in [place for place in self.collection.kept if place not in seen]:
+            self.collection.drop(place, shifts)
         self._hand_over(shifts)
         self.resource_version = page.metadata.resource_version
         self.problem = None
         self.synced.set()
 
-    async def _page(self, limit: int | None, token: str | None) -> tuple[Page, bool]:
+    async def _page(self, limit: int | None, token: str | None) -> Page:
         query: dict[str, Any] = {"limit": limit, "continue": token}
         content = await self._client.get(self._path, **query)
         self.heard = asyncio.get_running_loop().time()
@@ -175,10 +167,10 @@ class Informer(Generic[S, V]):
                 self._hand_over(shifts)
 
     def _follow(self, line: bytes, shifts: list[ObjectChange[V]]) -> None:
-        event, cut = self._decoded(_EVENT, line, "an unreadable watch event")
+        event = self._decoded(_EVENT, line, "an unreadable watch event")
         match event.type:
             case "ADDED" | "MODIFIED":
-                put = self.collection.put(event.object, shifts, cut=cut)
+                put = self.collection.put(event.object, shifts)
                 if put is not None:
                     self.resource_version = put.resource_version
             case "DELETED":
@@ -204,17 +196,11 @@ class Informer(Generic[S, V]):
         )
 
     def _identity(self, raw: msgspec.Raw) -> WireMetadata:
-        return self._decoded(BARE, raw, "an object without readable metadata")[0].metadata
+        return self._decoded(BARE, raw, "an object without readable metadata").metadata
 
-    def _decoded(
-        self, decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw, fault: str
-    ) -> tuple[D, bool]:
-        """What was sent, and whether what is nested too deeply in it had to be left out."""
+    def _decoded(self, decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw, fault: str) -> D:
         try:
-            try:
-                return decoder.decode(raw), False
-            except RecursionError:
-                return decoder.decode(without_depths(raw)), True
+            return decoder.decode(raw)
         except msgspec.DecodeError as error:
             raise self._broken(f"{fault}: {error}") from error
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from admission.kube.client.client import Client
+from admission.kube.client.errors import does_not_apply
 from admission.kube.writers.work_queue import WorkQueue, pause_after
-from admission.reconcile.release import Order, Promised, Verb, orders_for
+from admission.reconcile.release import LOST, Order, Promised, Verb, json_patch, orders_for
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.api.api_resources import JOBS, PODS
@@ -94,12 +95,30 @@ class ReleaseWriter:
         if order.verb is Verb.DELETE_POD:
             await self._client.delete(path, uid=order.uid, grace=order.grace, check_lease=self._check_lease)
         else:
+            await self._patch(path, order)
+
+    async def _patch(self, path: str, order: Order) -> None:
+        """Raises Conflict if the object is another version by now than the order was made for."""
+        steps = json_patch(order)
+        if steps is None:
             await self._client.patch(path, order.body or {}, check_lease=self._check_lease)
+            return
+        try:
+            await self._client.patch(path, steps, kind="json", check_lease=self._check_lease)
+        except ApiRefused as error:
+            if not does_not_apply(error):
+                raise
+            raise Conflict(**{**error.facts, "reason": "its spec has changed"}) from error
 
     def _succeeded(self, key: WorkloadKey, order: Order) -> None:
         self.queue.forget_expectations(order.uid)  # of earlier orders: only the last one holds
         self.queue.expect(order.uid, order.intent)
         self.queue.reset(key)
+        if order.intent == LOST:
+            _log.warning(
+                "pod counts as gone, its node does not answer",
+                extra={"workload": str(key), "pod": f"{order.namespace}/{order.name}"},
+            )
         if self.problems.pop(key, None) is not None:
             self._requeue(key)
         self._failpoint("one-released")

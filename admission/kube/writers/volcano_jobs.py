@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from admission.decode.fields import number
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
@@ -22,7 +23,6 @@ from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.wire import Bare
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS
-from queues.api.reading.user_values import number
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -129,14 +129,16 @@ class JobPods:
             meta = msgspec.json.decode(await self._client.get(path), type=Bare).metadata
         except ApiError:
             return False
-        if not any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references or ()):
+        written = (meta.annotations or {}).get(names.ADMISSION_ID)
+        owned = any(owner.controller and owner.uid == work.key.uid for owner in meta.owner_references or ())
+        # An owner reference is what a pod says of itself; the annotation is Muster's.
+        if not owned or written is None:
             _note_problem(
                 report,
                 ReasonCode.NAME_TAKEN,
                 f"pod {name} exists and is not this Job's; delete it or rename the Job",
             )
             return False
-        written = (meta.annotations or {}).get(names.ADMISSION_ID)
         if written == str(wanted.admission):
             return meta.deletion_timestamp is None
         if meta.deletion_timestamp is None and number(written) not in work.pod_settings:

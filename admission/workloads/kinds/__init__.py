@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.decode.pods import pod_fact
-from admission.facts import PodFact
+from admission.facts import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
 from admission.workloads.kinds.pod import BARE_POD
@@ -43,16 +43,16 @@ def support_of(key: WorkloadKey) -> KindSupport:
     return _BY_KIND[key.kind]
 
 
-def controller_of(metadata: WireMetadata) -> WorkloadKey | None:
-    """The workload that controls a pod, by the pod's metadata; None: none does."""
+def controller_of(metadata: WireMetadata) -> PodController | None:
+    """The workload that a pod names as its controller; None: none."""
     if not metadata.owner_references:
         return None
     found = (support.controller_of(metadata) for support in KINDS)
-    return next((key for key in found if key is not None), None)
+    return next((controller for controller in found if controller is not None), None)
 
 
 def read_pod(pod: WirePod) -> PodFact:
-    """A pod, with the workload that controls it."""
+    """A pod, with the workload that it names as its controller."""
     return pod_fact(pod, controller_of(pod.metadata))
 
 

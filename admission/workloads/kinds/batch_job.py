@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import is_true, seconds
+from admission.decode.fields import is_true, number, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import directed_by, pod_set_of
+from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.workload_facts import MAIN, digest, of_possible_size
-from admission.facts import WorkloadFact
-from admission.wire import WireCondition, WireMetadata, WireStruct
+from admission.facts import JobRevision, WorkloadFact
+from admission.wire import WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import (
     Holding,
@@ -29,9 +29,9 @@ from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS
-from queues.api.model import excerpt
-from queues.api.reading.user_values import MOST_PODS, UserValues, number
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.api.node_affinity import without_pin
+from queues.reason_codes import ReasonCode
+from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 
 class WireJobSpec(WireStruct):
@@ -42,6 +42,7 @@ class WireJobSpec(WireStruct):
     completion_mode: str | None = None
     suspend: bool | None = None
     active_deadline_seconds: int | None = None
+    manual_selector: bool | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -75,25 +76,26 @@ def job_fact(job: WireJob) -> WorkloadFact:
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     indexed = spec.completion_mode == "Indexed" and spec.completions == parallelism
     done: frozenset[int] = frozenset()
-    values = UserValues()
     if indexed:
         count = parallelism
         done = indexes(status.completed_indexes, below=count) | indexes(status.failed_indexes, below=count)
     else:
         count = _at_once(job, parallelism)
-    queue = values.queue(
-        "queue",
+    gang, obstacle = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism)
+    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
+    directed = directed_by(bytes(spec.template))
+    if directed is not None:
+        pods = replace(pods, nodes=one(without_pin(pods.nodes)))
+    queue = (
         (meta.labels or {}).get(names.QUEUE_LABEL)
         or annotations.get(names.QUEUE_ANNOTATION)
-        or (meta.labels or {}).get(names.QUEUE_ANNOTATION),
+        or (meta.labels or {}).get(names.QUEUE_ANNOTATION)
     )
-    gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
-    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=queue,
+        queue=QueueName(queue) if queue else None,
         created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
@@ -106,24 +108,23 @@ def job_fact(job: WireJob) -> WorkloadFact:
         suspended=bool(spec.suspend),
         parallelism=parallelism,
         active=status.active or 0,
-        obstacle=values.obstacle or problem,
+        obstacle=obstacle or problem or _own_selector(spec),
         indexed=indexed,
-        directed=directed_by(bytes(spec.template)),
+        directed=directed,
+        revision=JobRevision(meta.generation, existing_paths(bytes(spec.template))),
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")
 
 
 def indexes(text: str | None, *, below: int) -> frozenset[int]:
-    """Completion indexes of a Job's status: ``0-3,7``, ascending. What cannot be read or goes back is left out."""
+    """Completion indexes of a Job's status: ``0-3,7``. What cannot be read is left out."""
     found: set[int] = set()
-    below, next_ = min(below, MOST_PODS), 0
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
         start, end = number(first), number(last or first)
-        if start is not None and end is not None and next_ <= start <= end:
-            next_ = end + 1
-            found.update(range(start, min(next_, below)))
+        if start is not None and end is not None:
+            found.update(range(start, min(end + 1, below)))
     return frozenset(found)
 
 
@@ -136,15 +137,25 @@ def _at_once(job: WireJob, parallelism: int) -> int:
     return min(parallelism, job.status.active or 0) if succeeded else parallelism
 
 
-def _gang(text: str | None, parallelism: int, values: UserValues) -> int:
+def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle | None]:
     if text is None:
-        return parallelism
+        return parallelism, None
+    expected = f"a number from 1 to spec.parallelism ({parallelism})"
     least = number(text)
     if least is None or not 0 < least <= parallelism:
-        expected = f"a number from 1 to spec.parallelism ({parallelism})"
-        values.refuse(f"metadata.annotations[{names.GROUP_MIN_MEMBER}]", excerpt(text), expected)
-        return parallelism
-    return least
+        where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
+        return parallelism, Obstacle(ReasonCode.INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
+    return least, None
+
+
+def _own_selector(spec: WireJobSpec) -> Obstacle | None:
+    """The label that tells a Job's pods from others is left out where users select them by labels of their own."""
+    if not spec.manual_selector:
+        return None
+    message = (
+        "spec.manualSelector: found true, expected none: a Job's pods are known by the job controller's label"
+    )
+    return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
@@ -169,6 +180,11 @@ def _held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
     }
 
 
+def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
+    """The job controller lets pods go that lack the label by which its Jobs select theirs."""
+    return (metadata.labels or {}).get(names.CONTROLLER_UID) == reference.uid
+
+
 BATCH_JOB = KindSupport(
     kind=WorkloadKind.JOB,
     resource=JOBS,
@@ -176,7 +192,7 @@ BATCH_JOB = KindSupport(
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,
-    controller_of=controlled_by(WorkloadKind.JOB, JOBS),
+    controller_of=controlled_by(WorkloadKind.JOB, JOBS, _marked),
     is_by_ordinal=lambda fact: fact is not None and fact.indexed,
     pod_sets=_pod_sets,
     pod_set_name=first_pod_set,

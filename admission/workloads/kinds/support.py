@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from admission.facts import PodFact, WorkloadFact
-from admission.wire import WireMetadata
+from admission.decode.fields import one
+from admission.facts import PodController, PodFact, WorkloadFact
+from admission.wire import WireMetadata, WireOwnerReference
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource
-from queues.api.reading.user_values import is_uid
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 
@@ -67,9 +67,9 @@ class KindSupport:
     needs_queue: bool = False
     #: True: pods join by naming the object. They tell what it asks; the object tells how many must start together.
     is_group: bool = False
-    #: The workload of this kind that controls a pod, by the pod's metadata; None: no workload of this kind does.
-    #: A group's members name it instead (``PodFact.group``).
-    controller_of: Callable[[WireMetadata], WorkloadKey | None] = lambda metadata: None
+    #: The workload of this kind that a pod names as its controller; None: none. A group's members name it instead
+    #: (``PodFact.group``).
+    controller_of: Callable[[WireMetadata], PodController | None] = lambda metadata: None
     #: True if each pod has a seat of its own, so that no other pod can take it. The fact is None once the object
     #: is gone.
     is_by_ordinal: Callable[[WorkloadFact | None], bool] = lambda fact: False
@@ -85,19 +85,28 @@ class KindSupport:
         return self.reader is None
 
 
-def controlled_by(kind: WorkloadKind, resource: ApiResource) -> Callable[[WireMetadata], WorkloadKey | None]:
+#: Whether a pod carries what a controller writes on each of its pods: from the pod's metadata and the reference.
+Marks = Callable[[WireMetadata, WireOwnerReference], bool]
+
+
+def controlled_by(
+    kind: WorkloadKind, resource: ApiResource, marks: Marks
+) -> Callable[[WireMetadata], PodController | None]:
     """``controller_of`` for kinds of objects that control their pods directly, in any API version."""
     group = f"{resource.api_version.partition('/')[0]}/"
 
-    def controller_of(metadata: WireMetadata) -> WorkloadKey | None:
+    def controller_of(metadata: WireMetadata) -> PodController | None:
         for reference in metadata.owner_references or ():
             if (
                 reference.controller
                 and reference.kind == resource.kind
                 and reference.api_version.startswith(group)
-                and is_uid(reference.uid)
             ):
-                return WorkloadKey(kind, reference.uid)
+                return one(
+                    PodController(
+                        WorkloadKey(kind, reference.uid), reference.name, marks(metadata, reference)
+                    )
+                )
         return None
 
     return controller_of

@@ -15,14 +15,15 @@ from admission.decode.workload_facts import of_possible_size, queue_said
 from admission.facts import PodPhase, WorkloadFact
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
-from admission.wire import WireMetadata, WireNetworkTopology, WireStruct
+from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
+from queues.api import names
 from queues.api.api_resources import VOLCANO_JOBS
-from queues.api.reading.user_values import MOST_POD_SETS, UserValues
 from queues.errors import InvalidDocument
-from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
+from queues.reason_codes import ReasonCode
+from queues.workload import Obstacle, Partition, PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -57,18 +58,18 @@ class WireVolcanoJob(WireStruct):
 
 def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     """A Volcano Job with its document, from which its pods are made."""
-    meta, values = job.metadata, UserValues()
+    meta = job.metadata
     phase = (job.status and job.status.state and job.status.state.phase) or ""
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=queue_said(job.spec.queue, meta, values),
-        priority_class=values.name("spec.priorityClassName", job.spec.priority_class_name) or "",
+        queue=queue_said(job.spec.queue, meta),
+        priority_class=job.spec.priority_class_name or "",
         created=seconds(meta.creation_timestamp),
         minimum=0,
         phase=phase,
-        network_tier=tier_of(job.spec.network_topology, values),
+        network_tier=tier_of(job.spec.network_topology),
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         finished=phase in _ENDED,
@@ -81,10 +82,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     try:
         spec = job_of(meta, document.spec)
     except InvalidDocument as error:
-        values.note(str(error))
-        return replace(fact, obstacle=values.obstacle)
-    if not values.at_most("spec.tasks", len(spec.tasks), MOST_POD_SETS, "tasks"):
-        return replace(fact, obstacle=values.obstacle)
+        return replace(fact, obstacle=Obstacle(ReasonCode.INVALID_SPEC, str(error)))
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
@@ -93,15 +91,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         replace(found[0], minimum=least, partitions=_partitions(task) or found[0].partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
-    _note_contradiction(spec, values)
-    for problem in (found[2] for found in sets):
-        if problem is not None:
-            values.note(problem.message, problem.code)
-    partition_tiers = {
-        task.name: tier
-        for task in spec.tasks
-        if task.partition_size > 0 and (tier := tier_of(task.partition_topology, values)) is not None
-    }
+    problem = next((found[2] for found in sets if found[2] is not None), None)
     fact = replace(
         fact,
         minimum=spec.minimum,
@@ -109,9 +99,13 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
-        obstacle=values.obstacle,
+        obstacle=_contradiction(spec) or problem,
         unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
-        partition_tiers=partition_tiers,
+        partition_tiers={
+            task.name: tier
+            for task in spec.tasks
+            if task.partition_size > 0 and (tier := tier_of(task.partition_topology)) is not None
+        },
     )
     return of_possible_size(fact, "spec.tasks")
 
@@ -130,19 +124,19 @@ def _task_minimums(spec: JobSpec) -> list[int]:
     return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
 
 
-def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
-    """Note what Volcano's webhook would have refused about counts and names, if it has not."""
+def _contradiction(spec: JobSpec) -> Obstacle | None:
+    """What Volcano's webhook would have refused about counts and names, if it has not."""
     if not spec.tasks:
-        values.refuse("spec.tasks", "none", "at least one")
+        return Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks: found none, expected at least one")
     seen: set[str] = set()
     for position, task in enumerate(spec.tasks):
-        values.task(f"spec.tasks[{position}].name", task.name)
         if message := _task_contradiction(task, seen):
-            values.note(f"spec.tasks[{position}]{message}")
+            return Obstacle(ReasonCode.INVALID_SPEC, f"spec.tasks[{position}]{message}")
         seen.add(task.name)
     if not 0 <= spec.minimum <= spec.replicas:
-        expected = f"at most the {spec.replicas} replicas of all tasks"
-        values.refuse("spec.minAvailable", str(spec.minimum), expected)
+        message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
+        return Obstacle(ReasonCode.INVALID_SPEC, f"spec.minAvailable: {message}")
+    return None
 
 
 def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
@@ -180,6 +174,13 @@ def _without_done(pods: PodSet, outcomes: Mapping[tuple[str, int], PodPhase]) ->
     return replace(pods, done=done) if done else pods
 
 
+def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
+    """Muster, and Volcano before it, names pods after Job, task and index, and says so on them."""
+    said = {**(metadata.labels or {}), **(metadata.annotations or {})}
+    name = f"{reference.name}-{said.get(names.TASK_SPEC)}-{said.get(names.TASK_INDEX)}"
+    return metadata.name == name and said.get(names.JOB_NAME) == reference.name
+
+
 VOLCANO_JOB = KindSupport(
     kind=WorkloadKind.VOLCANO_JOB,
     resource=VOLCANO_JOBS,
@@ -190,7 +191,7 @@ VOLCANO_JOB = KindSupport(
     ),
     holding=Holding.NO_PODS,
     status=StatusForm.VOLCANO_JOB,
-    controller_of=controlled_by(WorkloadKind.VOLCANO_JOB, VOLCANO_JOBS),
+    controller_of=controlled_by(WorkloadKind.VOLCANO_JOB, VOLCANO_JOBS, _marked),
     is_by_ordinal=lambda fact: True,
     pod_sets=_pod_sets,
     pod_set_name=lambda pod, fact: pod.task,

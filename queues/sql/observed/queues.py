@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.posting import Move, QueueAccount, balance_all
-from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.queue import ROOT, WAS_REMOVED, Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.sql.leadership import Term, check_term
@@ -186,7 +186,7 @@ async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[Q
             parent=row.parent,
             limits=flavors.pop(NO_FLAVOR, Limits()),
             flavors=flavors,
-            broken=row.problem if row.present else "it was removed",
+            broken=row.problem if row.present else WAS_REMOVED,
         )
         before[row.name] = (row.counts_in, row.broken)
     return QueueTree.build(every, None), before

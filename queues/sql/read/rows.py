@@ -51,9 +51,11 @@ class QueueLine:
     parent: QueueName | None
     paused: bool
     closed: bool
-    #: Part of a cycle or below a parent that does not exist.
+    #: Part of a cycle or below a parent that does not exist, or removed.
     broken: bool
     changed_by: str
+    #: False: its object was deleted while something of it was held.
+    present: bool = True
     #: As its administrator wrote it: ``{"spec": …}``.
     document: Mapping[str, Any] = field(default_factory=dict)
     accounts: tuple[AccountLine, ...] = ()

@@ -50,11 +50,11 @@ __all__ = [
 
 
 #: Columns of a queue that are shown as they are.
-_SHOWN = ("name", "parent", "paused", "closed", "broken", "changed_by", "document")
+_SHOWN = ("name", "parent", "paused", "closed", "broken", "changed_by", "document", "present")
 
 
 async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
-    """All queues with limits and use, by name."""
+    """All queues with limits and use, by name; removed ones among them as long as something of them is held."""
     accounts = await _account_lines(tx)
     waiting = await _count(
         tx, select(workloads.c.queue, func.count()).outerjoin(reasons, same(reasons, workloads)).where(_WAITS)
@@ -65,7 +65,9 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
             admissions.c.queue, func.count(func.distinct(func.concat(admissions.c.kind, admissions.c.uid)))
         ).where(admissions.c.state != "closed"),
     )
-    rows = await tx.execute(select(*queues.c[_SHOWN]).where(queues.c.present).order_by(queues.c.name))
+    held = exists().where(queue_balances.c.queue == queues.c.name, queue_balances.c.used != 0)
+    shown = or_(queues.c.present, held)
+    rows = await tx.execute(select(*queues.c[_SHOWN]).where(shown).order_by(queues.c.name))
     return tuple(
         QueueLine(
             **attributes(row, *_SHOWN),

@@ -147,6 +147,7 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
             for row in await tx.execute(select(*reasons.c["kind", "uid", "code", "message", "facts"]))
         },
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
+        parents={row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))},
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
         recreations=tuple(
             Recreation(

@@ -33,6 +33,26 @@ async def test_somebody_elses_pod_under_our_name_is_a_reason_and_stops_no_other(
     assert jobs.problems[report.workload] == report.problem
 
 
+async def test_a_pod_that_claims_to_be_the_jobs_is_neither_taken_for_its_member_nor_deleted(
+    api: Client, namespace: str, jobs: ReportingWriter, nodes: list[str]
+) -> None:
+    """Anybody who may create a pod may write the Job's uid into an owner reference."""
+    spec = await submitted(api, namespace, plain())
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": spec.name, "uid": spec.uid}
+    squatter = {
+        "metadata": {"name": "plain-worker-2", "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": nodes[0]},
+    }
+    await api.create(f"/api/v1/namespaces/{namespace}/pods", squatter)
+
+    (report,) = await jobs.reconciled([work(spec, admitted(spec, nodes))])
+
+    assert report.created == 3
+    assert report.problem is not None
+    assert (report.problem.code, "plain-worker-2" in report.problem.message) == ("NameTaken", True)
+    assert "deletionTimestamp" not in (await named(api, namespace, "pods", "plain-worker-2"))["metadata"]
+
+
 async def test_a_quota_that_refuses_is_a_reason_until_it_no_longer_does(
     api: Client, namespace: str, nodes: list[str]
 ) -> None:

@@ -9,8 +9,12 @@ from sqlalchemy import text
 from admission.engine.decide import Memo, decide
 from admission.workloads.seats import is_live
 from admission.world.world import World
+from queues.api import names
 from queues.plan import Plan
+from queues.resources import GPU
 from queues.sql.read.world import load_world
+from queues.workload import AdmissionId
+from tests.fakes.fake_objects import ENDED, gpus_of
 from tests.laws.worlds.ring import Ring
 
 
@@ -42,6 +46,23 @@ async def equals_reloaded(ring: Ring) -> None:
 
 def _plan(ring: Ring, world: World, memo: Memo) -> Plan:
     return decide(world.freeze(ring.cluster.now), memo)[0]
+
+
+def no_pod_beyond_its_seat(ring: Ring) -> None:
+    """No pod that runs takes more than the seat that it was let go for, nor runs on another node."""
+    for pod in ring.cluster.objects["pods"].values():
+        said = pod["metadata"].get("annotations", {})
+        node = pod["spec"].get("nodeName")
+        admission = ring.world.admissions.get(AdmissionId(int(said.get(names.ADMISSION_ID, 0))))
+        if admission is None or node is None or pod["status"]["phase"] in ENDED:
+            continue
+        named = said.get(names.SEAT)
+        seats = [
+            seat
+            for seat in admission.seats
+            if named in (None, f"{seat.pod_set}/{seat.ordinal}") and seat.node == node
+        ]
+        assert any(gpus_of(pod["spec"]) * 1000 <= seat.takes[GPU] for seat in seats), (pod, admission)
 
 
 async def balances_equal_seats(ring: Ring) -> None:

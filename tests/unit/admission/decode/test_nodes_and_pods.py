@@ -328,3 +328,42 @@ def test_a_number_that_no_column_holds_is_none(text: str) -> None:
     keys = (names.ADMISSION_ID, names.JOB_VERSION, names.TASK_INDEX)
     found = a_pod({"annotations": {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}})
     assert (found.admission, found.version, found.index, found.seat) == (None, 0, None, None)
+
+
+# ── whose pod it says it is ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_of_a_job_carries_the_label_of_the_job_controller() -> None:
+    owned = controlled_by("batch/v1")
+    assert not a_pod(owned).marked
+    assert not a_pod({**owned, "labels": {"batch.kubernetes.io/controller-uid": "another"}}).marked
+    own = a_pod({**owned, "labels": {"batch.kubernetes.io/controller-uid": "owner"}})
+    assert (own.marked, own.owner_name) == (True, "o")
+
+
+def test_a_pod_of_a_volcano_job_is_named_after_job_task_and_index_and_says_so() -> None:
+    owned = controlled_by("batch.volcano.sh/v1alpha1")
+    said = {"volcano.sh/job-name": "o", "volcano.sh/task-spec": "w", "volcano.sh/task-index": "0"}
+    assert a_pod({**owned, "name": "o-w-0", "annotations": said}).marked
+    assert a_pod({**owned, "name": "o-w-0", "labels": said}).marked
+    for wrong in (
+        {"name": "o-w-1"},
+        {"annotations": {**said, "volcano.sh/job-name": "other"}},
+        {"annotations": {}},
+    ):
+        assert not a_pod({**owned, "name": "o-w-0", "annotations": said, **wrong}).marked
+
+
+def test_a_pod_that_is_being_deleted_tells_when_its_grace_period_is_over() -> None:
+    assert (
+        a_pod({"deletionTimestamp": "1970-01-01T00:02:00Z", "deletionGracePeriodSeconds": 30}).ends_by == 120
+    )
+    assert a_pod().ends_by == 0
+
+
+def test_a_node_tells_since_when_it_is_not_ready() -> None:
+    silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:00Z"}
+    found = a_node(conditions=[silent])
+    assert (found.ready, found.not_ready_since) == (False, 60)
+    ready = a_node(conditions=[{**silent, "status": "True"}])
+    assert (ready.ready, ready.not_ready_since) == (True, 0)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from admission.facts import PodFact, WorkloadFact
-from admission.reconcile.release import Order, Promised, Verb, orders_for
+from admission.facts import JobRevision, PodFact, WorkloadFact
+from admission.reconcile.release import Order, Promised, Verb, json_patch, orders_for
 from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
@@ -243,3 +243,75 @@ def test_a_bare_pod_is_let_go() -> None:
     found = state_of(None, [bare], [admission(key, "n1", name="bare", pod_set="pod")], key=key)
     assert told(orders(found, None)) == {"bare": "release 1/0"}
     assert gpus() == bare.shape.takes
+
+
+def test_a_pod_that_counts_as_gone_is_removed_by_force() -> None:
+    silent = released("a", "worker/0", "n1", deleting=True, ends_by=NOW - 1000)
+    found = state_of(
+        volcano_job(1),
+        [silent],
+        [admission(VOLCANO, "n1", started=True)],
+        silent_nodes={NodeName("n1"): NOW - 1000},
+    )
+    (order,) = orders(found, volcano_job(1))
+    assert (order.intent, order.grace) == ("lost", 0)
+
+
+# ── what is resumed is what was admitted ────────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_gets_no_seat_that_is_too_small_for_it() -> None:
+    fact = job(2)
+    pods = [gated("a", takes=gpus(8)), gated("b")]
+    (order,) = orders(state_of(fact, pods, [admission(JOB, "n1 n2")]), fact)
+    assert order.name == "b"
+
+
+def test_a_job_that_asks_more_than_was_admitted_is_not_resumed() -> None:
+    pods = replace(job(2).pod_sets[0], takes=gpus(8))
+    fact = job(2, suspended=True, pod_sets=(pods,))
+    assert orders(state_of(fact, [], [admission(JOB, "n1 n1")]), fact) == []
+
+
+def test_a_job_is_resumed_only_as_the_version_that_was_compared() -> None:
+    exists = frozenset({"/metadata", "/metadata/labels", "/metadata/annotations", "/spec/affinity"})
+    fact = job(1, suspended=True, revision=JobRevision(7, exists))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1")]), fact)
+    steps = json_patch(order)
+    assert steps is not None
+    assert steps[:2] == [
+        {"op": "test", "path": "/metadata/uid", "value": JOB.uid},
+        {"op": "test", "path": "/metadata/generation", "value": 7},
+    ]
+    written = {step["path"]: step for step in steps[2:]}
+    assert written["/spec/suspend"]["value"] is False
+    assert written["/spec/template/metadata/labels/muster.dev~1released"]["value"] == "true"
+    assert written["/spec/template/metadata/annotations/muster.dev~1admission-id"]["value"] == "1"
+    assert pins({"nodeAffinity": written["/spec/template/spec/affinity/nodeAffinity"]["value"]}) == ["n1"]
+
+
+def test_what_an_earlier_admission_wrote_into_the_template_is_removed() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    exists = frozenset(
+        {
+            "/metadata",
+            "/metadata/labels",
+            "/metadata/annotations",
+            "/metadata/annotations/muster.dev~1admission-id",
+            "/spec/affinity",
+            "/spec/affinity/nodeAffinity",
+            f"/spec/affinity/nodeAffinity/{required}",
+        }
+    )
+    fact = job(2, suspended=True, revision=JobRevision(7, exists))
+    (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n2")]), fact)
+    removed = [step["path"] for step in json_patch(order) or () if step["op"] == "remove"]
+    assert removed == [
+        "/spec/template/metadata/annotations/muster.dev~1admission-id",
+        f"/spec/template/spec/affinity/nodeAffinity/{required}",
+    ]
+
+
+def test_a_job_is_suspended_whatever_its_version_is() -> None:
+    (order,) = orders(state_of(job(1, revision=JobRevision(7))), job(1, revision=JobRevision(7)))
+    assert (order.intent, json_patch(order)) == ("suspend", None)

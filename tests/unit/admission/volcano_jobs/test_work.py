@@ -65,6 +65,18 @@ def test_a_seat_that_succeeded_never_runs_twice() -> None:
     ]
 
 
+def test_no_pod_is_made_for_a_seat_that_it_would_outgrow() -> None:
+    assert made(work(outgrown={AdmissionId(7): frozenset({0, 1, 2})})) == [(3, "node-3")]
+
+
+def test_a_pod_that_only_looks_like_a_member_is_none() -> None:
+    """The create is refused then, and the Job says that the name is taken."""
+    forged = pod(0, admission=None)
+    assert [index for index, _ in made(work(forged))] == [0, 1, 2, 3]
+    adopted = replace(admission(), adopted={"pod-0": 0})
+    assert [index for index, _ in made(work(forged, admissions=(adopted,)))] == [1, 2, 3]
+
+
 def test_seats_given_back_get_no_pod() -> None:
     assert made(work(admissions=(replace(admission(), ended=frozenset({0, 1, 2})),))) == [(3, "node-3")]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.engine.decide import Memo, decide
 from admission.facts import Change, Fact, FactKind, PodFact, PodPhase, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
@@ -28,6 +29,7 @@ from tests.builders.facts import (
     job,
     node,
     pod,
+    queue,
     released,
     seen,
     volcano_job,
@@ -300,3 +302,50 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
     assert obstacle.code == "Defect"
     assert known.take_defects().keys() == {VOLCANO}
     assert known.states[VOLCANO].ended == {}
+
+
+# ── queues that are removed while something of them is held ─────────────────────────────────────────────────
+
+
+def parent_and_child() -> list[Fact]:
+    return [queue("parent"), queue("team", parent=QueueName("parent"))]
+
+
+def test_what_a_removed_queue_holds_counts_along_its_path_until_it_ends() -> None:
+    taken = admission(VOLCANO, "n1", started=True)
+    own = released("a", "worker/0", "n1", owner=VOLCANO)
+    known = world([node("n1"), *parent_and_child(), volcano_job(1), own], [taken])
+    known.observe([gone(queue("team"))])
+    known.refresh(NOW)
+    removed = known.freeze(NOW).queues[QueueName("team")]
+    assert (removed.parent, removed.removed, removed.broken) == ("parent", True, "it was removed")
+    known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
+    assert QueueName("team") not in known.freeze(NOW).queues
+
+
+def test_a_removed_queue_is_an_ordinary_one_once_it_is_made_again() -> None:
+    known = world([node("n1"), *parent_and_child(), volcano_job(1)], [admission(VOLCANO, "n1")])
+    known.observe([gone(queue("team")), seen(queue("team"))])
+    assert not known.freeze(NOW).queues[QueueName("team")].removed
+
+
+def test_a_new_leader_knows_where_a_removed_queue_counted() -> None:
+    rows = WorldRows(
+        admissions=[admission(VOLCANO, "n1")],
+        queues=frozenset({QueueName("parent"), QueueName("team")}),
+        parents={QueueName("parent"): QueueName("root"), QueueName("team"): QueueName("parent")},
+    )
+    known = World(rows, Timeouts())
+    known.begin(rows.queues, (), [seen(queue("parent"))])
+    found = known.freeze(NOW).queues
+    assert found[QueueName("team")].parent == "parent"
+    assert not found[QueueName("parent")].removed
+
+
+def test_what_waits_in_a_removed_queue_waits_for_the_queue() -> None:
+    facts = [node("n1"), *parent_and_child(), volcano_job(1), job(1, suspended=True)]
+    known = world(facts, [admission(VOLCANO, "n1")], {VOLCANO: 1, JOB_KEY: 2})
+    known.observe([gone(queue("team"))])
+    known.refresh(NOW)
+    plan, _ = decide(known.freeze(NOW), Memo())
+    assert plan.reasons[JOB_KEY].code == "UnknownQueue"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts import asks
+from admission.facts import JobRevision, asks
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import indexes
 from queues.api import names
@@ -169,3 +169,43 @@ def test_who_is_new_or_wants_something_else_is_answered_at_once_and_progress_can
 def test_a_minimum_of_five_thousand_digits_is_an_obstacle() -> None:
     fact = a_job({"annotations": {names.GROUP_MIN_MEMBER: "9" * 5000}})
     assert fact.obstacle is not None
+
+
+def test_a_template_that_names_its_node_is_an_obstacle() -> None:
+    template = {"spec": {**TEMPLATE["spec"], "nodeName": "n9"}}
+    for fact in (a_job(template=template), a_volcano_job({**task(), "template": template})):
+        assert fact.obstacle is not None
+        assert fact.obstacle.code == "InvalidSpec"
+        assert "template.spec.nodeName: found 'n9', expected none" in fact.obstacle.message
+
+
+def test_a_job_that_selects_its_pods_itself_is_an_obstacle() -> None:
+    """Its pods lack the label by which they are known."""
+    fact = a_job(manualSelector=True)
+    assert fact.obstacle is not None
+    assert "spec.manualSelector: found true" in fact.obstacle.message
+    assert a_job(manualSelector=False).obstacle is None
+
+
+def test_another_version_of_the_spec_is_news() -> None:
+    """The version is what a resume depends on."""
+    assert a_job({"generation": 2}) != a_job({"generation": 1})
+    revision = a_job({"generation": 2}).revision
+    assert revision == JobRevision(2, frozenset({"/metadata"}))
+
+
+def test_a_job_tells_what_there_is_of_what_muster_writes_into_its_template() -> None:
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    meta = {"labels": {"x": "y"}, "annotations": {names.ADMISSION_ID: "7", "other": "z"}}
+    template = {"metadata": meta, "spec": {**TEMPLATE["spec"], "affinity": affinity}}
+    revision = a_job(template=template).revision
+    assert revision is not None
+    assert revision.existing == {
+        "/metadata",
+        "/metadata/labels",
+        "/metadata/annotations",
+        "/metadata/annotations/muster.dev~1admission-id",
+        "/spec/affinity",
+        "/spec/affinity/nodeAffinity",
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution",
+    }

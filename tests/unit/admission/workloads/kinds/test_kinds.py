@@ -78,7 +78,7 @@ def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport)
     )
     found = controller_of(WireMetadata(owner_references=(reference,)))
     controls = not (support.is_group or support.is_pod)
-    assert found == (WorkloadKey(support.kind, "u") if controls else None)
+    assert (found and found.key) == (WorkloadKey(support.kind, "u") if controls else None)
 
 
 @each_kind

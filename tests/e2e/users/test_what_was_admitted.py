@@ -1,0 +1,107 @@
+"""What runs is what was admitted, whatever users change or forge in between."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from deploy.local.client import LocalClient
+from queues.errors import ApiError
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.gang_kinds import finish
+from tests.e2e.support.manifests import batch_job, container, pod_spec
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+#: An identity whose owner references the admission policies believe.
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+
+
+def gpus_of(pod: Document) -> int:
+    return int(pod["spec"]["containers"][0]["resources"]["requests"][GPU])
+
+
+def test_a_suspended_job_that_asks_more_before_it_is_resumed_does_not_run_with_its_old_seats(
+    sandbox: Sandbox,
+) -> None:
+    """Its owner suspends it and raises the request in a loop; Muster resumes whatever is admitted and suspended."""
+    sandbox.add_nodes(3)
+    sandbox.add_queue(capability={GPU: 16})
+    sandbox.add(batch_job(sandbox, "race", 3, 5))
+    sandbox.wait_running("race-", 3)
+    at = path("batch/v1 Job", sandbox.name, "race")
+    larger = {"spec": {"template": {"spec": {"containers": [container(8)]}}}}
+    with sandbox.as_user("alice") as alice:
+
+        def wins() -> bool:
+            alice.merge(at, {"spec": {"suspend": True}})
+            with suppress(ApiError):  # it runs again, so that its template is immutable
+                alice.merge(at, larger)
+                return True
+            return False
+
+        won = any(wins() for _ in range(300))
+    assert won, "in no round was the Job suspended for long enough"
+    sandbox.wait_reason("race", "QueueLimit")
+    assert not [pod for pod in sandbox.running("race-") if gpus_of(pod) > 5], "larger than what was booked"
+    sandbox.wait_free()
+
+
+@pytest.fixture
+def elsewhere(sandbox: Sandbox) -> Iterator[str]:
+    """Another tenant's namespace, with an object that can own others."""
+    name = f"{sandbox.name}-2"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    sandbox.api.create(path("Namespace", ""), namespace)
+    yield name
+    for pod in sandbox.api.get(path("Pod", name))["items"]:
+        sandbox.api.delete(path("Pod", name, pod["metadata"]["name"]))
+    sandbox.wait(lambda: not sandbox.api.get(path("Pod", name))["items"], "the intruder to go")
+    sandbox.api.delete(path("Namespace", "", name))
+
+
+def test_a_pod_gets_no_seat_of_a_job_in_another_namespace_whose_uid_it_names(
+    sandbox: Sandbox, elsewhere: str
+) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    sandbox.add(batch_job(sandbox, "victim", 2, 5))
+    running = sandbox.wait_running("victim-", 2)
+    uid = sandbox.get("batch/v1 Job", "victim")["metadata"]["uid"]
+    # Its controller waits ten seconds before it makes another pod: so long the seat is vacant.
+    finish(sandbox, [running[0]["metadata"]["name"]], exit_code=1)
+    sandbox.wait(lambda: len(sandbox.running("victim-")) == 1, "a seat to be vacant")
+
+    anchor = sandbox.api.create(
+        path("ConfigMap", elsewhere),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "anchor"}},
+    )
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "victim", "uid": uid, "controller": True}
+    kept = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "anchor",
+        "uid": anchor["metadata"]["uid"],
+    }
+    intruder = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "a-intruder",
+            "labels": {
+                "muster.dev/queue-name": sandbox.queues[0],
+                "batch.kubernetes.io/controller-uid": uid,
+            },
+            "ownerReferences": [owner, kept],
+        },
+        "spec": pod_spec(sandbox.name, 8),
+    }
+    with LocalClient(sandbox.stack.cluster.kubeconfig_for(JOB_CONTROLLER)) as forger:
+        forger.create(path("Pod", elsewhere), intruder)
+
+    def told() -> bool:
+        return ("a-intruder", "NotItsPod") in [each[:2] for each in sandbox.ledger.reasons(elsewhere)]
+
+    sandbox.wait(told, "the intruder to wait because it is no pod of the Job")
+    found = sandbox.api.get(path("Pod", elsewhere, "a-intruder"))
+    assert found["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+    assert [state for _, state in sandbox.ledger.admissions(sandbox.name, "victim")] == ["open"]

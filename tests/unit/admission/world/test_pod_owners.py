@@ -1,0 +1,87 @@
+"""Whose pod it is: an owner reference is what a pod says of itself, and anybody may write one."""
+
+from dataclasses import replace
+
+from admission.facts import PodFact
+from admission.world.world import World
+from queues.resources import GPU
+from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind
+from tests.builders.facts import (
+    JOB,
+    NOW,
+    TEAM,
+    VOLCANO,
+    admission,
+    gated,
+    job,
+    node,
+    pod,
+    seen,
+    volcano_job,
+    world,
+)
+
+N1 = NodeName("n1")
+
+
+def told(known: World, of: PodFact) -> Obstacle | None:
+    return known.states[WorkloadKey(WorkloadKind.POD, of.uid)].workload.obstacle
+
+
+def test_a_pod_of_another_namespace_is_no_pod_of_the_job_whose_uid_it_names() -> None:
+    intruder = gated("a-intruder", owner=JOB, namespace="elsewhere", queue=TEAM)
+    known = world([node("n1"), job(1), intruder], [admission(JOB, "n1")])
+    assert known.pod_index.of(JOB) == []
+    obstacle = told(known, intruder)
+    assert obstacle is not None
+    assert obstacle.code == "NotItsPod"
+    assert "expected the uid of a Job of its namespace" in obstacle.message
+    assert "ns" not in obstacle.message.split(), "where the other Job is stays untold"
+
+
+def test_a_pod_that_names_the_job_by_another_name_is_not_its_pod() -> None:
+    intruder = gated("a", owner=JOB, owner_name="other", queue=TEAM)
+    assert world([job(1), intruder]).pod_index.of(JOB) == []
+
+
+def test_a_pod_without_the_label_of_the_job_controller_is_not_its_pod() -> None:
+    intruder = gated("a", owner=JOB, marked=False, queue=TEAM)
+    known = world([job(1), intruder], [admission(JOB, "n1")])
+    assert known.pod_index.of(JOB) == []
+    obstacle = told(known, intruder)
+    assert obstacle is not None
+    assert obstacle.code == "NotItsPod"
+
+
+def test_a_gated_pod_is_no_pod_of_a_volcano_job_for_which_muster_makes_the_pods() -> None:
+    intruder = gated("train-worker-0", owner=VOLCANO, queue=TEAM, task="worker", index=0)
+    known = world([volcano_job(1), intruder], [admission(VOLCANO, "n1")])
+    assert known.pod_index.of(VOLCANO) == []
+    assert told(known, intruder) is not None
+
+
+def test_a_pod_with_a_forged_owner_that_runs_counts_on_its_node_in_full() -> None:
+    intruder = pod("a", "n1", owner=JOB, namespace="elsewhere")
+    known = world([node("n1"), job(1), intruder], [admission(JOB, "n1")])
+    assert known.node_inventory.room(N1)[GPU] == 6000, "the seat of one, and the pod"
+
+
+def test_a_pod_of_a_job_that_waits_in_no_queue_waits_on_its_own() -> None:
+    own = gated("a", owner=JOB, queue=TEAM, marked=False)
+    assert told(world([job(1, queue=None), own]), own) is None
+
+
+def test_a_forged_owner_is_known_as_such_once_the_job_is_seen() -> None:
+    intruder = gated("a", owner=JOB, namespace="elsewhere", queue=TEAM)
+    known = world([intruder])
+    assert told(known, intruder) is None
+    known.observe([seen(job(1))])
+    known.refresh(NOW)
+    assert told(known, intruder) is not None
+
+
+def test_pods_of_a_job_that_is_gone_are_known_by_what_it_holds() -> None:
+    own = pod("a", "n1", owner=JOB)
+    forged = replace(own, uid="b", name="b", namespace="elsewhere")
+    known = world([node("n1"), own, forged], [admission(JOB, "n1", started=True)])
+    assert [each.uid for each in known.pod_index.of(JOB)] == ["a"]
