@@ -1,5 +1,6 @@
 """One turn: observe changes, save them, freeze, decide, apply."""
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +19,20 @@ from admission.volcano_jobs.state import JobTransition
 from admission.world.reason_changes import ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import LastPreemption
-from queues.errors import DataRefused
+from queues.errors import DatabaseError, DataRefused
 from queues.plan import Plan
+from queues.reason_codes import ReasonCode
+from queues.slices import SLICE, slices
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.read import past_use
 from queues.sql.read.world import closed_among
-from queues.workload import AdmissionId, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
+#: Admissions that one statement asks about.
+_RECALLED = 10_000
 #: Changed numbers of a reason with the same code are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
 
@@ -42,7 +47,7 @@ class Cycle:
         world: World,
         *,
         creating: Callable[[], AbstractSet[WorkloadKey]],
-        transitions: Callable[[World, AbstractSet[WorkloadKey], int], tuple[JobTransition, ...]],
+        transitions: Callable[[World, Sequence[WorkloadKey], int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
         decider: Decider,
         failpoint: Callable[[str], None],
@@ -63,7 +68,9 @@ class Cycle:
         self._committed: dict[AdmissionId, float] = {}
         self._stored_reasons = StoredReasons()
         self._numbers_stored_at = 0.0
-        self._numbers_postponed = False
+        #: Reasons changed that are stored later: when, seconds from now; None: there are none.
+        self._postponed: float | None = None
+        self._pending: Mapping[tuple[QueueName, ReasonCode], int] = {}
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
         self.next_look = 0
         self.last: Decided | None = None
@@ -77,22 +84,21 @@ class Cycle:
         """
         now = int(self._clock())
         world = self.world
-        world.observe(changes)
+        async for part in slices(changes):
+            world.observe(part)
         if world.admission_index.unknown:
             await recall(self._database, world)
         if world.usage_history.needs_reading:
             await look_back(self._database, world, now)
-        self._refresh(now)
+        await self._refresh(now)
         if await intake.save(self._database, self._term, world):
             self._failpoint("intake-committed")
-            self._refresh(now)
-        jobs = [
-            job for job in self._transitions(world, self._dirty_workloads, now) if job.key not in world.aside
-        ]
+            await self._refresh(now)
+        jobs = await self._job_transitions(now)
         self._tell_defects()
         if not (world.snapshot_is_stale or jobs or now >= self.next_look):
             return self._without_decision(now, len(changes), self._take_dirty_workloads())
-        return await self._decide(now, len(changes), tuple(jobs))
+        return await self._decide(now, len(changes), jobs)
 
     async def _decide(self, now: int, changes: int, jobs: tuple[JobTransition, ...]) -> TurnReport:
         """The second half of a turn that decides something."""
@@ -123,9 +129,9 @@ class Cycle:
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
             self._failpoint("applied")
-            self._update_world(applied, plan, turn.reasons)
+            await self._update_world(applied, plan, turn.reasons)
         if applied is not None or decision.culprits:
-            self._refresh(now)
+            await self._refresh(now)
         self.next_look = self._when_to_look_again(now, applied)
         return replace(
             self._report(snapshot, plan, applied, changes),
@@ -142,7 +148,7 @@ class Cycle:
             now=now,
             changes=changes,
             dirty_workloads=dirty,
-            set_aside=len(self.world.aside),
+            set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
 
@@ -164,11 +170,28 @@ class Cycle:
             raise error
         for key in culprits.found:
             self.world.set_aside(key, error, now)
-        self._refresh(now)
+        await self._refresh(now)
         self._tell_defects()
 
-    def _refresh(self, now: int) -> None:
-        self._dirty_workloads |= self.world.refresh(now, self._creating())
+    async def store_rest(self) -> bool:
+        """Store some of what no decision waits for. Whether anything is left. Raises Fenced."""
+        try:
+            return await intake.save_rest(self._database, self._term, self.world)
+        except DatabaseError as error:
+            # Whatever is stored twice is stored once: the next turn tries again, and says so if Postgres is away.
+            _log.info("descriptions and departures not stored yet", extra={"why": str(error)})
+            return False
+
+    async def _refresh(self, now: int) -> None:
+        for dirty in self.world.refresh_in_slices(now, self._creating(), SLICE):
+            self._dirty_workloads.update(dirty)
+            await asyncio.sleep(0)
+
+    async def _job_transitions(self, now: int) -> tuple[JobTransition, ...]:
+        found: list[JobTransition] = []
+        async for part in slices(self._dirty_workloads):
+            found += self._transitions(self.world, part, now)
+        return tuple(job for job in found if job.key not in self.world.aside)
 
     def _take_dirty_workloads(self) -> AbstractSet[WorkloadKey]:
         dirty, self._dirty_workloads = self._dirty_workloads, set()
@@ -202,13 +225,14 @@ class Cycle:
         ]
         return tuple(clock - at for at in created if at), tuple(bound)
 
-    def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
+    async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """Bring the world to the state after the commit, and log it."""
         world = self.world
         opened = [admit for _, admit in applied.admitted]
         world.ledger_seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
-        world.put_admissions(applied.admissions)
+        async for changed_now in slices(applied.admissions):
+            world.put_admissions(changed_now)
         world.put_claims(applied.claims, dropped=applied.unclaimed)
         world.put_preemptions(
             [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
@@ -256,8 +280,10 @@ class Cycle:
     def _note_stored(self, reasons: ReasonChanges) -> None:
         """These changes are in the ledger."""
         self._stored_reasons = reasons.stored_after
-        self._numbers_postponed = reasons.numbers_postponed
-        if reasons.with_numbers:
+        self._postponed = REASON_NUMBERS_EVERY_SECONDS if reasons.numbers_postponed else None
+        if reasons.postponed:
+            self._postponed = 0.0
+        elif reasons.with_numbers:
             self._numbers_stored_at = monotonic()
 
     def _when_to_look_again(self, now: int, applied: Applied | None) -> int:
@@ -265,12 +291,18 @@ class Cycle:
         waits = []
         if (until := self._decider.memo.until) is not None:
             waits.append(max(until, now + 1))
-        if self._numbers_postponed or (applied is not None and applied.dropped):
+        if self.last is not None and self.last.plan.stopped:
+            waits.append(now)
+        if self._postponed is not None:
+            waits.append(now + math.ceil(self._postponed))
+        if applied is not None and applied.dropped:
             waits.append(now + math.ceil(REASON_NUMBERS_EVERY_SECONDS))
         return min(waits, default=now + 3600)
 
     def _report(self, snapshot: Snapshot, plan: Plan, applied: Applied | None, changes: int) -> TurnReport:
         self._amounts = self._amounts.after(self._decider.memo)
+        if not plan.stopped:
+            self._pending = counts(plan.reasons, snapshot.pending)
         return TurnReport(
             now=plan.now,
             changes=changes,
@@ -279,13 +311,13 @@ class Cycle:
             freed=sum(len(free.seats) for free in plan.frees) if applied else 0,
             evicted=len(applied.evicted) if applied else 0,
             dropped=len(applied.dropped) if applied else 0,
-            pending=counts(plan.reasons, snapshot.pending),
+            pending=self._pending,
             used=self._amounts.used,
             deserved=self._amounts.deserved,
             past_use=self._amounts.past_use,
             nodes_usable=int(snapshot.nodes.layout.usable.sum()),
             applied=applied,
-            set_aside=len(self.world.aside),
+            set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
 
@@ -305,6 +337,8 @@ async def look_back(database: Database, world: World, now: int) -> None:
 
 async def recall(database: Database, world: World) -> None:
     """Read from the ledger which of the unknown admissions that live pods name are closed. Raises DatabaseError."""
-    asked = frozenset(world.admission_index.unknown)
-    async with database.transaction() as tx:
-        world.learn_closed(asked, await closed_among(tx, asked))
+    unknown = sorted(world.admission_index.unknown)
+    for start in range(0, len(unknown), _RECALLED):
+        asked = unknown[start : start + _RECALLED]
+        async with database.transaction() as tx:
+            world.learn_closed(asked, await closed_among(tx, asked))

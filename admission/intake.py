@@ -1,56 +1,167 @@
-"""Intake: what the world saw and the cluster forgets is stored in OBSERVED, in one short transaction per turn.
+"""Intake: what the world saw and the cluster forgets is stored in OBSERVED, in short transactions.
 
-The world's lists of unsaved rows are emptied after the commit only, so a failed write is tried again.
+Before a decision: what it depends on (``save``). Afterwards, in what time is left: descriptions for the read API, and
+workloads that are gone (``save_rest``). However much there is, a transaction stores a bounded number of rows, so
+that none takes longer than the timeouts of its statements, and urgent work gets its turn in between.
+
+The world's lists of unsaved rows are emptied after the commit only, so a failed write is tried again. A batch that
+Postgres refuses for what is in it is tried in halves, until the row is found: it is set aside, and all others are
+stored.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any, Final
 
 from admission.facts import PodFact, QueueFact
+from admission.world.persistence import AFTER_DECISION, BEFORE_DECISION, Unsaved, UnsavedRow
 from admission.world.world import World
 from queues.admissions import PodOutcome
+from queues.errors import DataRefused
 from queues.order.policies import devices
-from queues.sql.database import Database
+from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.workload import NO_FLAVOR, NodeName, WorkloadKey
 
+_log = logging.getLogger(__name__)
 
-async def save(database: Database, term: Term, world: World) -> bool:
-    """Store all unsaved rows; false: there were none.
+#: Rows of a transaction before a decision.
+ROWS: Final = 2000
+#: Rows of a transaction afterwards: a departure moves several rows into the history.
+ROWS_OF_REST: Final = 500
+#: Transactions that a call spends on finding refused rows; the rows that are not reached are left to the next call.
+ATTEMPTS: Final = 100
 
-    Raises Fenced when the term is over, DatabaseError when Postgres refuses or cannot be reached.
+
+async def save(database: Database, term: Term, world: World, *, rows: int = ROWS) -> bool:
+    """Store what a decision depends on, at most so many ``rows`` in a transaction; false: there was nothing.
+
+    Raises Fenced when the term is over, DatabaseError when Postgres cannot be reached.
     """
-    batch = world.unsaved.copy()
-    if not batch:
-        return False
-    arrivals = sorted(batch.arrivals, key=lambda key: _order(world, key))
-    described = [key for key in (*arrivals, *batch.described) if key in world.states]
-    async with database.transaction() as tx:
-        await workloads.check_term(tx, term)
-        if batch.nodes:
-            limits = _node_limits(world, batch.nodes)
-            await workloads.record_node_limits(tx, term, limits, batch.nodes - limits.keys())
-        if batch.queues:
-            changed = [_version(fact) for fact in batch.queues.values() if fact is not None]
-            gone = [name for name, fact in batch.queues.items() if fact is None]
-            await workloads.record_queues(tx, term, changed, gone)
-        numbers = {}
-        if heirs := [key for key in arrivals if key in world.recreations.successions]:
-            await workloads.succeed(tx, term, [_succession(world, key) for key in heirs])
-        if arrivals:
-            numbers = await workloads.arrive(tx, term, [_arrival(world, key) for key in arrivals])
-        if described:
-            await workloads.describe(tx, term, [_description(world, key) for key in described])
-        if batch.outcomes:
-            rows = [_outcome(key, pod) for key, pod in batch.outcomes.values()]
-            await workloads.record_outcomes(tx, term, rows)
-        if batch.recreations:
-            kept = [each for each in batch.recreations.values() if each is not None]
-            dropped = [uid for uid, each in batch.recreations.items() if each is None]
-            await workloads.record_recreations(tx, term, kept, dropped)
-        left = await workloads.depart(tx, term, batch.departed) if batch.departed else frozenset()
-    world.saved(batch, numbers, left)
-    return True
+    waiting = list(_to_be_tried(world, BEFORE_DECISION))
+    batches = _Batches(database, term, world)
+    for start in range(0, len(waiting), rows):
+        await batches.store(waiting[start : start + rows])
+    return bool(waiting)
+
+
+async def save_rest(database: Database, term: Term, world: World, *, rows: int = ROWS_OF_REST) -> bool:
+    """Store some of what no decision depends on, in one transaction of at most so many rows. Whether anything is left.
+
+    Raises as ``save``.
+    """
+    some = list(islice(_to_be_tried(world, AFTER_DECISION), rows))
+    if some:
+        await _Batches(database, term, world).store(some)
+    return any(True for _ in _to_be_tried(world, (*BEFORE_DECISION, *AFTER_DECISION)))
+
+
+def _to_be_tried(world: World, kinds: Iterable[str]) -> Iterator[UnsavedRow]:
+    """Unsaved rows of these kinds without those that were refused as they are. Arrivals come in their order."""
+    unsaved, refused = world.unsaved, world.refused_rows
+    for kind in kinds:
+        keys: Iterable[Any] = getattr(unsaved, kind)
+        for key in sorted(keys, key=partial(_order, world)) if kind == "arrivals" else keys:
+            row = UnsavedRow(kind, key)
+            if not refused.holds(row) or refused.has_changed(row, _content(world, row)):
+                yield row
+
+
+@dataclass(slots=True)
+class _Batches:
+    """The transactions of one call."""
+
+    database: Database
+    term: Term
+    world: World
+    _failed: int = field(default=0, init=False)
+
+    async def store(self, rows: Sequence[UnsavedRow]) -> None:
+        """Store these rows together, or, where Postgres refuses one of them, all others."""
+        batch = self.world.unsaved.only(rows)
+        try:
+            async with self.database.transaction() as tx:
+                numbers, left = await _write(tx, self.term, self.world, batch)
+        except DataRefused as error:
+            self._failed += 1
+            if len(rows) == 1:
+                self._set_aside(rows[0], error)
+            elif self._failed <= ATTEMPTS:
+                middle = len(rows) // 2
+                await self.store(rows[:middle])
+                await self.store(rows[middle:])
+            return
+        self.world.saved(batch, numbers, left)
+
+    def _set_aside(self, row: UnsavedRow, error: DataRefused) -> None:
+        world, about = self.world, _about(self.world, row)
+        why = str(error.facts.get("reason", error))
+        world.refuse(row, _content(world, row), about, why)
+        subject = row.key if about is None else about
+        _log.error(
+            "row set aside: the database refuses it",
+            extra={"row": row.kind, "about": str(subject), "why": why},
+        )
+
+
+async def _write(
+    tx: Transaction, term: Term, world: World, batch: Unsaved
+) -> tuple[Mapping[WorkloadKey, int], frozenset[WorkloadKey]]:
+    """Store a batch. Returns the numbers of the workloads that arrived, and the workloads that left."""
+    arrivals = [_description(world, key) for key in batch.arrivals]
+    heirs = [row for row in arrivals if row.key in world.recreations.successions]
+    described = [*heirs, *(_description(world, key) for key in batch.described if key in world.states)]
+    await workloads.check_term(tx, term)
+    if batch.nodes:
+        limits = _node_limits(world, batch.nodes)
+        await workloads.record_node_limits(tx, term, limits, batch.nodes - limits.keys())
+    if batch.queues:
+        changed = [_version(fact) for fact in batch.queues.values() if fact is not None]
+        gone = [name for name, fact in batch.queues.items() if fact is None]
+        await workloads.record_queues(tx, term, changed, gone)
+    if heirs:
+        await workloads.succeed(tx, term, [_succession(world, row) for row in heirs])
+    numbers = await workloads.arrive(tx, term, arrivals) if arrivals else {}
+    if described:
+        await workloads.describe(tx, term, described)
+    if batch.outcomes:
+        await workloads.record_outcomes(tx, term, [_outcome(*ended) for ended in batch.outcomes.values()])
+    if batch.recreations:
+        kept = [each for each in batch.recreations.values() if each is not None]
+        dropped = [uid for uid, each in batch.recreations.items() if each is None]
+        await workloads.record_recreations(tx, term, kept, dropped)
+    left = await workloads.depart(tx, term, batch.departed) if batch.departed else frozenset[WorkloadKey]()
+    return numbers, left
+
+
+def _content(world: World, row: UnsavedRow) -> object:
+    """What is to be stored in a row: as long as it stays the same, Postgres would refuse it again."""
+    match row.kind:
+        case "arrivals" | "described":
+            return _description(world, row.key) if row.key in world.states else None
+        case "nodes":
+            return _node_limits(world, [row.key])
+        case _:
+            return getattr(world.unsaved, row.kind).get(row.key)
+
+
+def _about(world: World, row: UnsavedRow) -> WorkloadKey | None:
+    """The workload that a row is about; None: it is about a queue or a node."""
+    match row.kind:
+        case "arrivals" | "described" | "departed":
+            key: WorkloadKey = row.key
+            return key
+        case "outcomes":
+            return world.unsaved.outcomes[row.key][0]
+        case "recreations":
+            intent = world.unsaved.recreations[row.key]
+            return None if intent is None else intent.workload
+        case _:
+            return None
 
 
 def _order(world: World, key: WorkloadKey) -> tuple[int, str]:
@@ -87,13 +198,8 @@ def _version(fact: QueueFact) -> workloads.QueueVersion:
     )
 
 
-def _arrival(world: World, key: WorkloadKey) -> workloads.Arrival:
-    workload = world.states[key].workload
-    return workloads.Arrival(key=key, namespace=workload.namespace, name=workload.name, queue=workload.queue)
-
-
-def _succession(world: World, key: WorkloadKey) -> workloads.Succession:
-    return workloads.Succession(arrival=_arrival(world, key), after=world.recreations.successions[key])
+def _succession(world: World, heir: workloads.Description) -> workloads.Succession:
+    return workloads.Succession(heir=heir, after=world.recreations.successions[heir.key])
 
 
 def _description(world: World, key: WorkloadKey) -> workloads.Description:

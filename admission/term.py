@@ -9,7 +9,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -39,6 +39,7 @@ from admission.workloads.inputs import Timeouts
 from admission.world.world import World
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.plan import Reason
+from queues.slices import slices
 from queues.sql.database import Database
 from queues.sql.partitions import ensure_partitions
 from queues.sql.read.world import load_world
@@ -53,6 +54,8 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
 #: Seconds between two turns in which no workload asks for admission: pods that start and end are taken in together.
 REST = 0.05
+#: Seconds after each turn for descriptions and departures, if there are many.
+STORE_REST = 0.5
 #: Seconds for which statuses and events wait after pods were released: more pods may follow.
 BUSY = 0.5
 #: Seconds between two looks at the priority classes.
@@ -119,11 +122,22 @@ class LeaderTerm:
         async with self._dependencies.database.snapshot() as tx:
             return await load_world(tx)
 
+    async def _world(self, rows: WorldRows) -> World:
+        """The world as stored and as seen."""
+        world = World(replace(rows, admissions=()), self._dependencies.patience)
+        async for admissions in slices(rows.admissions):
+            world.put_admissions(admissions)
+        self.informers.drain()
+        async for objects in slices(self.informers.everything()):
+            world.observe(objects)
+            # Or each collection would visit all that was read so far.
+            garbage_collection.freeze_objects()
+        world.begin(rows.queues, rows.nodes, ())
+        return world
+
     async def _turns(self, rows: WorldRows, tasks: asyncio.TaskGroup) -> NoReturn:
         dependencies, check_lease = self._dependencies, self._lease.check_lease
-        world = self.world = World(rows, dependencies.patience)
-        self.informers.drain()
-        world.begin(rows.queues, rows.nodes, self.informers.everything())
+        world = self.world = await self._world(rows)
         tasks.create_task(self._keep_partitions(), name="partitions")
         job_controller = VolcanoJobController(dependencies.rules)
         release = ReleaseWriter(
@@ -151,7 +165,7 @@ class LeaderTerm:
             WorldStatuses(
                 world,
                 job_controller,
-                ChainMap(jobs.problems, release.problems, recreate.problems),
+                ChainMap(jobs.problems, release.problems, recreate.problems, world.refused_rows.workloads),
                 failing=self._failing,
             ),
             busy=lambda: asyncio.get_running_loop().time() < self._busy_until,
@@ -188,11 +202,12 @@ class LeaderTerm:
                     tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
-                recreate.reconcile(report.dirty_workloads)
-                self._carry_out(job_controller, release, jobs, statuses, report)
+                await self._carry_out(job_controller, release, recreate, jobs, report)
+                statuses.reconcile(report.dirty_workloads, report)
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
-                if not (world.snapshot_is_stale or self.informers.changed.is_set()):
+                left = await self._store_rest(cycle)
+                if not (left or world.snapshot_is_stale or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - self._lease.now())
                 await self._rest(rested)
         finally:
@@ -248,23 +263,33 @@ class LeaderTerm:
             self.world.mark_dirty(key)
             self.informers.changed.set()
 
-    def _carry_out(
+    async def _carry_out(
         self,
         job_controller: VolcanoJobController,
         release: ReleaseWriter,
+        recreate: RecreationWriter,
         jobs: VolcanoJobWriter,
-        statuses: StatusLoop,
         report: TurnReport,
     ) -> None:
-        world, dirty = release.world, report.dirty_workloads
-        for key in dirty:
-            if key not in world.states:
-                jobs.forget(key)
-        release.reconcile(dirty)
-        jobs.reconcile(job_controller.work(world, dirty, report.now))
+        world = release.world
+        async for dirty in slices(report.dirty_workloads):
+            recreate.reconcile(dirty)
+            for key in dirty:
+                if key not in world.states:
+                    jobs.forget(key)
+            release.reconcile(dirty)
+            jobs.reconcile(job_controller.work(world, dirty, report.now))
         if jobs.creating() or release.queue.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
-        statuses.reconcile(dirty, report)
+
+    async def _store_rest(self, cycle: Cycle) -> bool:
+        """Store what no decision waits for, until a workload asks for admission. Whether anything is left."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + STORE_REST
+        while left := await cycle.store_rest():
+            if self.informers.pressing.is_set() or loop.time() >= until:
+                break
+        return left
 
     async def _wait(self, seconds: float) -> None:
         """Until something changes, or it is time to look again though nothing did."""

@@ -89,7 +89,10 @@ class Evict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Changes of the ledger. Every pending workload of the snapshot is in ``admits`` or has a reason."""
+    """Changes of the ledger. Every pending workload of the snapshot is in ``admits`` or has a reason.
+
+    A plan that has ``stopped`` is as large as one may be: the next turn decides on what it leaves out.
+    """
 
     now: int
     ledger_seq: int
@@ -105,6 +108,7 @@ class Plan:
     admits: tuple[Admit, ...] = ()
     #: Reason of every pending workload that is not admitted now.
     reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    stopped: bool = False
 
     def changes_ledger(self) -> bool:
         """True if the plan holds more than reasons."""

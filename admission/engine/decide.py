@@ -1,23 +1,28 @@
 """One turn of the engine: what is freed and adopted, then the heads of the queues one by one, then preemption."""
 
+from dataclasses import replace
+
 from admission.engine import claims, forced_changes, restart
 from admission.engine.forced_changes import SeatLookup
-from admission.engine.memo import Memo
+from admission.engine.memo import EngineState, Memo
 from admission.engine.pending.waiting_time import soonest
+from admission.engine.plan_limit import SEATS_PER_PLAN, PlanLimit
 from admission.engine.preemption import preemption
+from admission.engine.preemption.context import PreemptionResult
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.round import AdmissionRound
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.plan import Plan
+from queues.plan import Evict, Plan
 
 __all__ = ["Memo", "decide"]
 
 
-def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+def decide(snapshot: Snapshot, memo: Memo, limit: int = SEATS_PER_PLAN) -> tuple[Plan, Memo]:
     """The plan of one turn, and the memo for the next.
 
     Pure: the same snapshot gives the same plan, whatever the order of its collections and whatever the memo.
+    ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``.
     """
     if (unchanged := memo.answer(snapshot)) is not None:
         return unchanged, memo
@@ -27,39 +32,51 @@ def decide(snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
     trial.fragmentation = state.gauge_for(trial)
     seats = SeatLookup(snapshot, state.open_admissions)
 
-    frees = tuple(forced_changes.frees(snapshot, state.open_admissions.without_seats, trial))
-    evicts = tuple(forced_changes.evicts(snapshot, frees))
-    adopts = tuple(forced_changes.adopts(snapshot, trial, seats))
+    left = PlanLimit(limit)
+    forced = forced_changes.within(left, snapshot, state.open_admissions.without_seats, trial, seats)
+    transient = forced_changes.workloads_in_transition(snapshot)
+    if left.is_reached():
+        # The rest is forced as well; nothing else is decided before all of it is posted.
+        state.dirty_workloads |= transient
+        return forced, _memo(forced, snapshot.now, state)
 
     held = claims.hold(snapshot, trial, state.open_admissions.evicting)
-    transient = forced_changes.workloads_in_transition(snapshot) | held.claims.keys()
+    transient |= held.claims.keys()
     state.pending.update(state.dirty_workloads | transient, snapshot, seats, trial)
-    admission = AdmissionRound(state, trial, snapshot.now)
+    admission = AdmissionRound(state, trial, snapshot.now, left)
     admission.try_beneficiaries(held)
     admission.screen()
     backfill = admission.reserve(snapshot)
     admission.try_all(backfill)
 
-    restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
-    prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
-    refused = admission.refused_classes(prospects)
-    preempted = preemption.make_room(snapshot, refused, held, prospects, state.held_admissions)
+    restarts: tuple[Evict, ...] = ()
+    preempted = PreemptionResult()
+    if not left.is_reached():
+        restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
+        prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority)
+        refused = admission.refused_classes(prospects)
+        preempted = preemption.make_room(snapshot, refused, held, prospects, state.held_admissions)
 
-    plan = Plan(
-        now=snapshot.now,
-        ledger_seq=snapshot.ledger_seq,
-        frees=frees,
-        adopts=adopts,
-        starts=tuple(sorted(snapshot.started)),
-        evicts=(*evicts, *restarts, *preempted.evicts),
+    plan = replace(
+        forced,
+        evicts=(*forced.evicts, *restarts, *preempted.evicts),
         claims=tuple(preempted.claims),
         dropped=held.dropped,
         admits=tuple(admission.admits),
         reasons=admission.reasons(preempted.reasons),
+        stopped=left.is_reached(),
     )
     state.dirty_workloads = transient
     state.dirty_queues = set(trial.usage.dirty_queues)
+    if left.is_reached():
+        # Preemption has not seen what this turn changed.
+        state.dirty_queues |= admission.dirty_queues
+        return plan, _memo(plan, snapshot.now, state)
     until = soonest(
         state.pending.until(), preempted.until, backfill.until, state.until(), state.parked.until()
     )
-    return plan, Memo(plan, until, state.tree, state.usage.copy(), state, state.turns)
+    return plan, _memo(plan, until, state)
+
+
+def _memo(plan: Plan, until: int | None, state: EngineState) -> Memo:
+    return Memo(plan, until, state.tree, state.usage.copy(), state, state.turns)

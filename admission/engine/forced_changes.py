@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from admission.engine.plan_limit import PlanLimit
 from admission.engine.snapshot import Snapshot, Unbooked, UnbookedPod
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
-from queues.plan import Admit, Adopt, Evict, Free
+from queues.plan import Admit, Adopt, Evict, Free, Plan
 from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.workload import AdmissionId, QueueName, WorkloadKey
@@ -105,6 +106,29 @@ class SeatLookup:
     def adopt(self, workload: WorkloadKey, seats: Iterable[Seat]) -> None:
         """Seats that adopted pods of a workload have got."""
         self._adopted.setdefault(workload, []).extend(seats)
+
+
+def within(
+    limit: PlanLimit,
+    snapshot: Snapshot,
+    without_seats: Iterable[AdmissionId],
+    trial: Trial,
+    seats: SeatLookup,
+) -> Plan:
+    """What there is no choice about, as much as a plan holds; ``limit`` is reached: there is more."""
+    freed = limit.take(frees(snapshot, without_seats, trial), lambda free: len(free.seats))
+    evicted = limit.take(evicts(snapshot, freed), lambda _: 1)
+    adopted = limit.take(adopts(snapshot, trial, seats), lambda adopt: len(adopt.admit.seats))
+    started = limit.take(sorted(snapshot.started), lambda _: 1)
+    return Plan(
+        now=snapshot.now,
+        ledger_seq=snapshot.ledger_seq,
+        frees=freed,
+        evicts=evicted,
+        adopts=adopted,
+        starts=started,
+        stopped=limit.is_reached(),
+    )
 
 
 def frees(snapshot: Snapshot, without_seats: Iterable[AdmissionId], trial: Trial) -> Iterator[Free]:

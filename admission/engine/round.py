@@ -20,6 +20,7 @@ from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers
+from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -43,6 +44,7 @@ class AdmissionRound:
     state: EngineState
     trial: Trial
     now: int
+    limit: PlanLimit
     admits: list[Admit] = field(default_factory=list)
     #: Beneficiaries of claims that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
@@ -70,7 +72,7 @@ class AdmissionRound:
             answer = gangs.admit(workload, need, self.trial)
             if isinstance(answer, Admit):
                 held.fulfil(workload.key)
-                self.admits.append(answer)
+                self._admit(answer)
                 continue
             held.restore(workload.key, self.trial)
             self.pending.set_own_reason(workload.key, answer)
@@ -115,7 +117,7 @@ class AdmissionRound:
         return backfill
 
     def try_all(self, backfill: Backfill) -> None:
-        """Try head after head, outside of what is reserved."""
+        """Try head after head, outside of what is reserved, as long as the plan holds more admissions."""
         lined_up, screened_out = self._lined_up()
         users = self.users = self.state.users.copy()
         line = Line(
@@ -127,11 +129,11 @@ class AdmissionRound:
             struck=[each.class_queue for each in screened_out],
         )
         by_queue = {each.class_queue: each for each in lined_up}
-        while (class_queue := line.head()) is not None:
+        while (class_queue := line.head()) is not None and self.limit.has_room():
             head, tried = class_queue.head(), by_queue[class_queue]
             answer = backfill.admit(head, tried.request.need, self.trial)
             if isinstance(answer, Admit):
-                self.admits.append(answer)
+                self._admit(answer)
                 if class_queue.user or counts_use(self.trial.tree, class_queue.queue):
                     users.add(class_queue.queue, class_queue.user, charges(answer.seats))
                 line.admitted()
@@ -148,6 +150,10 @@ class AdmissionRound:
                 self.state.parked.wake(each)
         self.state.tried_classes = lined_up
         self.dirty_classes |= dict.fromkeys(lined_up)
+
+    def _admit(self, admit: Admit) -> None:
+        self.admits.append(admit)
+        self.limit.admit(admit)
 
     def _lined_up(self) -> tuple[list[WorkloadClass], list[WorkloadClass]]:
         """Classes that are tried; and those among them that are screened out: in strict queues they hold up others."""
@@ -175,7 +181,10 @@ class AdmissionRound:
         return sorted(waiting, key=lambda each: each.class_queue.first())
 
     def reasons(self, of_preemption: Mapping[WorkloadKey, Reason]) -> ClassAnswers:
-        """The reason of each pending workload that was not admitted. Reasons given by preemption go first."""
+        """The reason of each pending workload that was not admitted. Reasons given by preemption go first.
+
+        If the plan has reached its limit, classes that were not tried have none.
+        """
         self._answer()
         own_reasons: Mapping[WorkloadKey, Reason] = self.pending.share_own_reasons()
         overlap = 0
@@ -194,13 +203,16 @@ class AdmissionRound:
             if each.blocked is None and self.pending.is_strict(each.queue):
                 strict.add(each.queue)  # also when its head has gone: the others are behind another one then
             elif each.waits:
-                answers[each] = each.answer_with(self._reason(each))
+                self._answer_class(each)
         for queue in strict:
             classes = self._in_strict_order(queue)
             if not classes:
                 continue
             first, *behind = classes
-            answers[first] = first.answer_with(self._reason(first))
+            if not self._answer_class(first):
+                for each in behind:
+                    answers.pop(each, None)
+                continue
             reason = reasons.behind(queue, str(first.class_queue.head().workload))
             for each in behind:
                 known = each.answer
@@ -209,12 +221,22 @@ class AdmissionRound:
                 )
         self.dirty_classes = {}
 
-    def _reason(self, refused: WorkloadClass) -> Reason:
+    def _answer_class(self, each: WorkloadClass) -> bool:
+        """Give a class its reason; false: it was not tried, because the plan had reached its limit."""
+        reason = self._reason(each)
+        if reason is None:
+            assert self.limit.is_reached(), f"a class of queue {each.queue} was neither tried nor refused"
+            self.state.class_answers.pop(each, None)
+            return False
+        self.state.class_answers[each] = each.answer_with(reason)
+        return True
+
+    def _reason(self, refused: WorkloadClass) -> Reason | None:
         return (
             refused.blocked
             or self.refusals.get(refused)
             or refused.screened_out()
-            or self.refused_placements[refused.placement_class]
+            or self.refused_placements.get(refused.placement_class)
         )
 
     def refused_classes(self, prospects: PreemptionProspects) -> Iterator[RefusedClass]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from admission.engine.nodes.demand import Typical
 from admission.engine.nodes.table import NodeTable
@@ -160,11 +160,22 @@ class Snapshot:
             },
             holders=holders,
             claims={**kept, **{claim.workload: claim for claim in plan.claims}},
-            ended={},
-            evictable={},
-            started=(),
-            unbooked=(),
+            **self._left_out(plan),
         )
+
+    def _left_out(self, plan: Plan) -> dict[str, Any]:
+        """Forced changes that the plan leaves to the next turn."""
+        if not plan.stopped:
+            return {"ended": {}, "evictable": {}, "started": (), "unbooked": ()}
+        freed = {free.admission for free in plan.frees}
+        evicted = {evict.admission for evict in plan.evicts}
+        adopted = {adopt.admit.workload for adopt in plan.adopts}
+        return {
+            "ended": {number: seats for number, seats in self.ended.items() if number not in freed},
+            "evictable": {number: each for number, each in self.evictable.items() if number not in evicted},
+            "started": tuple(number for number in self.started if number not in plan.starts),
+            "unbooked": tuple(each for each in self.unbooked if each.workload not in adopted),
+        }
 
     def _moved(self, plan: Plan) -> dict[NodeName, Resources]:
         """By how much the use of nodes changes with the plan. Adopted pods are on their nodes already."""

@@ -10,6 +10,7 @@ from typing import Any
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.placement.need import MissingMembers, missing_members
+from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.plan import Admit, Evict, Reason
@@ -35,7 +36,7 @@ class WhatIf:
     def of(cls, snapshot: Snapshot, workload: Workload) -> "tuple[WhatIf, WhatIfOutcome]":
         """The workload alone in this snapshot, and its outcome there."""
         alone = replace(snapshot, pending={workload.key: workload})
-        _, memo = decide(alone, Memo())
+        _, memo = decide(alone, Memo(), NO_LIMIT)
         what_if = cls(alone, workload, memo, [memo])
         return what_if, what_if.outcome()
 
@@ -47,7 +48,7 @@ class WhatIf:
 
     def outcome(self, **fields: Any) -> "WhatIfOutcome":
         """The workload's outcome if these fields of the snapshot were different."""
-        plan, self.latest_memo[0] = decide(replace(self.snapshot, **fields), self.latest_memo[0])
+        plan, self.latest_memo[0] = decide(replace(self.snapshot, **fields), self.latest_memo[0], NO_LIMIT)
         key = self.workload.key
         return WhatIfOutcome(
             admit=next((admit for admit in plan.admits if admit.workload == key), None),

@@ -11,7 +11,7 @@ from admission.volcano_jobs.view import JobView
 from admission.volcano_jobs.work import JobWork, work_for
 from admission.world.world import World
 from queues.errors import InvalidDocument
-from queues.workload import WorkloadKey
+from queues.workload import WorkloadKey, WorkloadKind
 
 
 class VolcanoJobController:
@@ -62,7 +62,7 @@ class VolcanoJobController:
     def transitions(self, world: World, keys: Iterable[WorkloadKey], now: int) -> tuple[JobTransition, ...]:
         """State changes of these Jobs; other workloads among them have none."""
         found = []
-        for key in sorted(keys):
+        for key in sorted(key for key in keys if key.kind is WorkloadKind.VOLCANO_JOB):
             try:
                 view = self.view(world, key)
                 if view is None:
@@ -80,6 +80,8 @@ class VolcanoJobController:
         """What these Jobs need done in the cluster; empty work says that nothing is left to do."""
         found = []
         for key in keys:
+            if key.kind is not WorkloadKind.VOLCANO_JOB:
+                continue
             try:
                 view = self.view(world, key)
                 if view is None:

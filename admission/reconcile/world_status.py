@@ -21,6 +21,7 @@ from admission.volcano_jobs.work import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
+from admission.world.queue_totals import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.api_resources import POD_GROUPS, QUEUES, ObjectRef
@@ -28,8 +29,7 @@ from queues.errors import InvalidDocument
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.resources import NOTHING, Resources
-from queues.workload import QueueName, WorkloadKey
+from queues.workload import WorkloadKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +136,20 @@ class WorldStatuses:
 
 
 def queue_statuses(world: World, failing: Reason | None = None) -> Iterator[StatusWanted]:
-    """The status of every queue, counted from all workloads. ``failing``: what root says about turns that fail."""
-    allocated: dict[QueueName, Resources] = {}
-    for admission in world.admissions.values():
-        allocated[admission.queue] = allocated.get(admission.queue, NOTHING) + admission.holds()
-    counts: Counter[tuple[QueueName, str]] = Counter()
-    for state in world.states.values():
-        counts[state.workload.queue, _standing(state)] += 1
-    problems = world.queue_problems()
+    """The status of every queue. ``failing``: what root says about turns that fail."""
+    totals, problems = world.queue_totals, world.queue_problems()
     for name, fact in sorted(world.queues.items()):
         yield queue_status(
             QueueStatusFacts(
                 ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
                 closed=fact.queue.closed,
                 broken=problems.get(name),
-                allocated=allocated.get(name, NOTHING),
-                pending=counts[name, "pending"],
-                inqueue=counts[name, "inqueue"],
-                running=counts[name, "running"],
-                completed=counts[name, "completed"],
+                allocated=totals.allocated(name),
+                pending=totals.workloads[name, Standing.PENDING],
+                inqueue=totals.workloads[name, Standing.INQUEUE],
+                running=totals.workloads[name, Standing.RUNNING],
+                completed=totals.workloads[name, Standing.COMPLETED],
                 is_root=name == ROOT,
                 failing=failing if name == ROOT else None,
             )
         )
-
-
-def _standing(state: WorkloadState) -> str:
-    if state.is_over:
-        return "completed"
-    open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
-    if not open_:
-        return "pending" if state.needs_seats else "completed"
-    return "running" if any(admission.started for admission in open_) else "inqueue"

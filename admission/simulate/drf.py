@@ -17,6 +17,7 @@ from typing import Final
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.simulate.csv_reader import TableRow, named
 from queues.errors import InvalidDocument
@@ -130,7 +131,7 @@ def share_out(problem: DrfProblem) -> Division:
         admissions={},
     )
     began = perf_counter()
-    plan, _ = decide(snapshot, Memo())
+    plan, _ = decide(snapshot, Memo(), NO_LIMIT)
     given = Counter(str(admit.queue) for admit in plan.admits)
     return Division(applications=applications, given=given, seconds=perf_counter() - began)
 

@@ -14,6 +14,7 @@ from typing import Final
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
+from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.simulate.gang_trace import START, Case, TraceJob
 from admission.world.past_use import UsageHistory
@@ -171,7 +172,7 @@ class Simulation:
             past_use=self._usage_history.freeze(START + now),
         )
         began = perf_counter()
-        plan, self._memo = decide(snapshot, self._memo)
+        plan, self._memo = decide(snapshot, self._memo, NO_LIMIT)
         taken = perf_counter() - began
         self._last_plan = plan
         outcome = self.outcome

@@ -5,6 +5,8 @@ Pure: everything that is known about the workload comes in as a ``WorkloadInputs
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
@@ -31,6 +33,9 @@ from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
+#: States share it: there may be 200,000 of them.
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadState:
@@ -45,11 +50,11 @@ class WorkloadState:
     is_over: bool
     pods: tuple[PodFact, ...] = ()
     seat_maps: tuple[SeatMap, ...] = ()
-    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     started: tuple[AdmissionId, ...] = ()
-    evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
+    evictable: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
     #: Vacant seats for which no pod is to be made, because it would ask more than they have.
-    outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
+    outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
@@ -83,8 +88,10 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     support = support_of(inputs.key)
     if not _exists(inputs, support) and not inputs.admissions:
         return None
-    seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
     over = _over(inputs, support)
+    if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
+        return _ended_state(inputs)
+    seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
     pod_sets = support.pod_sets(inputs, seat_maps)
     unbooked = unbooked_of(inputs, seat_maps) if not over else None
     successors = successors_of(inputs.fact, support, inputs.pods, pod_sets, seat_maps, over=over)
@@ -135,12 +142,12 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         is_over=over,
         pods=tuple(inputs.pods),
         seat_maps=seat_maps,
-        ended=ended,
+        ended=ended or _NOTHING,
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={} if over else rollbacks_of(inputs, open_, changes, now, timeouts),
-        outgrown=changes.outgrown,
+        evictable=_NOTHING if over else rollbacks_of(inputs, open_, changes, now, timeouts) or _NOTHING,
+        outgrown=changes.outgrown or _NOTHING,
         problem=changes.reason() or lost.reason,
         unschedulable=misplaced,
         refusing_nodes=refusing,
@@ -149,6 +156,17 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
         unbooked=unbooked,
         awaits_timeout=bool(refused or lost.awaited),
+    )
+
+
+def _ended_state(inputs: WorkloadInputs) -> WorkloadState:
+    """The state of a workload that ended and holds nothing: it wants nothing. Clusters keep many of these."""
+    return WorkloadState(
+        key=inputs.key,
+        workload=workload_of(inputs, (), ()),
+        needs_seats=False,
+        is_over=True,
+        pods=tuple(inputs.pods),
     )
 
 

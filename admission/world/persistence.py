@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from admission.facts import PodFact, PodPhase, QueueFact
 from admission.volcano_jobs.state import JobState
 from queues.admissions import PodOutcome, Recreation
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, QueueName, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]
@@ -20,6 +22,20 @@ def current_outcomes(rows: Iterable[PodOutcome], jobs: Mapping[str, JobState]) -
         if row.version == (job.version if job is not None else 0):
             found.setdefault(row.workload, {})[row.pod_set, row.ordinal] = PodPhase(row.phase)
     return found
+
+
+#: Fields of ``Unsaved`` that are stored before a decision, and those that no decision waits for.
+BEFORE_DECISION: Final = ("queues", "nodes", "recreations", "outcomes", "arrivals")
+AFTER_DECISION: Final = ("departed", "described")
+
+
+class UnsavedRow(NamedTuple):
+    """One change that is not in Postgres yet."""
+
+    #: A field of ``Unsaved``.
+    kind: str
+    #: Key in that field.
+    key: Any
 
 
 @dataclass(slots=True)
@@ -36,9 +52,15 @@ class Unsaved:
     #: Nodes with a changed limit.
     nodes: set[NodeName] = field(default_factory=set)
 
-    def copy(self) -> "Unsaved":
-        """The changes so far: what one transaction stores."""
-        return Unsaved(**{each.name: getattr(self, each.name).copy() for each in fields(self)})
+    def only(self, rows: Iterable[UnsavedRow]) -> "Unsaved":
+        """These changes as they are now: what one transaction stores."""
+        part = Unsaved()
+        for kind, key in rows:
+            if kind == "nodes":
+                part.nodes.add(key)
+            else:
+                getattr(part, kind)[key] = getattr(self, kind)[key]
+        return part
 
     def discard(self, stored: "Unsaved") -> None:
         """Intake has stored these. What changed meanwhile stays."""
@@ -54,3 +76,54 @@ class Unsaved:
     def _by_key(self) -> list[dict[Any, Any]]:
         """All but the nodes."""
         return [getattr(self, each.name) for each in fields(self) if each.name != "nodes"]
+
+
+class RefusedRows:
+    """Rows that Postgres refuses for what is in them. They stay unsaved, and are tried again when that has changed."""
+
+    def __init__(self) -> None:
+        self._contents: dict[UnsavedRow, object] = {}
+        self._about: dict[UnsavedRow, WorkloadKey] = {}
+        #: What the objects of these workloads, and these queues, say about it.
+        self.workloads: dict[WorkloadKey, Reason] = {}
+        self.queues: dict[QueueName, str] = {}
+
+    def add(self, row: UnsavedRow, content: object, about: WorkloadKey | None, why: str) -> None:
+        """Set a row aside. ``about``: the workload that it is about; None: it is about none."""
+        message = f"the database refuses what is to be stored about this object: {why}"
+        self._contents[row] = content
+        if about is not None:
+            self._about[row] = about
+            self.workloads[about] = Reason(code=ReasonCode.DEFECT, message=message)
+        elif row.kind == "queues":
+            self.queues[row.key] = message
+
+    def holds(self, row: UnsavedRow) -> bool:
+        """Whether the row was refused when it was tried last."""
+        return row in self._contents
+
+    def has_changed(self, row: UnsavedRow, content: object) -> bool:
+        """Whether the row is another one than the one that was refused."""
+        return self._contents[row] != content
+
+    def stored(self, batch: Unsaved) -> set[WorkloadKey]:
+        """Postgres has taken this batch. Returns the workloads that have one problem less."""
+        taken = [row for row in self._contents if row.key in getattr(batch, row.kind)]
+        return {about for row in taken if (about := self._drop(row)) is not None}
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone, and need not be stored."""
+        for row in [row for row, about in self._about.items() if about == key and row.kind != "departed"]:
+            self._drop(row)
+
+    def _drop(self, row: UnsavedRow) -> WorkloadKey | None:
+        del self._contents[row]
+        if row.kind == "queues":
+            self.queues.pop(row.key, None)
+        about = self._about.pop(row, None)
+        if about is not None and about not in self._about.values():
+            self.workloads.pop(about, None)
+        return about
+
+    def __len__(self) -> int:
+        return len(self._contents)

@@ -1,13 +1,21 @@
-"""Reasons to store after a turn, found class by class, so that it costs what changed."""
+"""Reasons to store after a turn, found class by class, so that it costs what changed.
+
+A turn stores a bounded number of them; the rest is put off to the next turns.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers, WorkloadClass
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey
+
+#: Reasons that one turn stores or deletes.
+REASONS_PER_TURN: Final = 5000
 
 _NO_REASONS: Mapping[WorkloadKey, Reason] = {}
 
@@ -24,6 +32,8 @@ class ReasonChanges:
     with_numbers: bool = False
     #: Some numbers changed and are not among the changed ones yet.
     numbers_postponed: bool = False
+    #: Other changes are not among them either, because there are too many for one turn.
+    postponed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,8 @@ class StoredReasons:
     classes: Mapping[WorkloadClass, ClassAnswer] = field(default_factory=dict)
     singles: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
     begun: bool = False
+    #: Workloads that may wait no more, and have not been looked at yet.
+    maybe_gone: Sequence[WorkloadKey] = ()
 
     def next(
         self,
@@ -41,12 +53,17 @@ class StoredReasons:
         stored: Mapping[WorkloadKey, Reason],
         *,
         with_numbers: bool,
+        limit: int = REASONS_PER_TURN,
     ) -> ReasonChanges:
-        """The changes of a turn. ``stored``: reasons in the ledger; ``with_numbers``: changed numbers too."""
+        """The changes of a turn, at most ``limit``. ``stored``: reasons in the ledger; ``with_numbers``: changed
+        numbers too. Classes that a plan that has stopped says nothing about keep what they have.
+        """
         reasons = plan.reasons if isinstance(plan.reasons, ClassAnswers) else ClassAnswers({}, plan.reasons)
         changes = ReasonChanges(self)
+        compare = _Comparison(changes, stored, with_numbers, limit)
         classes: dict[WorkloadClass, ClassAnswer] = {}
-        maybe_gone: set[WorkloadKey] = {admit.workload for admit in plan.admits}
+        admitted = {admit.workload for admit in plan.admits}
+        maybe_gone: dict[WorkloadKey, None] = dict.fromkeys((*self.maybe_gone, *admitted))
         for name, verdict in reasons.classes.items():
             before = self.classes.get(name)
             if before is verdict:
@@ -55,26 +72,27 @@ class StoredReasons:
                 classes[name] = before
                 changes.numbers_postponed = True
             else:
-                compared = {
-                    key: verdict.reason for key in verdict.workloads() if key not in reasons.own_reasons
-                }
-                if _compare(changes, compared, stored, with_numbers):
+                own = reasons.own_reasons
+                if compare((key, verdict.reason) for key in verdict.workloads() if not own or key not in own):
                     classes[name] = verdict
                 if before is not None:
-                    maybe_gone.update(before.workloads())
+                    maybe_gone.update(dict.fromkeys(before.workloads()))
         for name in self.classes.keys() - reasons.classes.keys():
-            maybe_gone.update(self.classes[name].workloads())
+            if plan.stopped:
+                classes[name] = self.classes[name]
+            else:
+                maybe_gone.update(dict.fromkeys(self.classes[name].workloads()))
         singles: Mapping[WorkloadKey, Reason] = self.singles
-        if reasons.own_reasons is not self.singles:
-            whole = _compare(changes, reasons.own_reasons, stored, with_numbers)
-            maybe_gone.update(self.singles)
+        if reasons.own_reasons is not self.singles and not (plan.stopped and not reasons.own_reasons):
+            whole = compare(reasons.own_reasons.items())
+            maybe_gone.update(dict.fromkeys(self.singles))
             singles = reasons.own_reasons if whole else _NO_REASONS
-        admitted = {admit.workload for admit in plan.admits}
-        candidates: Iterable[WorkloadKey] = maybe_gone if self.begun else list(stored)
-        changes.gone = [
-            key for key in candidates if key in stored and (key not in pending or key in admitted)
-        ]
-        changes.stored_after = StoredReasons(classes, singles, begun=True)
+        candidates = iter(maybe_gone if self.begun else list(stored))
+        gone = (key for key in candidates if key in stored and (key not in pending or key in admitted))
+        changes.gone = list(islice(gone, limit))
+        later = list(candidates)
+        changes.postponed |= bool(later)
+        changes.stored_after = StoredReasons(classes, singles, begun=True, maybe_gone=later)
         return changes
 
 
@@ -82,26 +100,33 @@ def _same_but_numbers(before: ClassAnswer, after: ClassAnswer) -> bool:
     return before.reason.code == after.reason.code and before.members == after.members
 
 
-def _compare(
-    changes: ReasonChanges,
-    reasons: Mapping[WorkloadKey, Reason],
-    stored: Mapping[WorkloadKey, Reason],
-    with_numbers: bool,
-) -> bool:
-    """Note what is not stored as it is now. False: some numbers are put off."""
-    whole = True
-    for key, reason in reasons.items():
-        before = stored.get(key)
-        if before is None or before.code != reason.code:
-            changes.changed[key] = reason
-        elif before.message != reason.message:
-            if with_numbers:
-                changes.changed[key] = reason
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Notes reasons that are not stored as they are now."""
+
+    changes: ReasonChanges
+    stored: Mapping[WorkloadKey, Reason]
+    with_numbers: bool
+    limit: int
+
+    def __call__(self, reasons: Iterable[tuple[WorkloadKey, Reason]]) -> bool:
+        """False: some are put off."""
+        changes, stored, whole = self.changes, self.stored, True
+        for key, reason in reasons:
+            before = stored.get(key)
+            if before is not None and before.code == reason.code:
+                if before is reason or before.message == reason.message:
+                    continue
+                if not self.with_numbers:
+                    changes.numbers_postponed = True
+                    whole = False
+                    continue
                 changes.with_numbers = True
-            else:
-                changes.numbers_postponed = True
-                whole = False
-    return whole
+            if len(changes.changed) >= self.limit:
+                changes.postponed = True
+                return False
+            changes.changed[key] = reason
+        return whole
 
 
 def counts(

@@ -6,9 +6,11 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import islice
+from operator import attrgetter
 
 from admission.engine.snapshot import Snapshot
 from admission.facts import (
@@ -35,9 +37,10 @@ from admission.world.avoided_nodes import AvoidedNodes
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from admission.world.past_use import UsageHistory
-from admission.world.persistence import Unsaved, current_outcomes
+from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pod_outcomes import PodOutcomes, following
 from admission.world.pods import PodIndex
+from admission.world.queue_totals import QueueTotals
 from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
@@ -62,10 +65,12 @@ class World:
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
+        self.refused_rows = RefusedRows()
         self.jobs = {key.uid: JobState.from_json(state) for key, state in rows.job_states.items()}
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.jobs, outcomes, self.unsaved.outcomes)
         self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
+        self.queue_totals = QueueTotals()
         self.queues: dict[QueueName, QueueFact] = {}
         #: Parents of queues that were removed: what is held of them counts along the same path as before.
         self._removed_queues = dict(rows.parents)
@@ -175,8 +180,8 @@ class World:
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
-        key = WorkloadKey(change.workload_kind, change.key)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
+        key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, (fact.namespace, fact.name))
             # The status of its Job is written on it.
@@ -216,6 +221,7 @@ class World:
         self.snapshot_is_stale = True
         closed = admission.state is AdmissionState.CLOSED
         before = self.admission_index.put(admission)
+        self.queue_totals.replace_admission(before, admission)
         if before is not None:
             self.node_inventory.give_back(before.holding())
         if closed:
@@ -290,6 +296,14 @@ class World:
         self.forget(departed)
         self.unsaved.discard(batch)
         self._dirty |= self.recreations.saved(batch.recreations)
+        if len(self.refused_rows):
+            self._dirty |= self.refused_rows.stored(batch)
+
+    def refuse(self, row: UnsavedRow, content: object, about: WorkloadKey | None, why: str) -> None:
+        """Postgres refuses a row for its content: it is set aside until that changes. ``about``: its workload."""
+        self.refused_rows.add(row, content, about, why)
+        if about is not None:
+            self._dirty.add(about)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Arrival numbers given by intake. A recreated pod takes over the setbacks of the workload that it replaces."""
@@ -311,7 +325,7 @@ class World:
             for rows in (self.arrivals, self.outcomes, self.setbacks, self.claims, self.reasons):
                 rows.pop(key, None)
             self.displacements.pop(key, None)
-            self.states.pop(key, None)
+            self.queue_totals.replace_state(self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
             self.admission_index.forget(key)
@@ -329,6 +343,10 @@ class World:
         self.note_defect(key, error)
         self._dirty.add(key)
 
+    def set_aside_count(self) -> int:
+        """Workloads and rows that are left out of a step of the turn now."""
+        return len(self.aside) + len(self.refused_rows)
+
     def take_defects(self) -> dict[WorkloadKey, Exception]:
         """Workloads that Muster could not handle since the last call, for the log."""
         defects, self._defects = self._defects, {}
@@ -345,37 +363,69 @@ class World:
 
         ``creating``: workloads of which pods are being created right now: a missing pod means nothing yet.
         """
-        dirty, self._dirty, self._awaiting_timeout = self._dirty | self._awaiting_timeout, set(), set()
+        return {key for part in self.refresh_in_slices(now, creating) for key in part}
+
+    def refresh_in_slices(
+        self, now: int, creating: AbstractSet[WorkloadKey] = frozenset(), size: int | None = None
+    ) -> Iterator[Sequence[WorkloadKey]]:
+        """The same, at most ``size`` workloads (None: all) in each step. Workloads that become dirty meanwhile stay so.
+
+        No snapshot is taken before the last step.
+        """
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
-        dirty |= self.avoided_nodes.expire(now) | self.aside.expire(now)
-        for key in sorted(dirty):
-            before, state = self.states.get(key), self._derive(key, now, key in creating)
-            if state is not None and state.unschedulable:
-                self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
-            if before is not None and state is not None and before.workload == state.workload:
-                # The engine's memo goes by identity.
-                state = replace(state, workload=before.workload)
-            if self.snapshot_rows.replace(before, state, self.arrivals):
-                self.snapshot_is_stale = True
-            if state is None:
-                self.states.pop(key, None)
-                self.pod_left_at.pop(key, None)
-                self.unsaved.arrivals.pop(key, None)
-                if key in self.arrivals:
-                    self.unsaved.departed[key] = None
-                else:
-                    self.pod_outcomes.forget(key)
-                continue
-            self.states[key] = state
-            self.unsaved.departed.pop(key, None)
-            if state.awaits_timeout:
-                self._awaiting_timeout.add(key)
-            if key not in self.arrivals:
-                self.unsaved.arrivals[key] = None
-            elif before is None or before.described() != state.described():
-                self.unsaved.described[key] = None
-        return dirty
+        self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self._awaiting_timeout.clear()
+        dirty = iter(list(self._dirty))
+        while part := sorted(islice(dirty, size), key=attrgetter("kind", "uid")):
+            self._dirty.difference_update(part)
+            for key in part:
+                self._refresh(key, now, key in creating)
+            yield part
+
+    def _refresh(self, key: WorkloadKey, now: int, creating: bool) -> None:
+        if key not in self.states and (fact := self.facts.get(key)) is not None:
+            key = self._share_key(fact.key)
+        before, state = self.states.get(key), self._derive(key, now, creating)
+        if state is not None and state.unschedulable:
+            self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
+        if before is not None and state is not None and before.workload == state.workload:
+            # The engine's memo goes by identity.
+            state = replace(state, workload=before.workload)
+        if self.snapshot_rows.replace(before, state, self.arrivals):
+            self.snapshot_is_stale = True
+        self.queue_totals.replace_state(before, state)
+        if state is None:
+            self._drop_state(key)
+            return
+        self.states[key] = state
+        self.unsaved.departed.pop(key, None)
+        if state.awaits_timeout:
+            self._awaiting_timeout.add(key)
+        if key not in self.arrivals:
+            self.unsaved.arrivals[key] = None
+        elif before is None or before.described() != state.described():
+            self.unsaved.described[key] = None
+
+    def _share_key(self, key: WorkloadKey) -> WorkloadKey:
+        """The key of a fact, from now on also the one of what was loaded about its workload: each takes memory."""
+        if (number := self.arrivals.pop(key, None)) is not None:
+            self.arrivals[key] = number
+        if (reason := self.reasons.pop(key, None)) is not None:
+            self.reasons[key] = reason
+        return key
+
+    def _drop_state(self, key: WorkloadKey) -> None:
+        """Nothing of a workload is left but what is stored about it."""
+        self.states.pop(key, None)
+        self.pod_left_at.pop(key, None)
+        self.unsaved.arrivals.pop(key, None)
+        self.unsaved.described.pop(key, None)
+        self.refused_rows.forget(key)
+        if key in self.arrivals:
+            self.unsaved.departed[key] = None
+        else:
+            self.pod_outcomes.forget(key)
 
     def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
         inputs = self._inputs(key, creating)
@@ -463,7 +513,8 @@ class World:
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
         tree = QueueTree.build(self._known_queues(), self.node_inventory.table().capacity())
-        return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+        problems = {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+        return {**problems, **self.refused_rows.queues}
 
     def _known_queues(self) -> dict[QueueName, Queue]:
         """The queues that there are, and removed ones of which something is held."""

@@ -1,9 +1,19 @@
-"""The leader: one lease row, renewed by its exact term.
+"""The leader: one lease row, renewed by its exact term, and one fence row that its writers lock.
 
 A term is (holder, number). The number grows with every election, so a holder that comes back after a long
 sleep is recognised, and so is a process that was elected again under the same name. All times are the database's
 ``clock_timestamp()``; the leader itself trusts only its monotonic clock (``LeaseTrust``). The rules are the ones
 of river's leader election: renewing and resigning need the exact term, and a notification only wakes.
+
+Lease and fence are two rows, so that a renewal never waits for a transaction that writes, however long it takes:
+
+- Renewals lock the lease row only. Writers lock the fence row only, and read the lease without a lock.
+- An election changes both, the lease first: only a replica that has won the lease touches the fence. There it waits
+  until the writers of the old term have ended; what they committed is there when the new term reads the ledger.
+- A writer that comes later finds another term in the fence, and writes nothing. So what keeps a deposed leader from
+  writing is the term in the locked row. That the lease has not run out either is checked once, at the beginning; a
+  transaction that outlives its lease is over before a successor can read or write.
+- Ledger transactions lock the fence against one another and against intake; intake's transactions share it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
-from queues.sql.tables import leases
+from queues.sql.tables import fences, leases
 
 #: Name of the lease that the controller holds.
 CONTROLLER = "controller"
@@ -39,18 +49,23 @@ class Term:
         return Fenced(term=self.number, holder=self.holder, reason=reason)
 
     def parameters(self) -> dict[str, Any]:
-        """Of statements that find the lease row of this very term by ``EXACTLY``."""
+        """Of statements that find the rows of this very term by ``OWN_LEASE`` or ``OWN_FENCE``."""
         return {"lease": self.lease, "leader": self.holder, "number": self.number}
 
 
 #: Condition on the lease row: this very term, given as ``Term.parameters``.
-EXACTLY: Final = and_(
+OWN_LEASE: Final = and_(
     leases.c.name == bindparam("lease"),
     leases.c.holder == bindparam("leader"),
     leases.c.term == bindparam("number"),
 )
+#: Condition on the fence row: the same.
+OWN_FENCE: Final = and_(fences.c.name == bindparam("lease"), fences.c.term == bindparam("number"))
 
 _VALID: Final = leases.c.expires > func.clock_timestamp()
+
+#: Whether the lease of the term that ``Term.parameters`` give has not ended; null: another term has begun.
+LEASE_IS_VALID: Final = select(_VALID).where(OWN_LEASE).scalar_subquery()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +108,14 @@ async def elect(
             where=leases.c.expires <= func.clock_timestamp(),
         ).returning(leases.c.term)
     )
-    return None if number is None else Term(holder=holder, number=number, lease=lease)
+    if number is None:
+        return None
+    fence = insert(fences).values(name=lease, term=number)
+    # Waits for the writers of the last term.
+    await tx.execute(
+        fence.on_conflict_do_update(index_elements=[fences.c.name], set_={"term": fence.excluded.term})
+    )
+    return Term(holder=holder, number=number, lease=lease)
 
 
 async def renew(tx: AsyncConnection, term: Term, lease_seconds: float = LEASE_SECONDS) -> Term | None:
@@ -108,7 +130,7 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
 
 async def _set_end(tx: AsyncConnection, term: Term, end: ColumnElement[Any]) -> bool:
     """False: the term is over."""
-    moved = update(leases).where(EXACTLY, _VALID).values(expires=end).returning(leases.c.term)
+    moved = update(leases).where(OWN_LEASE, _VALID).values(expires=end).returning(leases.c.term)
     return await tx.scalar(moved, term.parameters()) is not None
 
 
@@ -129,7 +151,7 @@ async def _held_by(tx: AsyncConnection, lease: str) -> str | None:
 
 _NOW = select(func.extract("epoch", func.clock_timestamp()))
 
-_CHECK = select(_VALID).where(EXACTLY).with_for_update(read=True)
+_CHECK = select(LEASE_IS_VALID).select_from(fences).where(OWN_FENCE).with_for_update(read=True, of=fences)
 
 
 async def check_term(tx: AsyncConnection, term: Term) -> None:
@@ -138,7 +160,7 @@ async def check_term(tx: AsyncConnection, term: Term) -> None:
 
 
 def require_valid(term: Term, is_valid: bool | None) -> None:
-    """Raises Fenced unless the lease row of the term says that it has not ended; None: there is no such row."""
+    """Raises Fenced unless the lease of the term has not ended; None: lease or fence are of another term."""
     if not is_valid:
         raise term.fenced("a later term has begun" if is_valid is None else "its lease has ended")
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.bench import report
+from tests.bench import report, restart
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
+from tests.bench.model_objects import ClusterSize
 from tests.bench.report import Mark
 from tests.bench.rounds import Figures, Shape, play
 
@@ -20,13 +21,14 @@ Rounds = dict[str, list[Figures]]
 def main() -> int:
     """Exit code 1: something that must hold does not."""
     options = _options()
-    shape = Shape(nodes=options.nodes, gangs=options.gangs)
+    shape = Shape(nodes=options.nodes or 1000, gangs=options.gangs)
     benchmarks: dict[str, Callable[[Shape, int], tuple[Rounds, list[Mark]]]] = {
         "volcano": _volcano,
         "jobs": _jobs,
         "latency": _latency,
         "writes": _writes,
         "engine": _engine,
+        "restart": lambda _shape, _pairs: _restart(options),
     }
     marks: list[Mark] = []
     everything: dict[str, Rounds] = {}
@@ -86,6 +88,22 @@ def _engine(_shape: Shape, _pairs: int) -> tuple[Rounds, list[Mark]]:
     return {}, [mark for case in CASES.values() for mark in case()]
 
 
+def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
+    """A new leader of a large cluster."""
+    usual = ClusterSize()
+    size = ClusterSize(
+        nodes=options.nodes or usual.nodes,
+        pending=options.pending,
+        finished=options.finished,
+        running=options.running,
+        burst=min(options.burst, options.pending),
+        departures=min(options.departures, options.finished),
+    )
+    figures = restart.play(size, options.logs)
+    print(restart.table(figures))
+    return {}, restart.marks(figures)
+
+
 def _alternate(forms: tuple[Form, ...], shape: Shape, pairs: int, *, one_at_a_time: bool = False) -> Rounds:
     rounds: Rounds = {form.value: [] for form in forms}
     for pair in range(pairs):
@@ -114,10 +132,15 @@ def _say(text: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
-    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes", "engine"))
+    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes", "engine", "restart"))
     parser.add_argument("--gangs", type=int, default=500)
-    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, help="1000; of restart: 10000")
     parser.add_argument("--pairs", type=int, default=3)
+    of_restart = parser.add_argument_group("restart")
+    usual = ClusterSize()
+    for name in ("pending", "finished", "running", "burst", "departures"):
+        of_restart.add_argument(f"--{name}", type=int, default=getattr(usual, name), metavar="JOBS")
+    of_restart.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and database there")
     return parser.parse_args()
 
 

@@ -8,6 +8,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.plan import Plan
@@ -120,7 +121,7 @@ class SyntheticWorld:
             ended=self.ended,
             claims=self.claims,
         )
-        plan, self.memo = decide(snapshot, self.memo)
+        plan, self.memo = decide(snapshot, self.memo, NO_LIMIT)
         self.seconds = process_time() - began
         self.total += self.seconds
         self.turns += 1

@@ -32,7 +32,7 @@ async def fresh(muster: Database) -> LedgerHarness:
     async with muster.transaction() as tx:
         await tx.execute(
             text(
-                "TRUNCATE leases, queues, queue_limits, nodes, node_limits, capacity, workloads, "
+                "TRUNCATE leases, fences, queues, queue_limits, nodes, node_limits, capacity, workloads, "
                 "queue_balances, node_balances, admissions, postings"
             )
         )

@@ -15,7 +15,7 @@ from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.leadership import Term, elect
-from queues.sql.observed.rows import Arrival, NodeLimit, QueueVersion
+from queues.sql.observed.rows import Description, NodeLimit, QueueVersion
 from queues.sql.observed.workloads import arrive, record_node_limits, record_queues
 from queues.workload import NO_FLAVOR, AdmissionId, FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
 
@@ -159,9 +159,14 @@ class LedgerHarness:
             await record_node_limits(tx, self.term, limits, [NodeName(name) for name in removed])
 
     async def arrive(self, *names: str, queue: str = "a") -> dict[WorkloadKey, int]:
-        rows = [Arrival(key=key(name), namespace="ns", name=name, queue=QueueName(queue)) for name in names]
         async with self.muster.transaction() as tx:
-            return await arrive(tx, self.term, rows)
+            return await self.arrive_in(tx, *names, queue=queue)
+
+    async def arrive_in(self, tx: AsyncConnection, *names: str, queue: str = "a") -> dict[WorkloadKey, int]:
+        rows = [
+            Description(key=key(name), namespace="ns", name=name, queue=QueueName(queue)) for name in names
+        ]
+        return await arrive(tx, self.term, rows)
 
     async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.LedgerTransaction:
         return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)

@@ -17,6 +17,7 @@ from admission.kube.client.client import Client
 from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
 from admission.wire import Page, WatchEvent, WireMetadata
 from queues.errors import ApiError, ApiUnavailable, Gone
+from queues.slices import slices
 
 _log = logging.getLogger(__name__)
 
@@ -124,20 +125,21 @@ class Informer(Generic[S, V]):
                 limit, token = None, None
                 seen.clear()
                 continue
-            shifts: list[ObjectChange[V]] = []
-            for raw in page.items or ():
-                meta = self.collection.put(raw, shifts)
-                if meta is not None:
-                    seen.add((meta.namespace, meta.name))
-            self._hand_over(shifts)
+            async for part in slices(page.items or ()):
+                shifts: list[ObjectChange[V]] = []
+                for raw in part:
+                    meta = self.collection.put(raw, shifts)
+                    if meta is not None:
+                        seen.add((meta.namespace, meta.name))
+                self._hand_over(shifts)
             token = page.metadata.continue_
             if not token:
                 break
-            await asyncio.sleep(0)
-        shifts = []
-        for place in [place for place in self.collection.kept if place not in seen]:
-            self.collection.drop(place, shifts)
-        self._hand_over(shifts)
+        async for places in slices([place for place in self.collection.kept if place not in seen]):
+            shifts = []
+            for place in places:
+                self.collection.drop(place, shifts)
+            self._hand_over(shifts)
         self.resource_version = page.metadata.resource_version
         self.problem = None
         self.synced.set()

@@ -4,7 +4,7 @@ The controller starts it in its task group, waits for ``all_synced`` and then dr
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -144,13 +144,17 @@ class Informers:
         self.pressing.clear()
         return changes
 
-    def everything(self) -> list[Change]:
-        """What is known now, as additions: what a new world starts from, after a ``drain``."""
-        return [
+    def everything(self) -> Iterator[Change]:
+        """What is known now, as additions: what a new world starts from, after a ``drain``.
+
+        What changes while they are read comes by the next ``drain``, and may be among the additions as well.
+        """
+        known = [(facts, list(informer.collection.kept.items())) for facts, informer in self._facts]
+        return (
             self._change(facts, namespace, name, kept.uid, in_context(kept.value, self.context))
-            for facts, informer in self._facts
-            for (namespace, name), kept in informer.collection.kept.items()
-        ]
+            for facts, objects in known
+            for (namespace, name), kept in objects
+        )
 
     def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""

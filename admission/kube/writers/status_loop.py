@@ -12,6 +12,7 @@ from admission.reconcile.events import HyperNodeEvents, admitted_events, evicted
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.turn_report import TurnReport
+from queues.slices import slices
 from queues.workload import WorkloadKey
 
 _log = logging.getLogger(__name__)
@@ -80,17 +81,18 @@ class StatusLoop:
             await asyncio.sleep(LOOK_AFTER_BUSY if self._busy() else LOOK_AFTER)
             self._dirty.clear()
             dirty, self._dirty_workloads = self._dirty_workloads, set()
-            self._work_out(dirty)
+            await self._work_out(dirty)
 
-    def _work_out(self, dirty: Collection[WorkloadKey]) -> None:
-        self._status.submit(wanted for key in dirty for wanted in self._wanted(key))
-        for key in dirty:
-            note = waiting_event(self._world, key, self._statuses.why_waiting(key))
-            if note is not None:
-                self._events.tell(note)
-        gone = [key for key in dirty if key not in self._world.states]
-        self._status.forget(key.uid for key in gone)
-        self._events.forget(key.uid for key in gone)
+    async def _work_out(self, dirty: Collection[WorkloadKey]) -> None:
+        async for keys in slices(dirty):
+            self._status.submit(wanted for key in keys for wanted in self._wanted(key))
+            for key in keys:
+                note = waiting_event(self._world, key, self._statuses.why_waiting(key))
+                if note is not None:
+                    self._events.tell(note)
+            gone = [key for key in keys if key not in self._world.states]
+            self._status.forget(key.uid for key in gone)
+            self._events.forget(key.uid for key in gone)
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False

@@ -6,17 +6,17 @@ is written without it. Frees come before increases: a plan may admit into what i
 
 from collections.abc import Collection
 
-from sqlalchemy import func, update
+from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.quota.posting import Rejection
-from queues.sql.leadership import EXACTLY, Term, require_valid
+from queues.sql.leadership import LEASE_IS_VALID, OWN_FENCE, Term, require_valid
 from queues.sql.ledger.admissions import admit, adopt, evict, free
 from queues.sql.ledger.claims import claim, drop_claims
 from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
 from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.statements import NUMBER, UnnestRows
-from queues.sql.tables import admissions, leases
+from queues.sql.tables import admissions, fences
 from queues.workload import AdmissionId
 
 __all__ = [
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 _FENCE = (
-    update(leases)
-    .where(EXACTLY)
-    .values(ledger_seq=leases.c.ledger_seq + 1)
+    update(fences)
+    .where(OWN_FENCE)
+    .values(ledger_seq=fences.c.ledger_seq + 1)
     # Read after the row is locked, so that the wait for the lock counts as well.
-    .returning(leases.c.ledger_seq, leases.c.expires > func.clock_timestamp())
+    .returning(fences.c.ledger_seq, LEASE_IS_VALID)
 )
 
 

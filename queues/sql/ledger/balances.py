@@ -2,7 +2,7 @@
 
 Part of ``ledger``. Rows are locked in one fixed order (queue, flavor, resource; then node, resource), one
 statement per kind for the whole plan. Limits, tree and balances cannot change until the transaction ends,
-because their writers lock the lease row, which the fence has locked for this transaction.
+because their writers lock the fence row, which this transaction has locked.
 """
 
 from collections import Counter

@@ -10,24 +10,6 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A workload seen, perhaps for the first time."""
-
-    key: WorkloadKey
-    namespace: str
-    name: str
-    queue: QueueName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Succession:
-    """A workload that takes the place of another, which is gone: a pod that was made again."""
-
-    arrival: Arrival
-    after: WorkloadKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """What people ask about a workload, so that any replica can answer."""
 
@@ -49,6 +31,14 @@ class Description:
     run_time: int | None = None
     #: Ended: it waits for nothing any more.
     finished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """A workload that takes the place of another, which is gone: a pod that was made again."""
+
+    heir: Description
+    after: WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,14 @@
 """What intake saw and the cluster forgets: arrivals, descriptions, outcomes, queue versions, limits.
 
-Only intake imports this. Every function first checks the term (``FOR SHARE`` on the lease row), so a deposed
-leader writes nothing, and nothing that a ledger transaction reads changes under it.
+Only intake imports this. Every function first checks the term (``FOR SHARE`` on the fence row), so a deposed
+leader writes nothing, and nothing that a ledger transaction reads changes under it. Each is one statement or two, whose
+cost grows with the rows given: intake bounds their number.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Table, and_, delete, exists, func, select, text, union_all, update
+from sqlalchemy import Table, and_, delete, exists, func, select, text, tuple_, union_all, update
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,10 +16,10 @@ from queues.admissions import PodOutcome, Recreation
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
-from queues.sql.observed.rows import Arrival, Description, NodeLimit, QueueVersion, Succession
+from queues.sql.observed.rows import Description, NodeLimit, QueueVersion, Succession
 from queues.sql.statements import (
     KEYS,
-    NUMBER,
+    PLAIN,
     TEXT,
     JsonRows,
     UnnestRows,
@@ -33,7 +35,6 @@ from queues.sql.tables import admissions, arrival_numbers, backoffs, outcomes, r
 from queues.workload import WorkloadKey, WorkloadKind
 
 __all__ = [
-    "Arrival",
     "Description",
     "NodeLimit",
     "QueueVersion",
@@ -51,8 +52,11 @@ __all__ = [
 ]
 
 
-async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> dict[WorkloadKey, int]:
-    """Sequence numbers, growing in the order given; a workload that has one keeps it. Raises Fenced."""
+async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> dict[WorkloadKey, int]:
+    """Sequence numbers, growing in the order given. A workload that has one keeps it, and its description with it.
+
+    Raises Fenced.
+    """
     await check_term(tx, term)
     firsts = {row.key: row for row in reversed(rows)}
     ordered = [row for row in rows if firsts[row.key] is row]
@@ -65,12 +69,17 @@ async def arrive(tx: AsyncConnection, term: Term, rows: Sequence[Arrival]) -> di
 
 _NAMED = workloads.c["kind", "uid", "namespace", "name", "queue"]
 
-_SEEN = UnnestRows(*_NAMED, place=NUMBER)
+_DESCRIBED = (
+    *_NAMED,
+    *workloads.c["priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished"],
+)
+
+_SEEN = JsonRows(*_DESCRIBED, place=PLAIN)
 
 _NUMBERS = workloads.c["kind", "uid", "arrival"]
 
 _new = (
-    select(*_SEEN.c[tuple(_NAMED.keys())])
+    select(*_SEEN.c[tuple(column.key for column in _DESCRIBED)])
     .where(~exists().where(same(workloads, _SEEN)))
     .order_by(_SEEN.c.place)
     .subquery("new")
@@ -88,43 +97,44 @@ _ARRIVE = union_all(
 )
 
 
-async def _arrive(tx: AsyncConnection, rows: Sequence[Arrival]) -> dict[WorkloadKey, int]:
-    seen = [
-        (row.key.kind, row.key.uid, row.namespace, row.name, row.queue, place)
-        for place, row in enumerate(rows)
-    ]
+async def _arrive(tx: AsyncConnection, rows: Sequence[Description]) -> dict[WorkloadKey, int]:
+    seen = [{**_columns(row), "place": place} for place, row in enumerate(rows)]
     result = await tx.execute(_ARRIVE, _SEEN.rows(seen))
     return {WorkloadKey(WorkloadKind(kind), uid): arrival for kind, uid, arrival in result}
 
 
-_DESCRIBED = JsonRows(
-    *_NAMED, *workloads.c["priority", "created", "minimum", "pods", "asks", "devices", "run_time", "finished"]
-)
+def _columns(row: Description) -> dict[str, Any]:
+    return {
+        **attributes(row.key, "kind", "uid"),
+        **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
+        "asks": dict(row.asks),
+        "devices": bounded(row.devices),
+        "run_time": None if row.run_time is None else bounded(row.run_time),
+    }
+
+
+_DESCRIPTIONS = JsonRows(*_DESCRIBED)
+
+_TOLD = [column.key for column in _DESCRIBED if column.key not in {"kind", "uid"}]
 
 _DESCRIBE = (
     update(workloads)
-    .where(same(workloads, _DESCRIBED))
-    .values({column.key: column for column in _DESCRIBED.c if column.key not in {"kind", "uid"}})
+    .where(
+        same(workloads, _DESCRIPTIONS),
+        # What a new leader finds as it is costs no write.
+        tuple_(*(workloads.c[name] for name in _TOLD)).is_distinct_from(
+            tuple_(*(_DESCRIPTIONS.c[name] for name in _TOLD))
+        ),
+    )
+    .values({name: _DESCRIPTIONS.c[name] for name in _TOLD})
 )
 
 
 async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description]) -> None:
     """Store what changed about workloads that have arrived; any other workload is passed over. Raises Fenced."""
     await check_term(tx, term)
-    descriptions = [
-        {
-            **attributes(row.key, "kind", "uid"),
-            **attributes(
-                row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"
-            ),
-            "asks": dict(row.asks),
-            "devices": bounded(row.devices),
-            "run_time": None if row.run_time is None else bounded(row.run_time),
-        }
-        for row in rows
-    ]
-    if descriptions:
-        await tx.execute(_DESCRIBE, _DESCRIBED.rows(descriptions))
+    if rows:
+        await tx.execute(_DESCRIBE, _DESCRIPTIONS.rows([_columns(row) for row in rows]))
 
 
 async def depart(tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey]) -> frozenset[WorkloadKey]:
@@ -162,16 +172,19 @@ _DEPART = text(
         DELETE FROM backoffs b USING asked WHERE (b.kind, b.uid) = (asked.kind, asked.uid)
     ), job AS (
         DELETE FROM job_states j USING asked WHERE (j.kind, j.uid) = (asked.kind, asked.uid)
+    ), held_by AS (
+        SELECT kind, uid, jsonb_agg(to_jsonb(held) ORDER BY id) AS rows FROM held GROUP BY kind, uid
+    ), outcome_of AS (
+        SELECT kind, uid, jsonb_agg(to_jsonb(outcome) ORDER BY recorded_at, pod_uid) AS rows
+        FROM outcome GROUP BY kind, uid
     )
     INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created,
                                  pods, asks, admissions, outcomes)
     SELECT w.kind, w.uid, now(), w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
-           w.pods, w.asks,
-           coalesce((SELECT jsonb_agg(to_jsonb(a) ORDER BY a.id) FROM held a
-                     WHERE (a.kind, a.uid) = (w.kind, w.uid)), '[]'),
-           coalesce((SELECT jsonb_agg(to_jsonb(o) ORDER BY o.recorded_at, o.pod_uid) FROM outcome o
-                     WHERE (o.kind, o.uid) = (w.kind, w.uid)), '[]')
+           w.pods, w.asks, coalesce(held_by.rows, '[]'), coalesce(outcome_of.rows, '[]')
     FROM gone w
+    LEFT JOIN held_by ON (held_by.kind, held_by.uid) = (w.kind, w.uid)
+    LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)
     """
 )
 
@@ -236,7 +249,7 @@ async def succeed(tx: AsyncConnection, term: Term, rows: Sequence[Succession]) -
         [
             (a.key.kind, a.key.uid, a.namespace, a.name, a.queue, row.after.kind, row.after.uid)
             for row in rows
-            for a in [row.arrival]
+            for a in [row.heir]
         ]
     )
     await tx.execute(_SUCCEED, heirs)

@@ -1,10 +1,11 @@
 """Everything open, as the world of a new leader starts from it, and rows as values for all readers. SELECT only."""
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, any_, bindparam, select
+import msgspec
+from sqlalchemy import ColumnElement, Row, Select, Text, any_, bindparam, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -20,8 +21,8 @@ from queues.sql.tables import (
     admissions,
     backoffs,
     claims,
+    fences,
     job_states,
-    leases,
     nodes,
     outcomes,
     queues,
@@ -31,6 +32,9 @@ from queues.sql.tables import (
 )
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
+
+#: Rows of a part.
+_PART: Final = 1000
 
 
 async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
@@ -59,7 +63,7 @@ async def read_admissions(
     tx: AsyncConnection, which: ColumnElement[bool]
 ) -> tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]:
     """Admissions that match a condition, oldest first, and the causes of evictions among them."""
-    rows = await tx.execute(
+    statement = (
         select(
             *admissions.c["id", "kind", "uid", "namespace", "name", "queue", "priority", "generation"],
             *admissions.c[
@@ -73,28 +77,40 @@ async def read_admissions(
     )
     found: list[Admission] = []
     evictions: dict[AdmissionId, Eviction] = {}
-    for row in rows:
-        adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
-        found.append(
-            Admission(
-                workload=key_of(row.kind, row.uid),
-                seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
-                ended=frozenset(row.ended),
-                state=AdmissionState(row.state),
-                adopted=adopted or None,
-                opened_at=seconds_of(row.opened_at),
-                user=row.username,
-                **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started"),
-            )
-        )
-        if row.evicted_at is not None:
-            evictions[row.id] = Eviction(
-                code=row.cause_code,
-                message=row.cause_message,
-                at=seconds_of(row.evicted_at),
-                beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-            )
+    async for part in _parts(tx, statement):
+        for row in part:
+            found.append(_admission(row))
+            if row.evicted_at is not None:
+                evictions[row.id] = Eviction(
+                    code=row.cause_code,
+                    message=row.cause_message,
+                    at=seconds_of(row.evicted_at),
+                    beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
+                )
     return tuple(found), evictions
+
+
+def _admission(row: Row[Any]) -> Admission:
+    adopted = dict(zip(row.adopted_pods, row.adopted_seats, strict=True))
+    return Admission(
+        workload=key_of(row.kind, row.uid),
+        seats=from_columns(*attributes(row, *SEAT_NAMES).values()),
+        ended=frozenset(row.ended),
+        state=AdmissionState(row.state),
+        adopted=adopted or None,
+        opened_at=seconds_of(row.opened_at),
+        user=row.username,
+        **attributes(row, "id", "namespace", "name", "queue", "priority", "generation", "started"),
+    )
+
+
+async def _parts(
+    tx: AsyncConnection, statement: Select[Any]
+) -> AsyncIterator[Sequence[Row[*tuple[Any, ...]]]]:
+    """Rows of a question with a large answer: other tasks get their turn between two parts of it."""
+    async with tx.stream(statement, execution_options={"yield_per": _PART}) as result:
+        async for part in result.partitions():
+            yield part
 
 
 def key_of(kind: str, uid: str) -> WorkloadKey:
@@ -116,36 +132,39 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
     """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``)."""
     held, _ = await read_admissions(tx, admissions.c.state != "closed")
     return WorldRows(
-        ledger_seq=await tx.scalar(select(leases.c.ledger_seq).where(leases.c.name == lease)) or 0,
+        ledger_seq=await tx.scalar(select(fences.c.ledger_seq).where(fences.c.name == lease)) or 0,
         admissions=held,
         arrivals={
             key_of(kind, uid): arrival
-            for kind, uid, arrival in await tx.execute(select(*workloads.c["kind", "uid", "arrival"]))
+            async for part in _parts(tx, select(*workloads.c["kind", "uid", "arrival"]))
+            for kind, uid, arrival in part
         },
         outcomes=tuple(
-            PodOutcome(
-                workload=key_of(row.kind, row.uid),
-                **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
-            )
-            for row in await tx.execute(select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid))
+            [
+                PodOutcome(
+                    workload=key_of(row.kind, row.uid),
+                    **attributes(row, "pod_set", "ordinal", "pod_uid", "phase", "exit_code", "version"),
+                )
+                async for part in _parts(
+                    tx, select(outcomes).order_by(outcomes.c.recorded_at, outcomes.c.pod_uid)
+                )
+                for row in part
+            ]
         ),
         setbacks={
             key_of(row.kind, row.uid): Setbacks(
                 **attributes(row, "not_before", "rollbacks", "evictions", "waiting_since")
             )
-            for row in await tx.execute(select(backoffs))
+            async for part in _parts(tx, select(backoffs))
+            for row in part
         },
         claims=await open_claims(tx),
         job_states={
             key_of(kind, uid): state
-            for kind, uid, state in await tx.execute(select(*job_states.c["kind", "uid", "state"]))
+            async for part in _parts(tx, select(*job_states.c["kind", "uid", "state"]))
+            for kind, uid, state in part
         },
-        reasons={
-            key_of(row.kind, row.uid): Reason(
-                code=ReasonCode.of_row(row.code), message=row.message, facts=row.facts
-            )
-            for row in await tx.execute(select(*reasons.c["kind", "uid", "code", "message", "facts"]))
-        },
+        reasons=await _reasons(tx),
         queues=frozenset(await tx.scalars(select(queues.c.name).where(queues.c.present))),
         parents={row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))},
         nodes=frozenset(await tx.scalars(select(nodes.c.name))),
@@ -158,6 +177,23 @@ async def load_world(tx: AsyncConnection, *, lease: str = CONTROLLER) -> WorldRo
         ),
         displacements=await displacements(tx),
     )
+
+
+async def _reasons(tx: AsyncConnection) -> dict[WorkloadKey, Reason]:
+    """Why workloads wait. Those that wait for the same share one value, as they do in the engine's answers."""
+    asked = select(*reasons.c["kind", "uid", "code", "message"], cast(reasons.c.facts, Text).label("facts"))
+    shared: dict[tuple[str, str, str], Reason] = {}
+    found: dict[WorkloadKey, Reason] = {}
+    async for part in _parts(tx, asked):
+        for kind, uid, *words in part:
+            code, message, facts = words
+            reason = shared.get((code, message, facts))
+            if reason is None:
+                reason = shared[code, message, facts] = Reason(
+                    code=ReasonCode.of_row(code), message=message, facts=msgspec.json.decode(facts)
+                )
+            found[key_of(kind, uid)] = reason
+    return found
 
 
 #: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.

@@ -1,7 +1,7 @@
 """The tables, by territory. Amounts are exact integers in units of ``queues.resources``.
 
-One writer per territory: the lease row by leadership, OBSERVED by intake, LEDGER by apply (what it says now, and
-``history``). Every writer locks the lease row, intake shared and apply exclusively, so limits, tree
+One writer per territory: lease and fence by leadership, OBSERVED by intake, LEDGER by apply (what it says now, and
+``history``). Every writer locks the fence row, intake shared and apply exclusively, so limits, tree
 and balances cannot change while a ledger transaction runs.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from queues.sql.tables.history import PARTITIONED, decisions, ended_workloads, postings
-from queues.sql.tables.leadership import leases
+from queues.sql.tables.leadership import fences, leases
 from queues.sql.tables.ledger import (
     admissions,
     backoffs,
@@ -42,6 +42,7 @@ __all__ = [
     "claims",
     "decisions",
     "ended_workloads",
+    "fences",
     "is_ours",
     "job_states",
     "leases",

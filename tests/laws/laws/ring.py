@@ -139,6 +139,10 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "room": {node: world.node_inventory.room(node) for node in nodes},
         "limit": {node: world.node_inventory.limit(node) for node in nodes},
         "table": {node: table[node] for node in world.node_inventory.nodes},
+        "totals": (
+            {queue: world.queue_totals.allocated(queue) for queue in world.queues},
+            {each: count for each, count in world.queue_totals.workloads.items() if count},
+        ),
         "past_use": dict(world.usage_history.freeze(now).rows),
     }
 

@@ -139,6 +139,8 @@ class Ring:
         self._fault = fault
         try:
             report = await self.cycle.turn()
+            while await self.cycle.store_rest():
+                pass
         except DatabaseUnavailable:
             return
         except (Killed, OutcomeUnknown):
@@ -292,7 +294,7 @@ class Ring:
             row = (
                 await tx.execute(
                     text(
-                        "SELECT (SELECT ledger_seq FROM leases), (SELECT count(*) FROM postings),"
+                        "SELECT (SELECT ledger_seq FROM fences), (SELECT count(*) FROM postings),"
                         " (SELECT count(*) FROM decisions), (SELECT count(*) FROM workloads),"
                         " (SELECT sum(ctid::text::point <-> point(0,0)) FROM admissions)"
                     )

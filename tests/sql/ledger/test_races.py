@@ -165,15 +165,46 @@ async def test_intake_and_apply_do_not_write_at_the_same_moment(muster: Database
     await shrinking
 
 
-async def test_a_renewal_waits_for_intake_and_succeeds(muster: Database) -> None:
+@pytest.mark.parametrize("writer", ["intake", "apply"])
+async def test_a_renewal_waits_for_no_transaction_that_writes(muster: Database, writer: str) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8}, ["j1"])
     async with muster.transaction() as tx:
-        await workloads.check_term(tx, harness.term)
-        renewing = asyncio.create_task(_renew(harness))
+        if writer == "intake":
+            await workloads.check_term(tx, harness.term)
+        else:
+            await harness.enter(tx)
+        async with muster.transaction() as renewing:
+            await renewing.execute(text("SET LOCAL lock_timeout = '1ms'"))
+            assert await renew(renewing, harness.term) is not None
+
+
+async def test_a_successor_reads_what_the_last_term_was_writing(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1"])
+
+    async def take_over() -> set[str]:
+        async with muster.transaction() as electing:
+            assert await elect(electing, "other") is not None
+        async with muster.snapshot() as reading:
+            return {found.uid for found in (await load_world(reading)).arrivals}
+
+    async with muster.transaction() as tx:
+        await harness.arrive_in(tx, "j2")
+        async with muster.transaction() as other:
+            await other.execute(text("UPDATE leases SET expires = clock_timestamp()"))
+        successor = asyncio.create_task(take_over())
         await waits_for_a_lock(muster)
-    assert await renewing
+    assert await successor == {"j1", "j2"}
 
 
-async def _renew(harness: LedgerHarness) -> bool:
-    async with harness.muster.transaction() as tx:
-        return await renew(tx, harness.term) is not None
+async def test_a_write_that_waits_for_an_election_is_refused(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 4}, ["j1"])
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE leases SET expires = clock_timestamp()"))
+    async with muster.transaction() as tx:
+        assert await elect(tx, "other") is not None
+        late = [asyncio.create_task(harness.arrive("j2")), asyncio.create_task(harness.queues(queue("b")))]
+        await waits_for_a_lock(muster)
+    for outcome in await asyncio.gather(*late, return_exceptions=True):
+        assert isinstance(outcome, Fenced)
+    async with muster.snapshot() as tx:
+        assert {found.uid for found in (await load_world(tx)).arrivals} == {"j1"}

@@ -7,7 +7,7 @@ from queues.quota.accounts import Account
 from queues.resources import MOST_ON_NODE, Resources
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.observed.rows import Arrival, Description, NodeLimit
+from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read.world import load_world
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, LedgerHarness, gang, gpus, key, queue
@@ -82,6 +82,36 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
     async with muster.snapshot() as tx:
         world = await load_world(tx)
     assert (world.arrivals, world.outcomes, world.admissions) == ({}, (), ())
+
+
+async def test_of_many_that_leave_together_each_keeps_its_own_history(muster: Database) -> None:
+    names = ["j1", "j2", "j3"]
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, names)
+    held: dict[str, list[str]] = {name: [] for name in names}
+    for _ in range(2):
+        verdict = await harness.admit(*(gang(name, "a", "n1") for name in names[:2]))
+        for name, id_ in zip(names, verdict.accepted.values(), strict=False):
+            held[name].append(str(id_))
+            await harness.free(id_, 0)
+    outcomes = [
+        PodOutcome(workload=key(name), pod_set="w", ordinal=0, pod_uid=f"pod-of-{name}", phase="Failed")
+        for name in ("j2", "j3")
+    ]
+    async with muster.transaction() as tx:
+        await workloads.record_outcomes(tx, harness.term, outcomes)
+        await workloads.depart(tx, harness.term, [key(name) for name in names])
+        rows = await tx.execute(
+            text(
+                "SELECT uid, jsonb_path_query_array(admissions, '$[*].id')::text AS ids,"
+                " jsonb_path_query_array(outcomes, '$[*].pod_uid')::text AS pods FROM ended_workloads ORDER BY uid"
+            )
+        )
+        found = [tuple(row) for row in rows]
+    assert found == [
+        ("j1", f"[{', '.join(held['j1'])}]", "[]"),
+        ("j2", f"[{', '.join(held['j2'])}]", '["pod-of-j2"]'),
+        ("j3", "[]", '["pod-of-j3"]'),
+    ]
 
 
 async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
@@ -214,7 +244,7 @@ async def test_descriptions_change_what_is_told_and_not_who_came_first(muster: D
         )
         rows = (await tx.execute(text("SELECT uid, queue, priority, asks FROM workloads"))).all()
     assert [tuple(row) for row in rows] == [("j1", "b", 5, {GPU: 8})]
-    again = [Arrival(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"))]
+    again = [Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"))]
     async with muster.transaction() as tx:
         await workloads.arrive(tx, harness.term, again)
         assert await tx.scalar(text("SELECT queue FROM workloads")) == "b"

@@ -10,7 +10,7 @@ from queues.errors import Fenced
 from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
-from queues.sql.observed.rows import Arrival, Succession
+from queues.sql.observed.rows import Description, Succession
 from queues.sql.read.world import load_world
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.sql.ledger_harness import LedgerHarness
@@ -51,8 +51,8 @@ async def test_a_deposed_leader_keeps_no_intent(muster: Database) -> None:
     assert await stored(muster) == ()
 
 
-def arrival(key: WorkloadKey) -> Arrival:
-    return Arrival(key=key, namespace="ns", name="p", queue=TEAM)
+def arrival(key: WorkloadKey) -> Description:
+    return Description(key=key, namespace="ns", name="p", queue=TEAM)
 
 
 async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(muster: Database) -> None:
@@ -63,7 +63,7 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
         await tx.execute(text("INSERT INTO backoffs VALUES ('pod', 'old', 1800000060, 3)"))
     for _ in range(2):
         async with muster.transaction() as tx:
-            await workloads.succeed(tx, harness.term, [Succession(arrival=arrival(NEW), after=OLD)])
+            await workloads.succeed(tx, harness.term, [Succession(heir=arrival(NEW), after=OLD)])
             numbers = await workloads.arrive(tx, harness.term, [arrival(NEW)])
         assert numbers == {NEW: before[OLD]}
     async with muster.snapshot() as tx:
@@ -81,6 +81,6 @@ async def test_whoever_takes_the_place_of_nobody_known_arrives_last(muster: Data
     harness = await LedgerHarness.begin(muster)
     async with muster.transaction() as tx:
         first = await workloads.arrive(tx, harness.term, [arrival(WorkloadKey(WorkloadKind.POD, "first"))])
-        await workloads.succeed(tx, harness.term, [Succession(arrival=arrival(NEW), after=OLD)])
+        await workloads.succeed(tx, harness.term, [Succession(heir=arrival(NEW), after=OLD)])
         numbers = await workloads.arrive(tx, harness.term, [arrival(NEW)])
     assert numbers[NEW] > max(first.values())

@@ -76,7 +76,10 @@ class Ring:
         )
 
     async def turn(self, *changes: Change | Fact) -> TurnReport:
-        return await self.cycle.turn([each if isinstance(each, Change) else seen(each) for each in changes])
+        report = await self.cycle.turn([each if isinstance(each, Change) else seen(each) for each in changes])
+        while await self.cycle.store_rest():
+            pass
+        return report
 
     @property
     def admissions(self) -> list[Admission]:
@@ -196,7 +199,7 @@ async def test_seats_that_postgres_does_not_take_back_stop_nobody_else(ring: Rin
 
 async def test_a_refusal_that_is_no_workloads_fault_ends_the_term(ring: Ring) -> None:
     await ring.begin(*QUEUES, node("n1"), *jobs_of_one("a", "b"))
-    await refuse_rows(ring, "leases", "ledger_seq = 0")
+    await refuse_rows(ring, "fences", "ledger_seq = 0")
     with pytest.raises(DataRefused):
         await ring.turn()
 

@@ -56,3 +56,11 @@ async def test_a_plan_that_could_not_be_stored_is_tried_again_though_nothing_els
         with pytest.raises(DatabaseUnavailable):
             await cycle.turn()
     assert database.asked == 2
+
+
+async def test_what_no_decision_waits_for_puts_no_turn_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = world([job(1)], arrivals={JOB: 1})
+    assert known.unsaved.described
+    cycle = cycle_over(known, Away())
+    assert not await cycle.store_rest()
+    assert known.unsaved.described, "it is tried again"

@@ -349,3 +349,36 @@ def test_what_waits_in_a_removed_queue_waits_for_the_queue() -> None:
     known.refresh(NOW)
     plan, _ = decide(known.freeze(NOW), Memo())
     assert plan.reasons[JOB_KEY].code == "UnknownQueue"
+
+
+def test_many_workloads_are_looked_at_in_slices_and_none_is_missed() -> None:
+    facts = [replace(JOB, key=WorkloadKey(WorkloadKind.JOB, f"u{number}")) for number in range(7)]
+    at_once, known = World(WorldRows(), Timeouts()), World(WorldRows(), Timeouts())
+    for each in (at_once, known):
+        each.observe([seen(fact) for fact in facts])
+    at_once.refresh(NOW)
+
+    steps = known.refresh_in_slices(NOW, size=3)
+    first = next(steps)
+    known.mark_dirty(first[0])
+    rest = list(steps)
+
+    assert [len(part) for part in (first, *rest)] == [3, 3, 1]
+    assert known.states == at_once.states
+    assert known.unsaved == at_once.unsaved
+    assert known.refresh(NOW) == {first[0]}, "what became dirty meanwhile is looked at the next time"
+
+
+def test_a_grace_time_that_runs_is_looked_at_once_in_each_refresh() -> None:
+    refused = gated("a", group="gang")
+    known = world(
+        [
+            group(1),
+            node("n1"),
+            replace(refused, gated=False, admission=AdmissionId(1), seat=("pod", 0), refused=(NOW, "no")),
+        ],
+        [admission(GROUP, "n1", pod_set="pod")],
+        {GROUP: 1},
+    )
+    assert known.states[GROUP].awaits_timeout
+    assert [list(part) for part in known.refresh_in_slices(NOW, size=1)] == [[GROUP]]

@@ -1,0 +1,198 @@
+"""A model of the API server for the restart benchmark: ``python -m tests.bench.model_api_server PORT SIZE``.
+
+It lists in pages, streams changes, and takes writes: merge patches (strategic ones as if they were), creations and
+deletions. Nothing is checked, and nobody acts on what is written: no Job controller, no scheduler, no kubelet.
+
+``POST /model/delete`` with ``{"path", "prefix", "count"}`` deletes objects, ``POST /model/put`` with ``{"path",
+"document"}`` stores one.
+"""
+
+import asyncio
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+from tests.bench.model_objects import ClusterSize, documents, encoded
+
+Key = tuple[str, str]
+
+_JSON: Final = "application/json"
+#: Seconds between bookmarks on a watch without changes.
+_BOOKMARK: Final = 30.0
+
+
+@dataclass(slots=True)
+class Collection:
+    """The objects of one kind, as bytes, and their changes."""
+
+    objects: dict[Key, bytes] = field(default_factory=dict)
+    #: Lines of a watch, and the version of each.
+    lines: list[bytes] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, kind: str, content: bytes, version: int) -> None:
+        self.lines.append(b'{"type":"' + kind.encode() + b'","object":' + content + b"}\n")
+        self.versions.append(version)
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class ModelApiServer:
+    """All collections."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.collections: dict[str, Collection] = defaultdict(Collection)
+        #: The keys of a LIST under way, by the collection's path.
+        self._pages: dict[str, list[Key]] = {}
+
+    def load(self, size: ClusterSize) -> None:
+        for path, document in documents(size):
+            meta = document["metadata"]
+            key = (meta.get("namespace", ""), meta["name"])
+            self.collections[path].objects[key] = encoded(document, self.version)
+
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=2**26)
+        application.router.add_post("/model/delete", self.delete_many)
+        application.router.add_post("/model/put", self.put_one)
+        application.router.add_route("*", "/{path:.*}", self.handle)
+        return application
+
+    # ── what the benchmark asks ─────────────────────────────────────────────────────────────────────────────
+
+    async def delete_many(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        found = self.collections[asked["path"]].objects
+        keys = [key for key in found if key[1].startswith(asked["prefix"])][: asked["count"]]
+        for key in keys:
+            self._remove(asked["path"], key)
+        return web.json_response({"deleted": len(keys)})
+
+    async def put_one(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        meta = asked["document"]["metadata"]
+        self._put(asked["path"], (meta.get("namespace", ""), meta["name"]), asked["document"])
+        return web.json_response({})
+
+    # ── what a client asks ──────────────────────────────────────────────────────────────────────────────────
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        path, key = _place(request.path)
+        if request.method == "GET" and key is None:
+            return await (self._watch if request.query.get("watch") == "true" else self._list)(request, path)
+        if request.method == "GET":
+            return self._answer(path, key)
+        body = await request.json() if request.can_read_body else {}
+        if request.method == "POST":
+            meta = body.setdefault("metadata", {})
+            namespace = key[0] if key is not None else meta.get("namespace", "")
+            meta.setdefault("uid", f"made-{self.version}")
+            self._put(path, (namespace, meta.get("name", "")), body)
+            return web.json_response(body, status=201)
+        if key is None or key not in self.collections[path].objects:
+            return _refusal(404, "NotFound")
+        if request.method == "DELETE":
+            self._remove(path, key)
+            return web.json_response({"kind": "Status", "status": "Success"})
+        if isinstance(body, dict):
+            self._put(path, key, _merged(json.loads(self.collections[path].objects[key]), body))
+        return self._answer(path, key)
+
+    def _answer(self, path: str, key: Key | None) -> web.Response:
+        found = self.collections[path].objects.get(key) if key is not None else None
+        return _refusal(404, "NotFound") if found is None else web.Response(body=found, content_type=_JSON)
+
+    async def _list(self, request: web.Request, path: str) -> web.Response:
+        found = self.collections[path].objects
+        start, limit = int(request.query.get("continue") or 0), int(request.query.get("limit") or 10**9)
+        if start == 0:
+            self._pages[path] = list(found)
+        keys = self._pages[path]
+        items = b",".join(found[key] for key in keys[start : start + limit] if key in found)
+        meta = {"resourceVersion": str(self.version)}
+        if start + limit < len(keys):
+            meta["continue"] = str(start + limit)
+        body = b'{"kind":"List","metadata":' + json.dumps(meta).encode() + b',"items":[' + items + b"]}"
+        return web.Response(body=body, content_type=_JSON)
+
+    async def _watch(self, request: web.Request, path: str) -> web.StreamResponse:
+        collection = self.collections[path]
+        since = int(request.query["resourceVersion"])
+        position = len([version for version in collection.versions if version <= since])
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            changed = collection.changed
+            lines = collection.lines[position : position + 500]
+            if lines:
+                position += len(lines)
+                await response.write(b"".join(lines))
+                continue
+            try:
+                await asyncio.wait_for(changed.wait(), _BOOKMARK)
+            except TimeoutError:
+                meta = {"metadata": {"resourceVersion": str(self.version)}}
+                await response.write(json.dumps({"type": "BOOKMARK", "object": meta}).encode() + b"\n")
+
+    def _put(self, path: str, key: Key, document: dict[str, Any]) -> None:
+        collection = self.collections[path]
+        self.version += 1
+        kind = "MODIFIED" if key in collection.objects else "ADDED"
+        content = collection.objects[key] = encoded(document, self.version)
+        collection.tell(kind, content, self.version)
+
+    def _remove(self, path: str, key: Key) -> None:
+        collection = self.collections[path]
+        self.version += 1
+        document = json.loads(collection.objects.pop(key))
+        collection.tell("DELETED", encoded(document, self.version), self.version)
+
+
+def _place(path: str) -> tuple[str, Key | None]:
+    """The path of a collection in all namespaces, and namespace and name of an object; None: all of them are meant."""
+    parts = path.strip("/").split("/")
+    head = 2 if parts[0] == "api" else 3
+    root, rest = parts[:head], parts[head:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    collection = "/" + "/".join([*root, rest[0]])
+    if len(rest) == 1:
+        return collection, (namespace, "") if namespace else None
+    return collection, (namespace, rest[1])
+
+
+def _merged(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    for name, value in patch.items():
+        if value is None:
+            document.pop(name, None)
+        elif isinstance(value, dict) and isinstance(document.get(name), dict):
+            _merged(document[name], value)
+        else:
+            document[name] = value
+    return document
+
+
+def _refusal(status: int, reason: str) -> web.Response:
+    document = {"kind": "Status", "status": "Failure", "message": reason, "reason": reason, "code": status}
+    return web.json_response(document, status=status)
+
+
+async def _serve(port: int, size: ClusterSize) -> None:
+    server = ModelApiServer()
+    server.load(size)
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    print("serving", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1]), ClusterSize(**json.loads(sys.argv[2]))))

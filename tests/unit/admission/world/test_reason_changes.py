@@ -1,0 +1,58 @@
+"""Reasons are stored in bounded parts, turn by turn."""
+
+from admission.world.reason_changes import StoredReasons
+from queues.plan import Plan, Reason
+from queues.reason_codes import ReasonCode
+from queues.workload import Workload, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM
+
+NO_FIT = Reason(code=ReasonCode.NO_FIT, message="no room")
+
+
+def workload(number: int) -> Workload:
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
+        namespace="ns",
+        name=f"w{number}",
+        queue=TEAM,
+        arrival=number,
+        minimum=1,
+        pod_sets=(),
+    )
+
+
+WAITING = {each.key: each for each in map(workload, range(7))}
+
+
+def plan(*, reasons: bool = True) -> Plan:
+    return Plan(now=NOW, ledger_seq=0, reasons=dict.fromkeys(WAITING, NO_FIT) if reasons else {})
+
+
+def test_more_reasons_than_one_turn_stores_are_stored_by_the_next_turns() -> None:
+    stored: dict[WorkloadKey, Reason] = {}
+    known, counts = StoredReasons(), []
+    while True:
+        changes = known.next(plan(), WAITING, stored, with_numbers=True, limit=3)
+        counts.append(len(changes.changed))
+        stored.update(changes.changed)
+        known = changes.stored_after
+        if not changes.postponed:
+            break
+    assert counts == [3, 3, 1]
+    assert stored == dict.fromkeys(WAITING, NO_FIT)
+    assert not known.next(plan(), WAITING, stored, with_numbers=True, limit=3).changed
+
+
+def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgotten_by_the_next_turns() -> None:
+    stored = dict.fromkeys(WAITING, NO_FIT)
+    known, counts = StoredReasons(), []
+    while True:
+        changes = known.next(plan(reasons=False), {}, stored, with_numbers=True, limit=3)
+        counts.append(len(changes.gone))
+        for key in changes.gone:
+            del stored[key]
+        known = changes.stored_after
+        if not changes.postponed:
+            break
+    assert counts == [3, 3, 1]
+    assert stored == {}
