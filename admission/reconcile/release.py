@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import pod_set_named
-from admission.workloads.seat_sizes import may_take
-from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.seats import SeatMap, awaits_seat, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.seat_sizes import difference, is_large_enough, may_take
-from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.seats import SeatMap, awaits_seat, difference, is_large_enough, may_take
 from queues.admissions import Admission, Seat
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from admission.facts import PodFact
-from admission.workloads.seat_sizes import beyond
+from admission.workloads.seats import beyond
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, WorkloadKey
