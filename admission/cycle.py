@@ -173,8 +173,12 @@ class Cycle:
         await self._refresh(now)
         self._tell_defects()
 
+    def is_due(self) -> bool:
+        """Whether the next turn has something to do though nothing else changes."""
+        return self.world.snapshot_is_stale or intake.has_urgent(self.world)
+
     async def store_rest(self) -> bool:
-        """Store some of what no decision waits for. Whether anything is left. Raises Fenced."""
+        """Store some of what no decision waits for. Whether more is left. Raises Fenced."""
         try:
             return await intake.save_rest(self._database, self._term, self.world)
         except DatabaseError as error:

@@ -50,14 +50,19 @@ async def save(database: Database, term: Term, world: World, *, rows: int = ROWS
 
 
 async def save_rest(database: Database, term: Term, world: World, *, rows: int = ROWS_OF_REST) -> bool:
-    """Store some of what no decision depends on, in one transaction of at most so many rows. Whether anything is left.
+    """Store some of what no decision depends on, in one transaction of at most so many rows. Whether more is left.
 
     Raises as ``save``.
     """
-    some = list(islice(_to_be_tried(world, AFTER_DECISION), rows))
-    if some:
+    waiting = _to_be_tried(world, AFTER_DECISION)
+    if some := list(islice(waiting, rows)):
         await _Batches(database, term, world).store(some)
-    return any(True for _ in _to_be_tried(world, (*BEFORE_DECISION, *AFTER_DECISION)))
+    return any(True for _ in _to_be_tried(world, AFTER_DECISION))
+
+
+def has_urgent(world: World) -> bool:
+    """Whether something waits to be stored that a decision depends on."""
+    return any(True for _ in _to_be_tried(world, BEFORE_DECISION))
 
 
 def _to_be_tried(world: World, kinds: Iterable[str]) -> Iterator[UnsavedRow]:

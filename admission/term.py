@@ -207,7 +207,7 @@ class LeaderTerm:
                 finalizers.reconcile(world.pod_outcomes.may_disappear())
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
-                if not (left or world.snapshot_is_stale or self.informers.changed.is_set()):
+                if not (left or cycle.is_due() or self.informers.changed.is_set()):
                     await self._wait(cycle.next_look - self._lease.now())
                 await self._rest(rested)
         finally:
@@ -283,7 +283,7 @@ class LeaderTerm:
             self._busy_until = asyncio.get_running_loop().time() + BUSY
 
     async def _store_rest(self, cycle: Cycle) -> bool:
-        """Store what no decision waits for, until a workload asks for admission. Whether anything is left."""
+        """Store what no decision waits for, until a workload asks for admission. Whether more is left."""
         loop = asyncio.get_running_loop()
         until = loop.time() + STORE_REST
         while left := await cycle.store_rest():
