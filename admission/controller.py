@@ -6,8 +6,10 @@ import math
 import os
 import signal
 import sys
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from admission import garbage_collection
 from admission.containment.decision_thread import DecisionThread
@@ -18,27 +20,24 @@ from admission.containment.repeated_failures import RepeatedFailures
 from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.watch.api_server_contact import ApiServerContact
-from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.server import WebhookServer
+from admission.kube.watch.lag import Lag
 from admission.leadership import LeaderLease, Leadership, LeaseTiming, first_error, terms_in_a_row
 from admission.logs import about
 from admission.metrics import Metrics, Watching
 from admission.replay.fingerprint import fingerprint
-from admission.replay.snapshot_file import save
 from admission.settings import IN_CLUSTER, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
 from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
-from admission.web import app as web
-from admission.web.bodies import OutlookBody
-from admission.web.outlook import outlooks
-from admission.web.reader import Check, NotLeading
-from admission.web.sql_reader import SqlReader
+from admission.web import http
+from admission.web.health import HealthApi
+from admission.web.leader.channel import LeaderAnswers
+from admission.web.reader import Check
+from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
 from queues.errors import DatabaseUnavailable, MusterError
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.embedded.server import EmbeddedPostgres
-from queues.sql.leadership import holder
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +48,8 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
 #: Where an administrator's tools look for what Muster leaves on disk.
 STATE = Path(".local") / "state" / "muster"
+#: Seconds by which a leader may be behind the cluster and still be ready.
+WATCHES_BEHIND = 30.0
 
 
 class Controller:
@@ -90,31 +91,27 @@ class Controller:
                 failures=dependencies.failed_terms,
                 unfit=lambda: _why_unfit(dependencies),
             )
-            application = web.ReadApi(
-                reader=SqlReader(database),
-                metrics=self._metrics.text,
-                ready=self._checks(database),
-                snapshot=lambda: self._snapshot(database),
-                outlook=lambda namespace, name, kind: self._outlook(database, namespace, name, kind),
-            ).application()
-            await stack.enter_async_context(web.serving(application, settings.http_address))
-            await self._run_tasks(leadership, dependencies, stop)
+            serving = self._serving(database.dsn, await self._channel(stack))
+            checks = self._checks(database) | {role: process.problem for role, process in serving.items()}
+            metrics = self._metrics.text if settings.metrics_access == "open" else None
+            health = HealthApi(ready=checks, metrics=metrics).application()
+            await stack.enter_async_context(http.serving(health, settings.http_address))
+            lead = self._lead(leadership, dependencies)
+            await self._run_tasks(lead, serving, stop)
         return 0
 
     async def _run_tasks(
-        self, leadership: Leadership, dependencies: TermDependencies, stop: asyncio.Event
+        self, lead: Coroutine[None, None, None], serving: Mapping[str, ServingProcess], stop: asyncio.Event
     ) -> None:
-        """Serve the webhook and lead, until stopped. Raises MusterError for a database that can never be used."""
+        """Serve and lead, until stopped. Raises MusterError for a database that can never be used."""
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                door = self._door(dependencies.client)
                 running = [
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
-                    tasks.create_task(self._lead(leadership, dependencies), name="lead"),
+                    tasks.create_task(lead, name="lead"),
+                    *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
-                if door is not None:
-                    running.append(tasks.create_task(door.run(), name="webhook"))
                 await stop.wait()
                 _log.info("stopping")
                 for task in running:
@@ -124,14 +121,25 @@ class Controller:
         if failure is not None:
             raise failure
 
-    def _door(self, client: Client) -> WebhookServer | None:
-        """The webhook, where the API server can reach this process: at a URL, or by its Service."""
+    async def _channel(self, stack: AsyncExitStack) -> Path:
+        """Opens the socket on which the process that serves users asks this one; only this user can reach it."""
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="muster-")))
+        channel = folder / "leader.sock"
+        answers = LeaderAnswers(self._last, self._metrics.text, identity=self._settings.identity)
+        await stack.enter_async_context(http.serving(answers.application(), channel))
+        return channel
+
+    def _serving(self, dsn: str, channel: Path) -> dict[str, ServingProcess]:
+        """The processes beside this one, by role.
+
+        There is a webhook where the API server can reach it: at a URL, or by its Service.
+        """
         settings = self._settings
-        if settings.webhook_url is None and IN_CLUSTER not in os.environ:
-            return None
-        callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
-        address = settings.webhook_address
-        return WebhookServer(client, callee=callee, host=address.host, port=address.port)
+        is_called = settings.webhook_url is not None or IN_CLUSTER in os.environ
+        return {
+            role: ServingProcess(order(role, settings, dsn=dsn, channel=channel))
+            for role in ("read", *(("webhook",) if is_called else ()))
+        }
 
     async def _open_database(self, stack: AsyncExitStack) -> Database:
         """The pool; the server may be down. Raises InvalidSettings, DatabaseError (of the embedded one)."""
@@ -175,6 +183,7 @@ class Controller:
             ),
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._metrics.observe,
+            address=settings.read_url or "",
             put_off=self._metrics.put_off,
             decision_thread=DecisionThread(settings.decision_limit_seconds),
             keep_failed_turn=FailedTurns(
@@ -204,26 +213,16 @@ class Controller:
                 return "this replica leads and is still reading the cluster"
             return None
 
-        return {"postgres": PostgresCheck(database), "leader": leader}
+        async def watches() -> str | None:
+            lag = self._term.lag() if self._term is not None and self._term.ready else Lag()
+            return f"{lag.why}, {lag.seconds:.0f} s behind" if lag.seconds > WATCHES_BEHIND else None
 
-    async def _snapshot(self, database: Database) -> bytes:
-        last = await self._last(database)
-        return await asyncio.to_thread(save, last.snapshot, last.plan, fingerprint())
+        return {"postgres": PostgresCheck(database), "leader": leader, "watches": watches}
 
-    async def _outlook(
-        self, database: Database, namespace: str, name: str, kind: str | None
-    ) -> tuple[OutlookBody, ...]:
-        last = await self._last(database)
-        return await asyncio.to_thread(outlooks, last.snapshot, last.plan, namespace, name, kind)
-
-    async def _last(self, database: Database) -> Decided:
-        """The last decision of this replica. Raises NotLeading."""
+    def _last(self) -> Decided | None:
+        """The last decision of this replica; None: it does not lead."""
         cycle = self._term.cycle if self._term is not None else None
-        if cycle is None or cycle.last is None:
-            async with database.transaction() as tx:
-                leads = await holder(tx)
-            raise NotLeading(identity=self._settings.identity, leader=leads or "nobody")
-        return cycle.last
+        return cycle.last if cycle is not None else None
 
     def _requests(self) -> dict[tuple[str, str], int]:
         found: dict[tuple[str, str], int] = {}

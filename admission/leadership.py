@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from admission.containment.repeated_failures import RepeatedFailures
+from admission.kube.watch.lag import Lag
 from queues.errors import DatabaseError, MusterError
-from queues.sql import leadership
+from queues.sql import heartbeat, leadership
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
 
@@ -38,6 +39,8 @@ LONGEST_PAUSE = 60.0
 _LEASE_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: Seconds by which the database's clock must have been set before a leader follows.
 CLOCK_STEP = 0.5
+#: Seconds between two heartbeats.
+BEAT_EVERY = 2.0
 
 
 def lease_clock() -> float:
@@ -192,6 +195,41 @@ class Leadership:
                 await leadership.resign(tx, lease.term)
         except (DatabaseError, TimeoutError) as error:
             _log.info("not resigned", extra={"why": str(error)})
+
+
+class Heart:
+    """Stores the heartbeats of one term: how old the stored state is, so that every replica can tell users."""
+
+    def __init__(
+        self, database: Database, lease: LeaderLease, lag: Callable[[], Lag], *, address: str
+    ) -> None:
+        """``address``: of this replica's read API."""
+        self._database = database
+        self._lease = lease
+        self._lag = lag
+        self._address = address
+        self._failed = False
+
+    async def run(self) -> NoReturn:
+        """Beat until the term is over. Raises Fenced."""
+        while True:
+            await asyncio.sleep(BEAT_EVERY)
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Store one heartbeat; a failure of Postgres only makes the answers older. Raises Fenced."""
+        self._lease.check_lease()
+        lag = self._lag()
+        try:
+            async with self._database.transaction() as tx:
+                await heartbeat.beat(
+                    tx, self._lease.term, seconds=lag.seconds, behind=lag.why, address=self._address
+                )
+            self._failed = False
+        except DatabaseError as error:
+            if not self._failed:
+                _log.warning("heartbeat not stored", extra={"why": str(error)})
+            self._failed = True
 
 
 def _tell(lease: LeaderLease, failure: BaseException) -> None:

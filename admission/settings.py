@@ -38,7 +38,10 @@ _PREFIX: Final = "MUSTER_"
 #: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
 #: Postgres' programs, and a variable of tests.
 _NOT_SETTINGS: Final = frozenset(
-    {"MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_TRACEBACK", "MUSTER_PG_BIN", "MUSTER_FAULT"}
+    {
+        *("MUSTER_CONFIG", "MUSTER_SERVER", "MUSTER_SERVER_CA", "MUSTER_TOKEN", "MUSTER_TRACEBACK"),
+        *("MUSTER_PG_BIN", "MUSTER_FAULT"),
+    }
 )
 #: Variables that Kubernetes sets in every container of a namespace with a Service called muster or muster-….
 _SERVICE_LINK: Final = re.compile(
@@ -130,7 +133,18 @@ class Settings(BaseModel):
     lease_seconds: Seconds = Field(8.0, description="Seconds a leader may go on without renewing its lease.")
     retry_seconds: Seconds = Field(2.0, description="Seconds between two attempts to get or renew the lease.")
     http_listen: Listen = Field(
-        ":8080", description="Address of health, metrics and read API, host:port; :port is every interface."
+        ":8080", description="Address of health and metrics, host:port; :port is every interface."
+    )
+    read_listen: Listen = Field(":8443", description="Address of the read API (TLS), host:port.")
+    read_url: HttpsUrl | None = Field(
+        None,
+        description="Where other replicas and, without a Service, the API server reach the read API: "
+        "https://host:port. Unset: by its Service only.",
+    )
+    metrics_access: Literal["open", "authorized"] = Field(
+        "open",
+        description="open: whoever reaches httpListen reads /metrics; authorized: only on readListen, "
+        "with the right to get /metrics.",
     )
     webhook_listen: Listen = Field(":9443", description="Address of the admission webhook (TLS), host:port.")
     webhook_url: HttpsUrl | None = Field(
@@ -216,6 +230,11 @@ class Settings(BaseModel):
     def http_address(self) -> Address:
         """Address of health, metrics and the read API."""
         return Address.parse(self.http_listen)
+
+    @property
+    def read_address(self) -> Address:
+        """Address of the read API."""
+        return Address.parse(self.read_listen)
 
     @property
     def webhook_address(self) -> Address:

@@ -23,6 +23,7 @@ from admission.engine.snapshot import Snapshot
 from admission.kube.client.client import Client
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
+from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
 from admission.kube.writers.recreate import RecreationWriter
@@ -30,7 +31,7 @@ from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.leadership import PROVEN_SECONDS, LeaderLease
+from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -77,6 +78,8 @@ class TermDependencies:
     #: Seconds; a turn is made at least this often.
     turn_every: float
     observe: Callable[[TurnReport], None]
+    #: Where other replicas reach the read API of this one; "": they do not.
+    address: str
     #: Called for each turn that is put off.
     put_off: Callable[[], None]
     decision_thread: DecisionThread
@@ -99,6 +102,8 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.ready = False
+        #: Time of the loop at which the last turn ended.
+        self._turned = 0.0
         self._put_off = RepeatedFailures("turns", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         #: Time of the loop until which writes that can wait do wait.
         self._busy_until = 0.0
@@ -194,11 +199,15 @@ class LeaderTerm:
                     await self._pause(error, statuses)
                     continue
                 check_lease()
+                self._turned = asyncio.get_running_loop().time()
                 if self._put_off.count:
                     self._put_off.clear()
                     statuses.look_at_queues()
                 if not self.ready:
                     garbage_collection.freeze_objects()
+                    heart = Heart(dependencies.database, self._lease, self.lag, address=dependencies.address)
+                    await heart.beat()
+                    tasks.create_task(heart.run(), name="heartbeat")
                     tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
@@ -235,6 +244,11 @@ class LeaderTerm:
         await asyncio.sleep(PROVEN_SECONDS)
         self._dependencies.failed_terms.clear()
         statuses.look_at_queues()
+
+    def lag(self) -> Lag:
+        """How far what this term has stored is behind the cluster."""
+        turned = asyncio.get_running_loop().time() - self._turned
+        return lag_of(self.informers.hearings(), turned=turned, turn_every=self._dependencies.turn_every)
 
     async def _keep_partitions(self) -> NoReturn:
         """Months of the history that are about to begin; without theirs, rows go to the default partition."""

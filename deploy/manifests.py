@@ -11,6 +11,7 @@ import yaml
 
 from admission.kube.install.install import Installation
 from admission.kube.install.rbac import CONTROLLER, PolicyRule, people, rbac
+from admission.kube.install.read_api import read_api
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
@@ -39,7 +40,7 @@ def files() -> dict[str, str]:
     """Path below ``deploy`` → content."""
     namespace, identity = INSTALLATION.namespace, INSTALLATION.identity
     options = INSTALLATION.policy_options
-    for_people = people(namespace)
+    for_people = people()
     for_muster = [role for role in rbac(namespace, identity) if role not in for_people]
     webhooks = webhook_configurations(INSTALLATION.callee, b"", identity)
     for configuration in webhooks:
@@ -52,6 +53,7 @@ def files() -> dict[str, str]:
         "policies/gate.yaml": _yaml(mutating_policies(options)),
         "policies/guard.yaml": _yaml(validating_policies(options)),
         "policies/webhooks.yaml": _yaml(webhooks),
+        "read-api.yaml": _yaml(read_api(namespace, b"")),
     }
 
 

@@ -105,4 +105,4 @@ def stop_muster(stack: Stack, replica: Replica) -> None:
 def kubectl_muster(stack: Stack, *arguments: str | Path) -> str:
     """The answer of ``kubectl muster``, the plugin of this Python environment."""
     plugin = [Path(sys.executable).parent / "kubectl-muster", *arguments]
-    return stack.run([*plugin, "--server", stack.server], check=True).stdout
+    return stack.run([*plugin, "--kubeconfig", stack.cluster.kubeconfig], check=True).stdout

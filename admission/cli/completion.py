@@ -73,7 +73,7 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
     elif option.name == "queue":
         yield from _queues(before)
     elif option.name == "namespace":
-        waiting = _ask(before, "/api/v1/pending", {"limit": "1000"})["items"]
+        waiting = _ask(before, "pending", {"limit": "1000"})["items"]
         yield from ((name, "") for name in {one["namespace"] for one in waiting})
 
 
@@ -82,18 +82,18 @@ def _arguments(command: str, before: Sequence[str]) -> Iterator[Candidate]:
         yield from _queues(before)
     elif command == "explain":
         namespace = _given(before, "-n", "--namespace")
-        for one in _ask(before, "/api/v1/pending", {"namespace": namespace, "limit": "200"})["items"]:
+        for one in _ask(before, "pending", {"namespace": namespace, "limit": "200"})["items"]:
             reason = one["reason"] or {"code": ""}
             yield f"{one['kind']}/{one['name']}", f"queue {one['queue']} {reason['code']}".rstrip()
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
-    for queue in _ask(before, "/api/v1/queues", {})["items"]:
+    for queue in _ask(before, "queues", {})["items"]:
         yield queue["name"], f"{queue['state']}, {queue['pending']} pending, {queue['admitted']} admitted"
 
 
 def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:
-    names = ("server", "kubeconfig", "context", "muster_namespace")
+    names = ("server", "server_ca", "token_file", "kubeconfig", "context")
     given = {name: _given(before, f"--{name.replace('_', '-')}") for name in names}
     chosen: dict[str, Any] = {name: text for name, text in given.items() if text is not None}
     return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, query)

@@ -1,6 +1,6 @@
 """Exit codes of commands, and errors as sentences instead of tracebacks.
 
-0 it worked; 1 it did not; 2 it was called wrongly; 130 interrupted.
+0 it worked; 1 it did not; 2 it was called wrongly; 3 the answer is too old to rely on; 130 interrupted.
 """
 
 import os

@@ -15,14 +15,17 @@ _ROUTE = (
     click.option(
         "--server", metavar="URL", help="Ask this replica of Muster, past the API server [MUSTER_SERVER]."
     ),
+    click.option(
+        "--server-ca", metavar="FILE", help="Authorities of its certificate, as PEM [MUSTER_SERVER_CA]."
+    ),
+    click.option("--token-file", metavar="FILE", help="Token to ask it with [MUSTER_TOKEN]."),
     click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use [KUBECONFIG, ~/.kube/config]."),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
-    click.option("--muster-namespace", metavar="NAME", help="Namespace Muster runs in [muster-system]."),
     click.option(
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="How long to wait [15]."
     ),
 )
-_ROUTE_NAMES = ("server", "kubeconfig", "context", "muster_namespace", "timeout")
+_ROUTE_NAMES = ("server", "server_ca", "token_file", "kubeconfig", "context", "timeout")
 
 
 def route(command: Command) -> Command:
@@ -43,7 +46,9 @@ def route(command: Command) -> Command:
 def route_from(chosen: Mapping[str, Any]) -> Route:
     """The route of these flags. MUSTER_SERVER counts if no flag names a cluster."""
     named = chosen.keys() & {"server", "kubeconfig", "context"}
-    return Route(**{**chosen, **({} if named else {"server": os.environ.get("MUSTER_SERVER") or None})})
+    given = {} if named else {"server": os.environ.get("MUSTER_SERVER") or None}
+    authorities = os.environ.get("MUSTER_SERVER_CA") or None
+    return Route(**{"server_ca": authorities, **given, **chosen})
 
 
 def route_before(command: Command) -> Command:

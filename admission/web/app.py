@@ -1,220 +1,263 @@
-"""The HTTP server of every replica: health, metrics and the read API. Reads only; nothing changes through it.
+"""The read API, which the API server passes requests of users on to. Reads only; nothing changes through it.
 
-/healthz  /readyz  /metrics
-/api/v1/queues
-/api/v1/pending?queue=&namespace=&limit=
-/api/v1/workloads/{namespace}/{name}?kind=
-/api/v1/workloads/{namespace}/{name}/outlook?kind=      (leader only)
-/api/v1/snapshot                            (leader only)
+/apis/read.muster.dev/v1                                                  what there is
+/apis/read.muster.dev/v1/queues
+/apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
+/apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
+/apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
+/apis/read.muster.dev/v1/snapshot                                          from the leader
+/metrics
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import msgspec
 from aiohttp import web
 
-from admission.settings import Address
+from admission.kube.access_reviews import AccessRequest, Caller
 from admission.web import bodies
-from admission.web.reader import Check, NotLeading, UnknownName
-from admission.web.sql_reader import SqlReader
-from queues.errors import DatabaseError, MusterError
+from admission.web.access.kept import Kept
+from admission.web.access.limits import Gate, RequestLimits
+from admission.web.access.redaction import redacted
+from admission.web.access.rights import Forbidden
+from admission.web.health import METRICS_TYPE
+from admission.web.http import BadQuery, encode, errors_as_json, json_answer
+from admission.web.leader.forwarding import FORWARDED
+from admission.web.reader import EVERYTHING, Sight
+from queues.api.names import READ_API
 from queues.workload import WorkloadKind
 
-_log = logging.getLogger(__name__)
-_encode = msgspec.json.Encoder().encode
-
-_CHECK_SECONDS: Final = 2.0
-_READ_SECONDS: Final = 10.0
-_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-DEFAULT_LIMIT: Final = 1000
+#: Seconds for one answer.
+_ANSWER_SECONDS: Final = 15.0
+#: Seconds for which an answer is given again to the same user, and how many are kept.
+_KEPT_SECONDS: Final = 1.0
+_MOST_KEPT: Final = 512
+#: Waiting workloads in one answer.
+LARGEST_PAGE: Final = 1000
+PREFIX: Final = f"/apis/{READ_API}"
+_WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
 _PATHS: Final = (
-    "/healthz, /readyz, /metrics, /api/v1/queues, /api/v1/pending, /api/v1/workloads/NAMESPACE/NAME"
+    f"{PREFIX}/queues, {PREFIX}/pending, {PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, "
+    f"{PREFIX}/snapshot"
+)
+#: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
+_DISCOVERY: Final = encode(
+    {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": READ_API, "resources": []}
 )
 
-#: Namespace, name, kind (None: every kind).
-Outlooks = Callable[[str, str, str | None], Awaitable[tuple[bodies.OutlookBody, ...]]]
+
+class Reader(Protocol):
+    """Answers from Postgres; see ``SqlReader``."""
+
+    async def queues(self, sight: Sight) -> bodies.QueueList:
+        """The queues that the user may see."""
+        ...
+
+    async def pending(
+        self,
+        *,
+        queue: str | None,
+        namespace: str | None,
+        limit: int,
+        after: tuple[str, int] | None,
+        sight: Sight,
+    ) -> bodies.PendingList:
+        """Pending workloads. Raises UnknownName."""
+        ...
+
+    async def explain(
+        self, *, namespace: str, name: str, kind: str | None, sight: Sight
+    ) -> tuple[bodies.ExplanationBody, ...]:
+        """Everything about the workloads of a name. Raises UnknownName."""
+        ...
+
+
+class Authorizer(Protocol):
+    """What users may see; see ``Rights``."""
+
+    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
+        """What the user may see, of one namespace or of all."""
+        ...
+
+    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+        """Raises Forbidden unless the user may do it."""
+        ...
+
+
+class Leader(Protocol):
+    """Answers from the leader's memory; see ``LeaderQuestions``."""
+
+    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+        """The leader's answer. Raises NotLeading."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadApi:
     """The handlers of the application."""
 
-    reader: SqlReader
+    #: The user who asks. Raises Unauthenticated.
+    authenticate: Callable[[web.Request], Awaitable[Caller]]
+    rights: Authorizer
+    reader: Reader
+    leader: Leader
     #: The Prometheus text.
-    metrics: Callable[[], bytes]
-    #: Checks by name, run at each request.
-    ready: Mapping[str, Check]
-    #: The engine's input, serialised. Raises NotLeading.
-    snapshot: Callable[[], Awaitable[bytes]]
-    #: Changes that would let pending workloads of a namespace, name and kind in. Raises NotLeading.
-    outlook: Outlooks
+    metrics: Callable[[], Awaitable[bytes]]
+    gate: Gate = field(default_factory=lambda: Gate(RequestLimits()))
+    kept: Kept[tuple[Caller, str, bool], bytes] = field(
+        default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
+    )
 
     def application(self) -> web.Application:
         """The application with all routes."""
-        application = web.Application(middlewares=[_errors_as_json])
+        # Questions have no body.
+        application = web.Application(middlewares=[errors_as_json(_PATHS)], client_max_size=1024)
         application.add_routes(
             [
-                web.get("/healthz", self.show_health),
-                web.get("/readyz", self.show_readiness),
+                web.get(PREFIX, self.discover),
+                web.get(f"{PREFIX}/queues", self.show_queues),
+                web.get(f"{PREFIX}/pending", self.show_pending),
+                web.get(_WORKLOAD, self.explain),
+                web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
+                web.get(f"{PREFIX}/snapshot", self.show_snapshot),
                 web.get("/metrics", self.show_metrics),
-                web.get("/api/v1/queues", self.show_queues),
-                web.get("/api/v1/pending", self.show_pending),
-                web.get("/api/v1/workloads/{namespace}/{name}", self.explain),
-                web.get("/api/v1/workloads/{namespace}/{name}/outlook", self.show_outlook),
-                web.get("/api/v1/snapshot", self.show_snapshot),
             ]
         )
         return application
 
-    async def show_health(self, _: web.Request) -> web.Response:
-        """No checks: a replica that answers is alive."""
-        return await _checked_all({})
+    async def discover(self, _: web.Request) -> web.Response:
+        """What the API server needs to know. Anybody may ask for it."""
+        return json_answer(_DISCOVERY)
 
-    async def show_readiness(self, _: web.Request) -> web.Response:
-        """All checks."""
-        return await _checked_all(self.ready)
+    async def show_queues(self, request: web.Request) -> web.Response:
+        """The queues that the user may see."""
+        _only(request)
 
-    async def show_metrics(self, _: web.Request) -> web.Response:
-        """The metrics."""
-        return web.Response(body=self.metrics(), headers={"Content-Type": _METRICS_TYPE})
+        async def answer(caller: Caller) -> bytes:
+            sight = await self.rights.sight(caller)
+            return encode(await self.reader.queues(sight))
 
-    async def show_queues(self, _: web.Request) -> web.Response:
-        """All queues."""
-        return _json(await asyncio.wait_for(self.reader.queues(), _READ_SECONDS))
+        return await self._answered(request, answer)
 
     async def show_pending(self, request: web.Request) -> web.Response:
-        """Pending workloads."""
-        _only(request, "queue", "namespace", "limit")
-        limit = request.query.get("limit", str(DEFAULT_LIMIT))
-        if not limit.isdecimal() or int(limit) > 1_000_000:
-            raise _BadQuery(f"limit is {limit!r}", expected="a whole number from 0 to 1000000")
-        question = self.reader.pending(
-            queue=request.query.get("queue") or None,
-            namespace=request.query.get("namespace") or None,
-            limit=int(limit),
-        )
-        return _json(await asyncio.wait_for(question, _READ_SECONDS))
+        """Pending workloads that the user may see."""
+        _only(request, "queue", "namespace", "limit", "continue")
+        limit = request.query.get("limit", str(LARGEST_PAGE))
+        if not limit.isdecimal() or int(limit) > LARGEST_PAGE:
+            raise BadQuery(f"limit is {limit!r}", expected=f"a whole number from 0 to {LARGEST_PAGE}")
+        namespace, after = request.query.get("namespace") or None, _place(request.query.get("continue"))
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            found = await self.reader.pending(
+                queue=request.query.get("queue") or None,
+                namespace=namespace,
+                limit=int(limit),
+                after=after,
+                sight=sight,
+            )
+            return _shown(found, sight)
+
+        return await self._answered(request, answer)
 
     async def explain(self, request: web.Request) -> web.Response:
         """Everything about the workloads of a name."""
-        question = self.reader.explain(**request.match_info, kind=_kind(request))
-        return _json(list(await asyncio.wait_for(question, _READ_SECONDS)))
+        kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
+
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=sight)
+            return _shown(found, sight)
+
+        return await self._answered(request, answer)
 
     async def show_outlook(self, request: web.Request) -> web.Response:
         """What would let the workloads of a name in."""
-        kind = _kind(request)
-        return _json(
-            list(await self.outlook(request.match_info["namespace"], request.match_info["name"], kind))
-        )
+        kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
 
-    async def show_snapshot(self, _: web.Request) -> web.Response:
-        """The last turn."""
-        return web.Response(body=await self.snapshot(), content_type="application/octet-stream")
+        async def answer(caller: Caller) -> bytes:
+            sight = await self._sight(caller, namespace)
+            query = {"namespace": namespace, "name": name, "kind": kind}
+            found = msgspec.json.decode(await self._leader(request, "/outlook", query))
+            seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
+            return encode(redacted(seen, sight))
+
+        return await self._answered(request, answer)
+
+    async def show_snapshot(self, request: web.Request) -> web.Response:
+        """The last turn; it has everything of everybody."""
+        _only(request)
+
+        async def answer(caller: Caller) -> bytes:
+            if await self.rights.sight(caller) != EVERYTHING:
+                what = (
+                    "list the workloads of all kinds and namespaces, and all queues: a snapshot has them all"
+                )
+                raise Forbidden(user=caller.name, what=what)
+            return await self._leader(request, "/snapshot", {})
+
+        content = (await self._answered(request, answer)).body
+        return web.Response(body=content, content_type="application/octet-stream")
+
+    async def show_metrics(self, request: web.Request) -> web.Response:
+        """The metrics, for those who may get the path."""
+
+        async def answer(caller: Caller) -> bytes:
+            access = AccessRequest(verb="get", path="/metrics")
+            await self.rights.require(caller, access, "get the path /metrics")
+            return await self.metrics()
+
+        content = (await self._answered(request, answer)).body
+        return web.Response(body=content, headers={"Content-Type": METRICS_TYPE})
+
+    async def _answered(
+        self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]
+    ) -> web.Response:
+        caller = await self.authenticate(request)
+        question = (caller, request.path_qs, FORWARDED in request.headers)
+        async with self.gate.entered(caller.name), asyncio.timeout(_ANSWER_SECONDS):
+            return json_answer(await self.kept.get(question, lambda: answer(caller)))
+
+    async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
+        """What the user may see. Raises Forbidden: nothing of that namespace."""
+        sight = await self.rights.sight(caller, namespace)
+        if namespace is not None and not any(sight.shows(kind, namespace) for kind in WorkloadKind):
+            what = f"list jobs, podgroups or pods in namespace {namespace}"
+            raise Forbidden(user=caller.name, what=what)
+        return sight
+
+    async def _leader(self, request: web.Request, path: str, query: dict[str, str | None]) -> bytes:
+        forwarded = FORWARDED in request.headers
+        return await self.leader.ask(path, query, public=request.path_qs, forwarded=forwarded)
 
 
-@asynccontextmanager
-async def serving(application: web.Application, listen: Address) -> AsyncIterator[int]:
-    """Serves inside the block; gives the port (asked 0: a free one). Raises OSError if it is taken."""
-    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, listen.host, listen.port)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
-
-
-def _json(body: bodies.Body | list[bodies.Body], status: int = 200) -> web.Response:
-    return web.Response(body=_encode(body), status=status, content_type="application/json")
-
-
-def _problem(status: int, error: str, *, expected: str = "", hint: str = "") -> web.Response:
-    return _json(bodies.ProblemBody(error=error, expected=expected, hint=hint), status)
-
-
-async def _checked_all(checks: Mapping[str, Check]) -> web.Response:
-    found = await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
-    ok = all(check.ok for check in found)
-    return _json(bodies.Checks(ok=ok, checks=tuple(found)), 200 if ok else 503)
-
-
-async def _checked(name: str, check: Check) -> bodies.CheckBody:
-    try:
-        message = await asyncio.wait_for(check(), _CHECK_SECONDS)
-    except TimeoutError:
-        message = f"no answer within {_CHECK_SECONDS:g} seconds"
-    except Exception as error:
-        _log.exception("check %s failed", name)
-        message = f"{type(error).__name__}: {error}"
-    return bodies.CheckBody(name=name, ok=message is None, message=message or "")
+def _shown(body: Any, sight: Sight) -> bytes:
+    """The answer as JSON, without names of workloads that are out of sight."""
+    return encode(body if sight.workloads is None else redacted(msgspec.to_builtins(body), sight))
 
 
 def _kind(request: web.Request) -> str | None:
     _only(request, "kind")
     kind = request.query.get("kind") or None
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
-        raise _BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
+        raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
 
 
-class _BadQuery(Exception):
-    def __init__(self, error: str, *, expected: str) -> None:
-        super().__init__(error)
-        self.expected = expected
+def _place(continue_: str | None) -> tuple[str, int] | None:
+    """Queue and position of the last line of the page before."""
+    if not continue_:
+        return None
+    position, dot, queue = continue_.partition(".")
+    if not (dot and position.isdecimal() and len(position) < 19):
+        raise BadQuery(f"continue is {continue_!r}", expected="what the page before gave")
+    return queue, int(position)
 
 
 def _only(request: web.Request, *known: str) -> None:
     for name in request.query:
         if name not in known:
-            raise _BadQuery(f"{name} is not a parameter of {request.path}", expected=", ".join(known))
-
-
-#: Status and hint of an answer for each error of Muster. The first that matches counts.
-_STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
-    (NotLeading, 409, "Ask again; another replica may answer."),
-    (DatabaseError, 503, "Ask again when Postgres is back; /readyz shows when."),
-    (MusterError, 500, "The log of this replica may have the cause."),
-)
-
-
-@web.middleware
-async def _errors_as_json(request: web.Request, handler: Any) -> web.StreamResponse:
-    try:
-        answer: web.StreamResponse = await handler(request)
-        return answer
-    except web.HTTPException as error:
-        return _http_problem(request, error)
-    except _BadQuery as error:
-        return _problem(400, f"{error}.", expected=error.expected)
-    except MusterError as error:
-        return _muster_problem(error)
-    except TimeoutError:
-        return _problem(503, f"Postgres gave no answer within {_READ_SECONDS:g} seconds.", hint="Ask again.")
-    except Exception:
-        _log.exception("%s %s failed", request.method, request.path)
-        return _problem(500, "Muster failed to answer.", hint="The log of this replica has the cause.")
-
-
-def _muster_problem(error: MusterError) -> web.Response:
-    if isinstance(error, UnknownName):
-        hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
-        return _problem(404, str(error), hint=hint)
-    return next(
-        _problem(status, str(error), hint=hint)
-        for kind, status, hint in _STATUS_AND_HINT
-        if isinstance(error, kind)
-    )
-
-
-def _http_problem(request: web.Request, error: web.HTTPException) -> web.Response:
-    if error.status == 404:
-        return _problem(404, f"There is nothing at {request.path}.", expected=_PATHS)
-    if error.status == 405:
-        return _problem(405, f"{request.method} is not possible at {request.path}.", expected="GET")
-    return _problem(error.status, f"{error.reason}.")
+            raise BadQuery(f"{name} is not a parameter of {request.path}", expected=", ".join(known))

@@ -14,6 +14,17 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A JSON object with camelCase keys."""
 
 
+class AgedBody(Body, frozen=True, kw_only=True):
+    """An answer that says how old it is."""
+
+    #: When the answer was made; ages count up to it.
+    now: str
+    #: When the cluster was as the answer says; null: no replica has led yet.
+    as_of: str | None = None
+    #: Why that is some time ago, as a sentence; "" when nothing is behind.
+    behind: str = ""
+
+
 class AccountBody(Body, frozen=True, kw_only=True):
     """One line of a queue's books: one resource in one flavor."""
 
@@ -62,11 +73,9 @@ class QueueBody(Body, frozen=True, kw_only=True):
     share_with_past: float | None = None
 
 
-class QueueList(Body, frozen=True, kw_only=True):
-    """``GET /api/v1/queues``: parents before their children, siblings by name."""
+class QueueList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues``: parents before their children, siblings by name."""
 
-    #: When the answer was made; ages count up to it.
-    now: str
     items: tuple[QueueBody, ...]
 
 
@@ -108,15 +117,16 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     reason: ReasonBody | None
 
 
-class PendingList(Body, frozen=True, kw_only=True):
-    """``GET /api/v1/pending``: by queue, then position."""
+class PendingList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/pending``: by queue, then position."""
 
-    now: str
     #: Pending workloads, also beyond ``limit``.
     total: int
-    #: The same over all namespaces.
+    #: The same over all namespaces that the user may see.
     total_everywhere: int
     items: tuple[WaitingBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
 
 
 class SeatsBody(Body, frozen=True, kw_only=True):
@@ -167,9 +177,12 @@ class EventBody(Body, frozen=True, kw_only=True):
 
 
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
-    """``GET /api/v1/workloads/{namespace}/{name}``: everything about one workload, waiting or not."""
+    """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
 
+    #: As in ``AgedBody``.
     now: str
+    as_of: str | None = None
+    behind: str = ""
     #: pending | admitted | evicting | finished
     state: str
     #: How many wait in its queue; null: it does not wait.
@@ -200,8 +213,9 @@ class ChangeBody(Body, frozen=True, kw_only=True):
 
 
 class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
-    """``GET /api/v1/workloads/{namespace}/{name}/outlook``: what would let a workload in. From the leader."""
+    """``GET …/workloads/{name}/outlook``: what would let a workload in. From the leader."""
 
+    #: The time of the leader's last decision, from which this was computed.
     now: str
     #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
     position: int | None

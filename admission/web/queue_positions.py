@@ -1,19 +1,24 @@
-"""Approximate positions in queues, from stored rows: the order in which the engine tries pending workloads.
+"""The order of queues for positions that Postgres counts: the order in which the engine tries pending workloads.
 
 One thing is not in the rows: which user is next where the use of each user counts, as under ``round-robin``. There
 a position is counted as if all workloads were of one user, and ``counted_by`` says so.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
-from queues.order.policies import PATIENCE, Rank, by_user, counts_use, small_first, urgency
+from queues.order.policies import by_user, counts_use, small_first, urgency
 from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
 from queues.sql.read import views
+from queues.sql.read.rows import OrderTerms
 from queues.workload import QueueName
+
+#: An ageing that is even faster makes no other order, and its sums would leave 64 bits.
+_LARGEST_FACTOR: Final = 10**9
 
 
 def policies(lines: Iterable[views.QueueLine]) -> QueueTree:
@@ -35,12 +40,26 @@ def _queue(line: views.QueueLine) -> Queue:
         return Queue(name=line.name, parent=None if line.name == ROOT else line.parent)
 
 
-def approximate_rank(tree: QueueTree, line: views.PendingLine) -> Rank:
-    """As ``queues.order.policies.rank``, from the row of a pending workload."""
-    queue = queue_or_root(tree, line.queue)
-    before = (line.waiting_since or line.created) + PATIENCE * line.devices if small_first(tree, queue) else 0
-    urgent = urgency(tree, queue, line.priority, line.created, line.run_time)
-    return Rank(line.joins, urgent, before, line.arrival, line.key)
+def order_terms(tree: QueueTree) -> dict[QueueName, OrderTerms]:
+    """The order of each queue as factors of columns, so that Postgres can sort as the engine does.
+
+    ``queues.order.policies.urgency`` is a sum of multiples of its arguments: each factor is what one unit adds.
+    """
+    return {queue: _terms(tree, queue) for queue in tree.paths}
+
+
+def _terms(tree: QueueTree, queue: QueueName) -> OrderTerms:
+    def added(priority: int = 0, created: int = 0, run_time: int | None = 0) -> int:
+        return urgency(tree, queue, priority, created, run_time)
+
+    by_run = added(run_time=1)
+    return OrderTerms(
+        by_created=min(added(created=1), _LARGEST_FACTOR),
+        by_priority=added(priority=1),
+        by_run=by_run,
+        unknown_run=added(run_time=None) // by_run if by_run else 0,
+        small_first=small_first(tree, queue),
+    )
 
 
 def counted_by(tree: QueueTree, queue: QueueName) -> str:

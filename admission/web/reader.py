@@ -1,11 +1,38 @@
-"""Checks of the read API, and questions that it cannot answer."""
+"""What a user may see, checks of the read API, and questions that it cannot answer."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from queues.errors import MusterError
+from queues.sql.read.rows import Seen
 
 #: Gives the problem as a sentence; None: there is none.
 Check = Callable[[], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What one user may see."""
+
+    #: Workloads, by kind and namespace; None: all.
+    workloads: Seen | None = None
+    #: Queues by name; None: all.
+    queues: frozenset[str] | None = None
+
+    def shows(self, kind: str, namespace: str) -> bool:
+        """Whether the user may see workloads of a kind in a namespace."""
+        if self.workloads is None:
+            return True
+        names = self.workloads.get(str(kind), ())
+        return names is None or namespace in names
+
+    def shows_queue(self, name: str) -> bool:
+        """Whether the user may see a queue."""
+        return self.queues is None or name in self.queues
+
+
+#: What a platform administrator sees.
+EVERYTHING = Sight()
 
 
 class UnknownName(MusterError):

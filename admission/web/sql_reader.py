@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,16 +13,19 @@ import msgspec
 from admission.web import bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
-from admission.web.queue_positions import approximate_rank, counted_by, policies
-from admission.web.reader import UnknownName
+from admission.web.queue_positions import counted_by, order_terms, policies
+from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from queues.admissions import Admission, LastPreemption, Seat
 from queues.quota.decayed_usage import half_lives
 from queues.quota.tree import QueueTree
 from queues.resources import total
 from queues.sql.database import Database, Transaction
+from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
 from queues.sql.read.past_use import UsageReader
+from queues.sql.read.pending import names_like, pending, place_in_queue, waiting_namespaces
+from queues.sql.read.rows import OrderTerms, PlaceInQueue
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 
@@ -30,103 +33,175 @@ from queues.workload import AdmissionId, QueueName
 AHEAD: Final = 10
 #: For reading past use; then an answer goes without it, and the next one reads on from there.
 _PAST_SECONDS: Final = 4.0
+#: Names that an unknown one is compared with: comparing takes time.
+_COMPARED: Final = 50
+#: Seconds without a heartbeat after which nobody seems to lead.
+_SILENCE: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Overview:
+    """The queues at one moment, with what is computed from them."""
+
+    lines: tuple[views.QueueLine, ...]
+    tree: QueueTree
+    order: Mapping[QueueName, OrderTerms]
+    bodies: tuple[bodies.QueueBody, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old an answer is, in the words of ``bodies.AgedBody``."""
+
+    now: str
+    as_of: str | None = None
+    behind: str = "no replica has led yet"
 
 
 class SqlReader:
-    """Answers the questions of users, on any replica. Every method may raise DatabaseUnavailable."""
+    """Answers the questions of users, on any replica. Every method may raise DatabaseUnavailable.
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    ``keep``: seconds for which the overview of the queues, which is the same for all users, is used again.
+    """
+
+    def __init__(
+        self, database: Database, clock: Callable[[], float] = time.time, *, keep: float = 0.0
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._keep = keep
         self._usage_reader = UsageReader()
-        self._past_lock = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        self._kept: _Overview | None = None
+        self._kept_until = 0.0
 
-    async def queues(self) -> bodies.QueueList:
-        """All queues, parents first."""
+    async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
+        """The queues that the user may see, parents first."""
+        overview = await self._overview()
         async with self._database.snapshot() as tx:
-            lines = await views.queue_overview(tx)
-        past: dict[QueueName, QueuePast] = {}
-        if states_half_life(lines):
-            lines, past = await self._with_past()
-        return bodies.QueueList(now=rfc3339(self._clock()), items=tree(lines, past))
+            age = await self._age(tx)
+        items = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
+        return bodies.QueueList(**asdict(age), items=items)
 
-    async def _with_past(self) -> tuple[tuple[views.QueueLine, ...], dict[QueueName, QueuePast]]:
-        """The queues and their past use, as of one moment."""
-        late = time.monotonic() + _PAST_SECONDS
-        async with self._past_lock, self._database.snapshot() as tx:
-            now, lines = int(self._clock()), await views.queue_overview(tx)
-            queue_tree = policies(lines)
-            fading = half_lives(queue_tree.queues)
-            past = await self._usage_reader.past_use(tx, fading, now, enough=lambda: time.monotonic() > late)
-        return lines, past_by_queue(queue_tree, lines, past, now)
-
-    async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
-        """Pending workloads. Raises UnknownName for a queue that does not exist."""
+    async def pending(
+        self,
+        *,
+        queue: str | None,
+        namespace: str | None,
+        limit: int,
+        after: tuple[str, int] | None = None,
+        sight: Sight = EVERYTHING,
+    ) -> bodies.PendingList:
+        """Pending workloads after a queue and position. Raises UnknownName for a queue that does not exist."""
+        overview = await self._overview()
+        names = None if queue is None else subtree(overview.lines, queue, sight)
         async with self._database.snapshot() as tx:
-            queues = await views.queue_overview(tx)
-            names = [None] if queue is None else subtree(queues, queue)
-            lines = [line for name in names for line in await views.pending(tx, name)]
-        waiting = with_positions(lines, policies(queues))
-        here = [body for body in waiting if namespace is None or body.namespace == namespace]
+            page = await pending(
+                tx,
+                overview.order,
+                queues=names,
+                seen=sight.workloads,
+                namespace=namespace,
+                after=after,
+                limit=limit,
+            )
+            age = await self._age(tx)
+        items = tuple(_waiting(line, position) for line, position in page.lines)
+        is_full = limit > 0 and len(items) == limit
         return bodies.PendingList(
-            now=rfc3339(self._clock()),
-            total=len(here),
-            total_everywhere=len(waiting),
-            items=tuple(here[:limit]),
+            **asdict(age),
+            total=page.total,
+            total_everywhere=page.total_everywhere,
+            items=items,
+            continue_=f"{items[-1].position}.{items[-1].queue}" if is_full else "",
         )
 
     async def explain(
-        self, *, namespace: str, name: str, kind: str | None
+        self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
     ) -> tuple[bodies.ExplanationBody, ...]:
         """Everything about the workloads of that name. Raises UnknownName, with names that look alike."""
+        overview = await self._overview()
         async with self._database.snapshot() as tx:
-            found = await views.explain(tx, namespace, name, kind)
+            found = [
+                one
+                for one in await views.explain(tx, namespace, name, kind)
+                if sight.shows(one.workload.key.kind, namespace)
+            ]
             if not found:
-                raise await self._unknown(tx, namespace, name, kind)
-            overview = await views.queue_overview(tx)
-            queue_tree = policies(overview)
-            lines = {
-                queue: with_positions(await views.pending(tx, queue), queue_tree)
-                for queue in {one.workload.queue for one in found if one.state == "pending"}
-            }
-        past: dict[QueueName, QueuePast] = {}
-        if states_half_life(overview):
-            overview, past = await self._with_past()
-        now, queues = rfc3339(self._clock()), tree(overview, past)
+                raise await self._unknown(tx, namespace, name, kind, sight)
+            places = [await self._place(tx, overview, one, sight) for one in found]
+            age = await self._age(tx)
+        queues = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         found_bodies = [
-            explanation(
-                one,
-                queues,
-                lines.get(one.workload.queue, ()),
-                now,
-                counted_by(queue_tree, one.workload.queue),
-            )
-            for one in found
+            explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))
+            for one, place in zip(found, places, strict=True)
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
-    async def _unknown(self, tx: Transaction, namespace: str, name: str, kind: str | None) -> UnknownName:
-        waiting = await views.pending(tx)
-        elsewhere = [f"{line.name} in namespace {line.namespace}" for line in waiting if line.name == name]
-        here = [line.name for line in waiting if line.namespace == namespace]
-        alike = elsewhere or get_close_matches(name, sorted(set(here)), n=3)
+    async def waiting_namespaces(self, limit: int) -> tuple[str, ...]:
+        """Namespaces in which workloads wait."""
+        async with self._database.snapshot() as tx:
+            return await waiting_namespaces(tx, limit)
+
+    async def queue_names(self, limit: int) -> tuple[str, ...]:
+        """Names of queues, parents first."""
+        return tuple(body.name for body in (await self._overview()).bodies[:limit])
+
+    async def leader(self) -> Heartbeat | None:
+        """The last heartbeat of a leader; None: no replica has led yet."""
+        async with self._database.snapshot() as tx:
+            return await last_heartbeat(tx)
+
+    async def _age(self, tx: Transaction) -> Age:
+        now, last = self._clock(), await last_heartbeat(tx)
+        if last is None:
+            return Age(rfc3339(now))
+        silent = f"{last.holder} led last, and has not told of the cluster since"
+        behind = last.behind or (silent if last.age > _SILENCE else "")
+        return Age(rfc3339(now), rfc3339(now - last.age), behind)
+
+    @staticmethod
+    async def _place(
+        tx: Transaction, overview: _Overview, one: views.ExplanationRows, sight: Sight
+    ) -> PlaceInQueue | None:
+        if one.state != "pending":
+            return None
+        workload = one.workload
+        return await place_in_queue(
+            tx, overview.order, workload.queue, workload.key, seen=sight.workloads, ahead=AHEAD
+        )
+
+    async def _overview(self) -> _Overview:
+        """One reading serves all users who ask meanwhile and shortly after."""
+        async with self._reading:
+            if self._kept is None or time.monotonic() >= self._kept_until:
+                self._kept = await self._read_overview()
+                self._kept_until = time.monotonic() + self._keep
+            return self._kept
+
+    async def _read_overview(self) -> _Overview:
+        async with self._database.snapshot() as tx:
+            lines = await views.queue_overview(tx)
+            now, queue_tree = int(self._clock()), policies(lines)
+            past: dict[QueueName, QueuePast] = {}
+            if states_half_life(lines):
+                late = time.monotonic() + _PAST_SECONDS
+                fading = half_lives(queue_tree.queues)
+                use = await self._usage_reader.past_use(
+                    tx, fading, now, enough=lambda: time.monotonic() > late
+                )
+                past = past_by_queue(queue_tree, lines, use, now)
+        return _Overview(lines, queue_tree, order_terms(queue_tree), tree(lines, past))
+
+    async def _unknown(
+        self, tx: Transaction, namespace: str, name: str, kind: str | None, sight: Sight
+    ) -> UnknownName:
+        names, namespaces = await names_like(tx, namespace, name, seen=sight.workloads, limit=_COMPARED)
+        elsewhere = [f"{name} in namespace {each}" for each in sorted(namespaces)]
+        alike = elsewhere or get_close_matches(name, sorted(names), n=3)
         return UnknownName(
             what=kind or "workload", name=name, place=f" in namespace {namespace}", near=tuple(alike[:3])
         )
-
-
-def with_positions(
-    lines: Iterable[views.PendingLine], queue_tree: QueueTree
-) -> tuple[bodies.WaitingBody, ...]:
-    """Pending workloads by queue, there in the order in which the engine tries them, with their positions."""
-    by_queue: dict[QueueName, list[views.PendingLine]] = defaultdict(list)
-    for line in lines:
-        by_queue[line.queue].append(line)
-    return tuple(
-        _waiting(line, position)
-        for queue in sorted(by_queue)
-        for position, line in enumerate(sorted(by_queue[queue], key=partial(approximate_rank, queue_tree)), 1)
-    )
 
 
 def _waiting(line: views.PendingLine, position: int | None) -> bodies.WaitingBody:
@@ -164,26 +239,23 @@ def _reason(stored: views.StoredReason | None, displaced: LastPreemption | None)
 def explanation(
     rows: views.ExplanationRows,
     queues: tuple[bodies.QueueBody, ...],
-    line: tuple[bodies.WaitingBody, ...],
-    now: str,
+    place: PlaceInQueue | None,
+    age: Age,
     counted: str,
 ) -> bodies.ExplanationBody:
-    """One workload, with its queues up to root. ``line``: the pending workloads of its queue, in order."""
-    waits = rows.state == "pending"
-    uid = rows.workload.key.uid
-    index = next((each for each, other in enumerate(line) if other.uid == uid), None) if waits else None
-    body = _waiting(rows.workload, None if index is None else index + 1)
+    """One workload, with its queues up to root. ``place``: in its queue; None: it does not wait."""
+    body = _waiting(rows.workload, None if place is None else place.position)
     if rows.state not in ("pending", "admitted"):
         body = msgspec.structs.replace(body, reason=None)
     return bodies.ExplanationBody(
         **msgspec.structs.asdict(body),
-        now=now,
+        **asdict(age),
         state=rows.state,
-        queue_length=len(line) if index is not None else None,
-        position_by=counted if index is not None else "",
+        queue_length=None if place is None else place.length,
+        position_by="" if place is None else counted,
         not_before=rfc3339(rows.not_before) if rows.not_before else None,
         rollbacks=rows.rollbacks,
-        ahead=() if index is None else line[max(0, index - AHEAD) : index],
+        ahead=() if place is None else tuple(_waiting(*each) for each in place.ahead),
         path=path_to_root(queues, body.queue),
         admissions=tuple(_admission(held, rows.evictions) for held in reversed(rows.admissions)),
         history=tuple(_event(decision) for decision in rows.history),

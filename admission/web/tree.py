@@ -7,12 +7,14 @@ from typing import Final
 
 from admission.web import bodies
 from admission.web.past_use import QueuePast, account_of
-from admission.web.reader import UnknownName
+from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.resources import show
 from queues.sql.read import views
 from queues.workload import QueueName
 
+#: Names that an unknown one is compared with: comparing takes time.
+_COMPARED: Final = 200
 _BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
 _REMOVED: Final = "its object was deleted; what still runs in it counts until it ends"
 
@@ -109,14 +111,15 @@ def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountB
     )
 
 
-def subtree(lines: Iterable[views.QueueLine], top: str) -> list[QueueName]:
-    """The queue and all queues below it. Raises UnknownName."""
+def subtree(lines: Iterable[views.QueueLine], top: str, sight: Sight = EVERYTHING) -> list[QueueName]:
+    """The queue and all queues below it. Raises UnknownName, with visible names that look alike."""
     children: dict[str, list[QueueName]] = defaultdict(list)
     names = {line.name for line in lines}
     for line in lines:
         children[line.parent or ""].append(line.name)
     if top not in names and top != ROOT:
-        near = get_close_matches(top, sorted(names), n=3)
+        alike = sorted(name for name in names if name[:1] == top[:1] and sight.shows_queue(name))
+        near = get_close_matches(top, alike[:_COMPARED], n=3)
         raise UnknownName(what="queue", name=top, near=tuple(near))
     found = [QueueName(top)]
     for name in found:

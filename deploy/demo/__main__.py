@@ -90,7 +90,7 @@ def demo_steps(stack: Stack, terminal: TerminalOutput) -> Iterator[DemoSteps]:
         yield DemoSteps(
             stack=stack,
             api=api,
-            observer=Observer(server=stack.server, history=history),
+            observer=Observer(api=api, history=history),
             terminal=terminal,
             total_gpus=NODES * SHAPE.gpus,
         )
@@ -106,7 +106,6 @@ def keep(stack: Stack, terminal: TerminalOutput) -> None:
     terminal.say(f"""
 export KUBECONFIG={stack.cluster.kubeconfig}
 export PATH={path}:$PATH
-export MUSTER_SERVER={stack.server}
 
 kubectl muster queues
 kubectl muster pending -A

@@ -1,19 +1,14 @@
 """The cluster at one moment: queues and pending workloads from Muster's read API, pods from the API server's watch."""
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from deploy.demo.examples import ExampleWorkload
+from deploy.local.client import LocalClient
 from deploy.local.history import Moment, PodHistory
-from queues.errors import MusterError
-
-#: Seconds for one answer of the read API.
-_TIMEOUT: Final = 5.0
+from queues.errors import ApiError, MusterError
 
 
 class NoAnswer(MusterError):
@@ -53,7 +48,7 @@ class ClusterView:
 class Observer:
     """Reads the cluster again and again, and keeps the reasons for which each workload waited."""
 
-    server: str
+    api: LocalClient
     history: PodHistory
     submitted: dict[ExampleWorkload, float] = field(default_factory=dict)
     #: (code, message) of each workload, in order, without repetition.
@@ -61,10 +56,9 @@ class Observer:
 
     def look(self) -> ClusterView:
         """The cluster now. Raises NoAnswer, HistoryIncomplete."""
-        queues = self.ask("/api/v1/queues")["items"]
+        queues = self.ask("queues")["items"]
         waiting = {
-            (item["kind"], item["namespace"], item["name"]): item
-            for item in self.ask("/api/v1/pending")["items"]
+            (item["kind"], item["namespace"], item["name"]): item for item in self.ask("pending")["items"]
         }
         pods = {moment.name: moment for moment in self.history.moments}
         rows = {
@@ -78,9 +72,8 @@ class Observer:
     def ask(self, path: str) -> Any:
         """One answer of the read API."""
         try:
-            with urllib.request.urlopen(self.server + path, timeout=_TIMEOUT) as answer:
-                return json.load(answer)
-        except (OSError, urllib.error.URLError, ValueError) as error:
+            return self.api.get(f"/apis/read.muster.dev/v1/{path}")
+        except ApiError as error:
             raise NoAnswer(path=path, reason=error) from error
 
     def first_bound(self, workload: ExampleWorkload) -> float | None:

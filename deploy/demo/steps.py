@@ -105,7 +105,7 @@ class DemoSteps:
             "· Once more, without end: the examples as they are, for you to look at and to change."
         )
         with PodHistory(self.stack.cluster.kubeconfig) as history:
-            self.observer = Observer(server=self.stack.server, history=history)
+            self.observer = Observer(api=self.api, history=history)
             for workload in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
                 self.submit(workload, ends=False)
             self.until(lambda view: view[TOPOLOGY_AWARE].state == "running", "the first ones to run again")

@@ -16,7 +16,7 @@ from typing import Self
 from deploy.local import kubernetes
 from deploy.local.certificates import Authority, service_account_keys, write_kubeconfig, write_pair
 from deploy.local.client import LocalClient
-from deploy.local.components import COMMANDS, ClusterOptions, Places
+from deploy.local.components import COMMANDS, FRONT_PROXY, ClusterOptions, Places
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
@@ -174,11 +174,12 @@ class LocalCluster:
 
     def _prepare(self, binaries: dict[str, Path]) -> None:
         self._places = Places(root=self.directory, binaries=binaries, api_port=free_port())
-        for folder in ("log", "pki", "etcd"):
+        for folder in ("log", "pki", "pki/front-proxy", "etcd"):
             (self.directory / folder).mkdir(mode=0o700, exist_ok=True)
         pki = self._places.pki
         self._authority = Authority.in_folder(pki)
         service_account_keys(pki)
+        write_pair(pki, "front-proxy", Authority.in_folder(pki / "front-proxy").client(FRONT_PROXY))
         service_names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
         write_pair(
             pki, "api-server", self._authority.server("127.0.0.1", "localhost", *service_names, "10.96.0.1")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 #: Nodes with this label are simulated by KWOK; a node without it is dead.
 ALIVE = ("kwok.muster.dev/node", "alive")
+#: Name of the API server as a proxy.
+FRONT_PROXY = "front-proxy-client"
 #: Limit of requests per second of scheduler and controllers (stock: 50 and 20).
 _QPS = 2000
 
@@ -89,6 +91,14 @@ def api_server(places: Places, options: ClusterOptions) -> Argv:
         f"--tls-cert-file={pki / 'api-server.crt'}",
         f"--tls-private-key-file={pki / 'api-server.key'}",
         f"--client-ca-file={pki / 'ca.crt'}",
+        # Its proxy: an API behind it learns the user's name, and believes it because of this certificate.
+        f"--requestheader-client-ca-file={pki / 'front-proxy' / 'ca.crt'}",
+        f"--requestheader-allowed-names={FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki / 'front-proxy.crt'}",
+        f"--proxy-client-key-file={pki / 'front-proxy.key'}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki / 'service-accounts.pub'}",
         f"--service-account-signing-key-file={pki / 'service-accounts.key'}",

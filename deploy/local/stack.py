@@ -18,7 +18,7 @@ from typing import Self
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import free_port
-from queues.errors import MusterError
+from queues.errors import ApiError, MusterError
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 
@@ -45,7 +45,10 @@ class Replica:
 
     name: str
     process: SupervisedProcess
+    #: Health and metrics.
     http: str
+    #: The read API of this replica.
+    read: str
     log: Path
 
     def ready(self) -> bool:
@@ -69,12 +72,14 @@ class Stack:
     postgres: EmbeddedPostgres = field(init=False)
     dsn: str = field(init=False)
     webhook_port: int = field(init=False)
+    #: Where the API server passes requests of users on to.
+    read_port: int = field(init=False)
     replicas: list[Replica] = field(init=False, default_factory=list)
 
     def __enter__(self) -> Self:
         self.cluster = LocalCluster(options=self.options).start()
         self.postgres = EmbeddedPostgres()
-        self.webhook_port = free_port()
+        self.webhook_port, self.read_port = free_port(), free_port()
         try:
             self.dsn = self.postgres.start(self.cluster.directory / "postgres", durable=self.durable)
         except BaseException:
@@ -107,9 +112,10 @@ class Stack:
             self.kubectl("apply", "-f", path)
 
     def install(self, *arguments: str) -> None:
-        """``muster install`` with a webhook on this machine."""
-        url = f"https://127.0.0.1:{self.webhook_port}"
-        self.muster("install", "--kubeconfig", self.cluster.kubeconfig, "--webhook-url", url, *arguments)
+        """``muster install`` with a webhook and a read API on this machine."""
+        webhook, read = (f"https://127.0.0.1:{port}" for port in (self.webhook_port, self.read_port))
+        urls = ("--webhook-url", webhook, "--read-url", read)
+        self.muster("install", "--kubeconfig", self.cluster.kubeconfig, *urls, *arguments)
 
     def start_muster(
         self,
@@ -121,7 +127,8 @@ class Stack:
     ) -> Replica:
         """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead."""
         port = free_port()
-        webhook = self.webhook_port if not self.replicas else free_port()
+        first = not self.replicas
+        webhook, read = (self.webhook_port, self.read_port) if first else (free_port(), free_port())
         log = self.cluster.directory / f"{name}.log"
         process = SupervisedProcess.start(
             Program(
@@ -133,6 +140,10 @@ class Stack:
                     self.cluster.kubeconfig_for(USERNAME, GROUPS),
                     "--http-listen",
                     f"127.0.0.1:{port}",
+                    "--read-listen",
+                    f"127.0.0.1:{read}",
+                    "--read-url",
+                    f"https://127.0.0.1:{read}",
                     "--webhook-listen",
                     f"127.0.0.1:{webhook}",
                     "--webhook-url",
@@ -149,11 +160,29 @@ class Stack:
                 env={**os.environ, **self.environment, "MUSTER_DSN": self.dsn, **(environment or {})},
             )
         )
-        replica = Replica(name, process, f"http://127.0.0.1:{port}", log)
+        replica = Replica(name, process, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{read}", log)
         self.replicas.append(replica)
         if wait:
             self.wait_ready(replica)
+            if first:
+                self.wait_read_api()
         return replica
+
+    def wait_read_api(self, seconds: float = 30.0) -> None:
+        """Wait until the API server passes requests on to the read API, if it was told of one."""
+        deadline = time.monotonic() + seconds
+        with self.cluster.client() as api:
+            while True:
+                try:
+                    api.get("/apis/read.muster.dev/v1")
+                except ApiError as error:
+                    if error.facts["status"] == 404:
+                        return
+                    if time.monotonic() > deadline:
+                        raise
+                else:
+                    return
+                time.sleep(0.05)
 
     def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
         """Wait until a replica is ready. Raises MusterDidNotStart, ReplicaEnded."""
@@ -167,14 +196,14 @@ class Stack:
             time.sleep(0.05)
 
     def run(self, argv: Sequence[str | Path], check: bool) -> "subprocess.CompletedProcess[str]":
-        """Run a command with the addresses of database and read API in its environment."""
+        """Run a command with the address of the database in its environment."""
         done = subprocess.run(
             argv,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
-            env={**os.environ, "MUSTER_DSN": self.dsn, "MUSTER_SERVER": self.server},
+            env={**os.environ, "MUSTER_DSN": self.dsn},
         )
         if check and done.returncode:
             shown = " ".join(str(part) for part in argv[-6:])
@@ -182,8 +211,3 @@ class Stack:
                 command=shown, status=done.returncode, output=(done.stdout + done.stderr)[-2000:]
             )
         return done
-
-    @property
-    def server(self) -> str:
-        """Base URL of the read API of the first replica."""
-        return self.replicas[0].http if self.replicas else ""

@@ -125,6 +125,8 @@ CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 
+API_SERVICES: Final = ApiResource("apiregistration.k8s.io/v1", "apiservices", "APIService", namespaced=False)
+
 ROLES: Final = ApiResource(_RBAC, "roles", "Role")
 
 ROLE_BINDINGS: Final = ApiResource(_RBAC, "rolebindings", "RoleBinding")
@@ -167,6 +169,12 @@ def path_of(document: Document) -> str:
     metadata = document["metadata"]
     resource = _BY_KIND[document["apiVersion"], document["kind"]]
     return resource.path(metadata.get("namespace"), metadata["name"])
+
+
+def api_service_name(api_version: str) -> str:
+    """``v1.read.muster.dev`` for ``read.muster.dev/v1``: the name of the APIService of a group and version."""
+    group, _, version = api_version.partition("/")
+    return f"{version}.{group}"
 
 
 def named(document: Document) -> str:

@@ -11,6 +11,8 @@ SCHEDULING_VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 BUS_VOLCANO: Final = "bus.volcano.sh/v1alpha1"
 TOPOLOGY_VOLCANO: Final = "topology.volcano.sh/v1alpha1"
 MUSTER: Final = "muster.dev/v1alpha1"
+#: The read API, which the API server passes on to Muster.
+READ_API: Final = "read.muster.dev/v1"
 BATCH: Final = "batch/v1"
 CORE: Final = "v1"
 

@@ -74,10 +74,12 @@ class Database:
         statement_timeout: float = STATEMENT_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
         pool_size: int = 8,
+        read_only: bool = False,
     ) -> "Database":
         """A pool on a ``postgresql://`` DSN as libpq takes it (a directory as ``?host=``: unix socket).
 
-        Connects when it is used, so the server may still be down. Timeouts in seconds, 0 = none.
+        Connects when it is used, so the server may still be down. Timeouts in seconds, 0 = none. ``read_only``: the
+        server refuses writes.
         """
         settings = {
             "application_name": "muster",
@@ -86,6 +88,8 @@ class Database:
             "statement_timeout": str(round(statement_timeout * 1000)),
             "idle_in_transaction_session_timeout": str(round(idle_timeout * 1000)),
         }
+        if read_only:
+            settings["default_transaction_read_only"] = "on"
         patience = statement_timeout + SILENCE if statement_timeout else None
 
         async def open_one() -> asyncpg.Connection:

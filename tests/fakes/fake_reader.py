@@ -2,13 +2,21 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from aiohttp import web
+from msgspec import structs
 
+from admission.kube.access_reviews import AccessRequest, Caller
 from admission.settings import Address
 from admission.web import bodies
-from admission.web.app import ReadApi, serving
-from admission.web.reader import Check, NotLeading, UnknownName
+from admission.web.access.callers import Unauthenticated
+from admission.web.access.kept import Kept
+from admission.web.access.limits import Gate, RequestLimits
+from admission.web.access.rights import Forbidden
+from admission.web.app import ReadApi
+from admission.web.http import encode, serving
+from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
 
 NOW = "2026-11-21T10:00:00Z"
@@ -336,29 +344,53 @@ class FakeReader:
     def __init__(self) -> None:
         self.down = False
         self.tree: tuple[bodies.QueueBody, ...] = QUEUES
+        self.as_of: str | None = NOW
+        self.behind = ""
 
-    async def queues(self) -> bodies.QueueList:
+    async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         self._up()
-        return bodies.QueueList(now=NOW, items=self.tree)
+        items = tuple(queue for queue in self.tree if sight.shows_queue(queue.name))
+        return bodies.QueueList(now=NOW, as_of=self.as_of, behind=self.behind, items=items)
 
-    async def pending(self, *, queue: str | None, namespace: str | None, limit: int) -> bodies.PendingList:
+    async def pending(
+        self,
+        *,
+        queue: str | None,
+        namespace: str | None,
+        limit: int,
+        after: tuple[str, int] | None = None,
+        sight: Sight = EVERYTHING,
+    ) -> bodies.PendingList:
         self._up()
         if queue is not None and queue not in {known.name for known in QUEUES}:
             raise UnknownName(what="queue", name=queue, near=("train",))
-        in_queue = [one for one in PENDING if queue in (None, one.queue)]
+        in_queue = [
+            one for one in PENDING if queue in (None, one.queue) and sight.shows(one.kind, one.namespace)
+        ]
         here = [one for one in in_queue if namespace in (None, one.namespace)]
+        places = [(one.queue, one.position) for one in here]
+        rest = here if after is None else here[places.index(after) + 1 :]
+        page = rest[:limit]
         return bodies.PendingList(
-            now=NOW, total=len(here), total_everywhere=len(in_queue), items=tuple(here[:limit])
+            now=NOW,
+            as_of=self.as_of,
+            behind=self.behind,
+            total=len(here),
+            total_everywhere=len(in_queue),
+            items=tuple(page),
+            continue_=f"{page[-1].position}.{page[-1].queue}" if page and len(page) < len(rest) else "",
         )
 
     async def explain(
-        self, *, namespace: str, name: str, kind: str | None
+        self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
     ) -> tuple[bodies.ExplanationBody, ...]:
         self._up()
         found = tuple(
-            one
+            structs.replace(one, as_of=self.as_of, behind=self.behind)
             for one in (STORY, RUNNING)
-            if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
+            if (one.namespace, one.name) == (namespace, name)
+            and kind in (None, one.kind)
+            and sight.shows(one.kind, namespace)
         )
         if not found:
             raise UnknownName(
@@ -371,37 +403,75 @@ class FakeReader:
             raise DatabaseUnavailable(reason="connection refused")
 
 
-def fake_app(reader: FakeReader, ready: Mapping[str, Check]) -> web.Application:
-    """The read API over the fake cluster. Its replica refuses two snapshots as if it did not lead."""
-    refusals = iter([True, True])
+class FakeRights:
+    """Users by name and what each may see; those who are not named see everything."""
 
-    async def snapshot() -> bytes:
-        if next(refusals, False):
+    def __init__(self, sights: Mapping[str, Sight]) -> None:
+        self._sights = sights
+
+    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
+        return self._sights.get(caller.name, EVERYTHING)
+
+    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+        if caller.name in self._sights:
+            raise Forbidden(user=caller.name, what=what)
+
+
+class FakeLeader:
+    """A leader whose memory holds one outlook and a snapshot."""
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+        if self.lost:
             raise NotLeading(identity="b", leader="a")
-        return b"\x93NUMPY-like bytes"
-
-    async def outlook(namespace: str, name: str, kind: str | None) -> tuple[bodies.OutlookBody, ...]:
-        return tuple(
-            one
-            for one in (OUTLOOK,)
-            if (one.namespace, one.name) == (namespace, name) and kind in (None, one.kind)
+        if path == "/snapshot":
+            return b"\x93NUMPY-like bytes"
+        return encode(
+            tuple(
+                one
+                for one in (OUTLOOK,)
+                if (one.namespace, one.name) == (query["namespace"], query["name"])
+                and query["kind"] in (None, one.kind)
+            )
         )
 
+
+async def by_token(request: web.Request) -> Caller:
+    """The name of the user is the token; without one an administrator asks."""
+    name = request.headers.get("Authorization", "Bearer admin").removeprefix("Bearer ")
+    if name == "nobody":
+        raise Unauthenticated(reason="the API server does not know the bearer token")
+    return Caller(name)
+
+
+def fake_api(
+    reader: FakeReader,
+    *,
+    leader: FakeLeader | None = None,
+    sights: Mapping[str, Sight] | None = None,
+    limits: RequestLimits | None = None,
+) -> ReadApi:
+    """The read API over the fake cluster."""
+
+    async def metrics() -> bytes:
+        return b"muster_leader 1.0\n"
+
     return ReadApi(
+        authenticate=by_token,
+        rights=FakeRights(sights or {}),
         reader=reader,
-        metrics=lambda: b"muster_leader 1.0\n",
-        ready=ready,
-        snapshot=snapshot,
-        outlook=outlook,
-    ).application()
+        leader=leader or FakeLeader(),
+        metrics=metrics,
+        gate=Gate(limits or RequestLimits()),
+        kept=Kept(0.0, 9),
+    )
 
 
 @asynccontextmanager
-async def served(reader: FakeReader) -> AsyncIterator[str]:
-    """The server's URL; readiness follows the reader."""
-
-    async def postgres() -> str | None:
-        return "Postgres cannot be reached" if reader.down else None
-
-    async with serving(fake_app(reader, {"postgres": postgres}), Address("127.0.0.1", 0)) as port:
+async def served(reader: FakeReader, **more: Any) -> AsyncIterator[str]:
+    """The server's URL."""
+    application = fake_api(reader, **more).application()
+    async with serving(application, Address("127.0.0.1", 0)) as port:
         yield f"http://127.0.0.1:{port}"

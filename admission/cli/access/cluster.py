@@ -29,5 +29,6 @@ def installation_of(settings: "Settings", *, adopt_crds: bool = False) -> "Insta
         scheduler=settings.scheduler_name,
         aliases=settings.scheduler_aliases,
         webhook_url=settings.webhook_url,
+        read_url=settings.read_url,
         adopt_crds=adopt_crds,
     )

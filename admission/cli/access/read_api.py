@@ -1,19 +1,22 @@
-"""One question to the read API: through the API server's service proxy, or straight to a replica.
+"""One question to the read API: through the API server, as the user of the kubeconfig, or straight to a replica.
 
 Standard library only: a call of the plugin should take no longer than the answer.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from admission.cli.failures import CommandFailed
 from admission.kube.client.kubeconfig import Access, load
 
-SERVICE: Final = "muster"
-PORT: Final = 8080
+#: Where the API server passes requests on to Muster.
+PREFIX: Final = "/apis/read.muster.dev/v1/"
+_ANNOUNCED: Final = "apiservice v1.read.muster.dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +25,12 @@ class Route:
 
     #: URL of a replica; None: through the API server.
     server: str | None = None
+    #: PEM file of the authorities that its certificate is checked by; None: the system's.
+    server_ca: str | None = None
+    #: File with the token to ask a replica with; None: MUSTER_TOKEN.
+    token_file: str | None = None
     kubeconfig: str | None = None
     context: str | None = None
-    #: Namespace of Muster's Service.
-    muster_namespace: str = "muster-system"
     #: Seconds, for connecting and for each read.
     timeout: float = 15.0
 
@@ -54,31 +59,41 @@ def ask(route: Route, path: str, query: Mapping[str, str | None] | None = None) 
 def fetch(route: Route, path: str, query: Mapping[str, str | None] | None = None) -> bytes:
     """The answer as bytes. Raises as ``ask``."""
     given = {name: text for name, text in (query or {}).items() if text is not None}
-    target = path + (f"?{urlencode(given)}" if given else "")
+    target = PREFIX + path + (f"?{urlencode(given)}" if given else "")
     if route.server is not None:
-        access = Access(
-            server=route.server.rstrip("/") if "://" in route.server else f"http://{route.server}"
-        )
-        where = access.server
-        advice = "Is that the address of `muster run` (setting httpListen)?"
+        access = _direct(route, route.server)
+        advice = "Is that the address of `muster run` (setting readListen)?"
     else:
         access = load(route.kubeconfig, route.context)
-        service = f"http:{SERVICE}:{PORT}"
-        target = f"/api/v1/namespaces/{quote(route.muster_namespace)}/services/{service}/proxy{target}"
-        where = f"{access.server}, service {route.muster_namespace}/{SERVICE}"
         advice = (
             "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
         )
     from admission.cli.access.transport import get
 
-    tried = f"Asking Muster at {where}"
+    tried = f"Asking Muster at {access.server}"
     status, body = get(access, target, timeout=route.timeout, tried=tried, unreachable=advice)
     if status == 200:
         return body
-    raise _complaint(status, body, tried, route)
+    raise _complaint(status, body, tried)
 
 
-def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFailed:
+def _direct(route: Route, server: str) -> Access:
+    """A replica, asked with a bearer token: it does not see the certificate of a kubeconfig."""
+    try:
+        token = os.environ.get("MUSTER_TOKEN", "")
+        if route.token_file is not None:
+            token = Path(route.token_file).read_text(encoding="utf-8")
+        authority = None if route.server_ca is None else Path(route.server_ca).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(tried="Reading the token and the authorities", found=str(error)) from error
+    return Access(
+        server=server.rstrip("/") if "://" in server else f"https://{server}",
+        authority=authority,
+        headers=(("Authorization", f"Bearer {token.strip()}"),) if token.strip() else (),
+    )
+
+
+def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
     """The error of an answer: Muster's own problem, or a Status of the API server."""
     try:
         document = json.loads(body)
@@ -95,16 +110,17 @@ def _complaint(status: int, body: bytes, tried: str, route: Route) -> CommandFai
             found=str(document["error"]),
             hint=hint.strip(),
         )
-    found = str(document.get("message") or f"HTTP status {status}")
-    name = f"service {SERVICE} in namespace {route.muster_namespace}"
+    found = str(
+        document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"
+    )
     hints = {
         401: "Your credentials are not known to the API server; log in again.",
-        403: "You need the right to get services/proxy there; "
-        f"an administrator can bind the Role muster-reader in namespace {route.muster_namespace} to you.",
-        404: f"There is no {name}. Is Muster installed there? "
-        "Name another with --muster-namespace, or ask a replica directly with --server URL.",
+        403: "You need the right to get and list in the API group read.muster.dev; "
+        "an administrator can bind the ClusterRole muster-reader to you.",
+        404: f"There is no {_ANNOUNCED}. Is Muster installed in this cluster, with a read API? "
+        "Ask a replica directly with --server URL.",
         502: "A replica of Muster broke off; ask again.",
-        503: f"No replica of Muster is ready behind {name}. "
-        f"`kubectl -n {route.muster_namespace} get pods` shows why; or ask one directly with --server URL.",
+        503: f"No replica of Muster answers. `kubectl get {_ANNOUNCED}` and the pods of Muster show why; "
+        "or ask one directly with --server URL.",
     }
     return Unanswered(status=status, tried=tried, found=found, hint=hints.get(status, ""))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import document, namespace, output, route
@@ -38,31 +39,28 @@ def explain(job: str, namespace: str | None, output: str, no_headers: bool, rout
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
-    body = ask(route, f"/api/v1/workloads/{_segment(here)}/{_segment(name)}", {"kind": _KINDS.get(kind)})
+    body = ask(route, _path(here, name), {"kind": _KINDS.get(kind)})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
+    code = told_age(body[0])
     body = with_outlooks(route, body)
     text = document(body, output)
     if text is None:
         wide = output == "wide"
         text = "\n".join(workload_text(one, wide=wide, headers=not no_headers) for one in body)
     click.echo(text, nl=False)
-    return 0
+    return code
 
 
 def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[WorkloadBody]:
     """The workloads; those that wait with what would let them in, which only the leader knows."""
-    import json
-
-    from admission.cli.access.leader import from_leader
-
     found: list[WorkloadBody] = []
     for one in workloads:
         outlook = None
         if one["state"] == "pending" and one["reason"] is not None:
-            path = f"/api/v1/workloads/{_segment(one['namespace'])}/{_segment(one['name'])}/outlook"
+            path = f"{_path(one['namespace'], one['name'])}/outlook"
             try:
-                outlooks = json.loads(from_leader(route, path, {"kind": one["kind"]}))
+                outlooks = ask(route, path, {"kind": one["kind"]})
                 outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
             except (MusterError, ValueError) as error:
                 click.echo(f"What would let it in is not known: {error}", err=True)
@@ -70,7 +68,7 @@ def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[Wor
     return found
 
 
-def _segment(text: str) -> str:
+def _path(namespace: str, name: str) -> str:
     from urllib.parse import quote
 
-    return quote(text, safe="")
+    return f"namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=SettingsCommand,
-    only=(*INSTALLATION, "username", "webhook_url", "scheduler_name", "scheduler_aliases"),
+    only=(*INSTALLATION, "username", "webhook_url", "read_url", "scheduler_name", "scheduler_aliases"),
     short_help="Apply what Muster needs in the cluster.",
 )
 @click.option(

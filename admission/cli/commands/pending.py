@@ -5,11 +5,14 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import document, namespace, output, route
 from admission.cli.rendering.table import Cell, age, amounts, table
 from admission.kube.client.kubeconfig import current_namespace
 
+#: Lines in one answer of the read API.
+LARGEST_PAGE: Final = 1000
 #: Lines that a terminal can hold; --limit shows more.
 USUAL_LIMIT: Final = 500
 
@@ -43,7 +46,8 @@ def pending(
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
     here = None if all_namespaces else namespace or current_namespace(route.kubeconfig, route.context)
-    body = ask(route, "/api/v1/pending", {"queue": queue, "namespace": here, "limit": str(limit)})
+    body = pages(route, {"queue": queue, "namespace": here}, limit)
+    code = told_age(body)
     text = document(body, output)
     if text is None:
         if body["items"]:
@@ -54,9 +58,22 @@ def pending(
                 click.echo(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
         else:
             click.echo(nothing_waits(body, here, queue), err=True)
-            return 0
+            return code
     click.echo(text, nl=False)
-    return 0
+    return code
+
+
+def pages(route: Route, query: Mapping[str, str | None], limit: int) -> dict[str, Any]:
+    """The answer with at most ``limit`` lines, fetched page by page."""
+    body: dict[str, Any] = {}
+    items: list[Any] = []
+    page: str | None = None
+    while not body or (page and len(items) < limit):
+        size = min(limit - len(items), LARGEST_PAGE)
+        body = ask(route, "pending", {**query, "limit": str(size), "continue": page})
+        items += body["items"]
+        page = body.get("continue")
+    return {**body, "items": items, "continue": page or ""}
 
 
 def pending_table(body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import document, output, route
 from admission.cli.rendering.table import Cell, branches, rounded, short_duration, table
@@ -29,7 +30,8 @@ def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers
     Numbers are those of the whole subtree. Where past use counts (usageHalfLife), SHARE is of half of USED and half
     of PAST-USE. With names: only these queues and what is below them.
     """
-    body = ask(route, "/api/v1/queues")
+    body = ask(route, "queues")
+    code = told_age(body)
     chosen = below(body["items"], names)
     missing = set(names) - {queue["name"] for queue in chosen}
     if missing:
@@ -39,13 +41,13 @@ def queues(names: tuple[str, ...], resource: str | None, output: str, no_headers
     text = document(body, output)
     if text is None:
         if not chosen:
-            click.echo("There are no queues yet. `muster install` creates root and default.", err=True)
-            return 0
+            click.echo("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
+            return code
         text = queue_table(chosen, resource=resource, wide=output == "wide", headers=not no_headers)
         if any(_is_unread(queue) for queue in chosen):
             click.echo("Past use is still being read from the ledger; ask again.", err=True)
     click.echo(text, nl=False)
-    return 0
+    return code
 
 
 def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:

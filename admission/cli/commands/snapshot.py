@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from admission.cli.access.leader import from_leader
-from admission.cli.access.read_api import Route
+from admission.cli.access.read_api import Route, fetch
 from admission.cli.options import route
 
 
@@ -23,6 +22,6 @@ def snapshot(out: Path, route: Route) -> None:
 
     `muster replay` decides the same turn again, anywhere.
     """
-    body = from_leader(route, "/api/v1/snapshot")
+    body = fetch(route, "snapshot")
     out.write_bytes(body)
     click.echo(f"{out}: {len(body)} bytes")

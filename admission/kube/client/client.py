@@ -57,6 +57,10 @@ class Client:
         """Base URL of the API server."""
         return self._session.server
 
+    async def authorization(self) -> str | None:
+        """Its own Authorization header; None: it has a certificate."""
+        return await self._session.authorization()
+
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()

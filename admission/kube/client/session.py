@@ -66,6 +66,10 @@ class Session:
         """Base URL of the API server."""
         return self._credentials.server
 
+    async def authorization(self) -> str | None:
+        """The Authorization header; None: credentials without a token."""
+        return await self._credentials.authorization()
+
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
@@ -118,6 +122,8 @@ class Session:
     async def lines(self, request: Request, *, silence: float) -> AsyncIterator[list[bytes]]:
         """Whole lines of a watch, as many as arrived together; ends when the server ends it.
 
+        No line comes first: then the watch is open.
+
         A last line that was cut off is dropped. ``silence``: seconds without a byte after which the
         connection counts as dead. Raises ApiError: Gone for 410, ApiUnavailable for a broken or silent
         connection.
@@ -132,6 +138,7 @@ class Session:
                 if answer.status >= 400:
                     refuse("WATCH", path, answer, await answer.read())
                 try:
+                    yield []
                     rest = bytearray()
                     async for chunk in answer.content.iter_any():
                         lines, rest = _split(rest, chunk)

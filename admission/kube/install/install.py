@@ -15,11 +15,17 @@ from admission.kube.client.client import Client
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import rbac
+from admission.kube.install.read_api import read_api
 from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, apply, apply_all, found_at
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
-from admission.kube.webhook.configuration import SERVICE, Callee, webhook_configurations
+from admission.kube.webhook.configuration import (
+    READ_SERVICE,
+    SERVICE,
+    Callee,
+    webhook_configurations,
+)
 from admission.kube.webhook.keyring import KeyringStore
 from queues.api.api_resources import NAMESPACES, PODS, QUEUES, SERVICE_ACCOUNTS, SERVICES, Document
 from queues.api.names import (
@@ -57,6 +63,8 @@ class Installation:
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
     #: Where the API server reaches the webhook; None: its Service, if there is one.
     webhook_url: str | None = None
+    #: Where the API server reaches the read API; None: its Service, if there is one.
+    read_url: str | None = None
     #: Take over definitions that Volcano or another owner installed.
     adopt_crds: bool = False
 
@@ -82,6 +90,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     keyring = await keeper.agree()
     await apply_all(client, policies(installation), tell)
     await _apply_webhooks(client, installation, keyring, tell)
+    await _apply_read_api(client, installation, keyring, tell)
     for name in (ROOT_QUEUE, DEFAULT_QUEUE):
         await create_first_queue(client, name, tell)
     await _policies_in_force(client, installation.namespace, tell)
@@ -132,6 +141,17 @@ async def _apply_webhooks(client: Client, installation: Installation, keyring: K
         return
     documents = webhook_configurations(installation.callee, keyring.bundle, installation.identity)
     await apply_all(client, documents, tell)
+
+
+async def _apply_read_api(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:
+    home, url = installation.namespace, installation.read_url
+    if url is None and not await found_at(client, SERVICES.path(home, READ_SERVICE)):
+        tell(
+            f"No read API: there is neither --read-url nor a Service {home}/{READ_SERVICE}, so `kubectl muster` "
+            "finds nobody. Install again when there is one."
+        )
+        return
+    await apply_all(client, read_api(home, keyring.bundle, url), tell)
 
 
 async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None:

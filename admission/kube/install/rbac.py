@@ -10,9 +10,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Document
+from queues.api.api_resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    Document,
+    api_service_name,
+)
+from queues.api.names import READ_API
 
 ACCOUNT: Final = "muster"
+#: Where the API server tells how its proxy identifies itself, and the role that may read it.
+PROXY_NAMESPACE: Final = "kube-system"
+_PROXY_READER: Final = {
+    "apiGroup": "rbac.authorization.k8s.io",
+    "kind": "Role",
+    "name": "extension-apiserver-authentication-reader",
+}
 _VOLCANO_BATCH: Final = "batch.volcano.sh"
 _VOLCANO_SCHEDULING: Final = "scheduling.volcano.sh"
 _VOLCANO_TOPOLOGY: Final = "topology.volcano.sh"
@@ -140,6 +155,28 @@ CONTROLLER: Final = (
         ("get", "patch"),
         (CONFIGURATION,),
     ),
+    PolicyRule(
+        "publish-read-api",
+        "the bundle by which the API server believes the read API",
+        "apiregistration.k8s.io",
+        ("apiservices",),
+        ("get", "patch"),
+        (api_service_name(READ_API),),
+    ),
+    PolicyRule(
+        "know-users",
+        "who asks the read API with a token",
+        "authentication.k8s.io",
+        ("tokenreviews",),
+        ("create",),
+    ),
+    PolicyRule(
+        "ask-rights",
+        "what a user of the read API may see",
+        "authorization.k8s.io",
+        ("subjectaccessreviews",),
+        ("create",),
+    ),
 )
 #: Rights in Muster's own namespace.
 AT_HOME: Final = (
@@ -171,22 +208,26 @@ def rbac(namespace: str, identity: str) -> list[Document]:
         CLUSTER_ROLE_BINDINGS.document(ACCOUNT, roleRef=everywhere, subjects=subjects),
         ROLES.document(ACCOUNT, namespace, rules=[rule.document() for rule in AT_HOME]),
         ROLE_BINDINGS.document(ACCOUNT, namespace, roleRef=at_home, subjects=subjects),
-        *people(namespace),
+        # Kubernetes' own role: how the API server's proxy identifies itself to the read API.
+        ROLE_BINDINGS.document(ACCOUNT, PROXY_NAMESPACE, roleRef=_PROXY_READER, subjects=subjects),
+        *people(),
     ]
 
 
-def people(namespace: str) -> list[Document]:
-    """Roles for tenants and administrators, not bound to anybody."""
+def people() -> list[Document]:
+    """Roles for tenants and administrators. Everybody may ask the read API: what it shows, other rights decide."""
     seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_SHOWN)]
     submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
-    # The read API through the API server's proxy, which `kubectl muster` uses.
-    proxied = _rule("", ["services/proxy"], ["get"], ["http:muster:8080", "muster:8080", "muster"])
+    asked = _rule(READ_API.partition("/")[0], ["*"], ("get", "list"))
+    reader = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-reader"}
+    everybody = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}
     return [
         CLUSTER_ROLES.document("muster-viewer", labels=_joins("view"), rules=seen),
         CLUSTER_ROLES.document("muster-submitter", labels=_joins("edit"), rules=submitted),
         CLUSTER_ROLES.document("muster-queue-admin", rules=kept),
-        ROLES.document("muster-reader", namespace, rules=[proxied]),
+        CLUSTER_ROLES.document("muster-reader", rules=[asked]),
+        CLUSTER_ROLE_BINDINGS.document("muster-reader", roleRef=reader, subjects=[everybody]),
     ]
 
 

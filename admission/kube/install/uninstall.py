@@ -11,8 +11,10 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
 from admission.kube.install.drain import DrainMode, free_or_leave, let_return
+from admission.kube.install.rbac import PROXY_NAMESPACE
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.api_resources import (
+    API_SERVICES,
     BUDGETS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -57,7 +59,9 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     """Remove everything. An interrupted removal goes on when called again. Raises MusterError."""
     home = removal.namespace
     await let_return(client, tell)
-    # Muster itself first: it would make wait, or release, what is being freed.
+    # Muster itself first: it would make wait, or release, what is being freed. Before it what depends on it: while an
+    # API that is announced does not answer, no namespace can be deleted.
+    await _delete_all(client, API_SERVICES, None, tell)
     await _delete_all(client, DEPLOYMENTS, home, tell)
     for webhooks in WEBHOOK_CONFIGURATIONS:
         await _delete_all(client, webhooks, None, tell)
@@ -79,6 +83,7 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
         SERVICE_ACCOUNTS,
     ):
         await _delete_all(client, resource, home if resource.namespaced else None, tell)
+    await _delete_all(client, ROLE_BINDINGS, PROXY_NAMESPACE, tell)
     await _remove_namespace(client, home, tell)
 
 

@@ -74,6 +74,8 @@ class Informer(Generic[S, V]):
         self.lists = 0
         #: When the API server was last heard, on the loop's clock.
         self.heard = 0.0
+        #: When the store was last known to be current, on the loop's clock.
+        self.current_at = 0.0
         self._client = client
         self._deliver = deliver
         self._timing = timing
@@ -82,6 +84,7 @@ class Informer(Generic[S, V]):
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
         loop = asyncio.get_running_loop()
+        self.current_at = loop.time()
         failures = 0
         while True:
             before, started = self.resource_version, loop.time()
@@ -108,6 +111,15 @@ class Informer(Generic[S, V]):
                 self.resource_version = ""
             bound = min(self._timing.first_pause * 2 ** min(failures - 1, 10), self._timing.longest_pause)
             await asyncio.sleep(random.uniform(bound / 2, bound))
+
+    def behind(self, now: float) -> float:
+        """Seconds since the store was known to be current, at ``now`` on the loop's clock; 0: it is.
+
+        The store is current while the watch is open, also without events. A connection that is dead without a sign
+        counts as open until it has been silent for ``Timing.silence``.
+        """
+        is_open = self.problem is None and self.resource_version != ""
+        return 0.0 if is_open else max(0.0, now - self.current_at)
 
     async def _list(self) -> None:
         """Bring everything up to date, deletions included. Raises ApiError."""
@@ -142,6 +154,7 @@ class Informer(Generic[S, V]):
             self._hand_over(shifts)
         self.resource_version = page.metadata.resource_version
         self.problem = None
+        self.current_at = asyncio.get_running_loop().time()
         self.synced.set()
 
     async def _page(self, limit: int | None, token: str | None) -> Page:
@@ -159,7 +172,7 @@ class Informer(Generic[S, V]):
             "timeoutSeconds": int(random.uniform(self._timing.watch, 2 * self._timing.watch)) or 1,
         }
         async for lines in self._client.watch(self._path, silence=self._timing.silence, **query):
-            self.heard = loop.time()
+            self.heard = self.current_at = loop.time()
             self.problem = None
             shifts: list[ObjectChange[V]] = []
             try:

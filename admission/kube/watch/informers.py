@@ -93,6 +93,8 @@ class InformerState:
 
     #: Seconds since the API server was last heard.
     silent_seconds: float
+    #: Seconds since its objects were known to be current; 0: they are.
+    behind_seconds: float
     lists: int
     objects: int
     #: Objects that could not be read.
@@ -162,6 +164,7 @@ class Informers:
         return {
             name: InformerState(
                 silent_seconds=now - informer.heard if informer.heard else 0.0,
+                behind_seconds=informer.behind(now),
                 lists=informer.lists,
                 objects=len(informer.collection.kept),
                 unreadable=informer.collection.unreadable,

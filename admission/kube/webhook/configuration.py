@@ -25,10 +25,11 @@ from queues.api.api_resources import (
 #: Name of the mutating and of the validating configuration.
 CONFIGURATION: Final = "muster"
 SERVICE: Final = "muster-webhook"
+READ_SERVICE: Final = "muster"
 #: Where the replicas share the certificates.
 SECRET: Final = "muster-webhook"
 #: What an unreachable webhook may cost each request.
-TIMEOUT_SECONDS: Final = 3
+TIMEOUT_SECONDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +39,15 @@ class Callee:
     namespace: str
     url: str | None = None
 
+    @property
+    def read_host(self) -> str:
+        """The name by which the API server and replicas know the read API."""
+        return f"{READ_SERVICE}.{self.namespace}.svc"
+
     def names(self) -> frozenset[str]:
-        """What its certificate has to be good for."""
-        host = f"{SERVICE}.{self.namespace}"
-        own = {f"{host}.svc", f"{host}.svc.cluster.local"}
+        """What its certificate has to be good for; the read API has the same one."""
+        host = f"{SERVICE}.{self.namespace}.svc"
+        own = {f"{name}{ending}" for name in (host, self.read_host) for ending in ("", ".cluster.local")}
         at = urlsplit(self.url).hostname if self.url is not None else None
         return frozenset(own | ({at} if at else set()))
 

@@ -27,12 +27,15 @@ from admission.kube.webhook.certificates import (
     renewed,
 )
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET
-from queues.api.api_resources import SECRETS, WEBHOOK_CONFIGURATIONS
+from queues.api.api_resources import API_SERVICES, SECRETS, WEBHOOK_CONFIGURATIONS, api_service_name
+from queues.api.names import READ_API
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
 CONFIGURATIONS: Final = tuple(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS)
+#: Where the API server is told of the read API.
+READ_API_SERVICE: Final = API_SERVICES.path(name=api_service_name(READ_API))
 #: Seconds between two looks at the Secret, and after a failure.
 CHECK_EVERY: Final = 300.0
 RETRY_AFTER: Final = 10.0
@@ -64,6 +67,7 @@ class KeyringStore:
         self._lifetimes = lifetimes
         self._clock = clock
         self._loaded: bytes | None = None
+        self._keyring: Keyring | None = None
         #: Serve with this one; new connections get the new certificate as soon as there is one.
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -82,7 +86,7 @@ class KeyringStore:
 
     async def keep(self) -> Keyring:
         """One look: agree on a keyring, serve with it, and have the API server believe it. Raises ApiError."""
-        keyring = await self.agree()
+        keyring = self._keyring = await self.agree()
         certificate = keyring.serving.certificate_pem
         if certificate != self._loaded:
             _load(self.tls, certificate + keyring.serving.key_pem)
@@ -91,6 +95,10 @@ class KeyringStore:
             _log.info("serving certificate loaded", extra={"valid_until": until.isoformat()})
         await self.publish(keyring)
         return keyring
+
+    def bundle(self) -> bytes:
+        """The authorities that clients of any replica believe, as PEM; empty before the first look."""
+        return b"" if self._keyring is None else self._keyring.bundle
 
     async def agree(self) -> Keyring:
         """The keyring that all replicas share, renewed if due. Raises ApiError."""
@@ -108,19 +116,18 @@ class KeyringStore:
         raise Conflict(method="PUT", path=self._secret, status=409, reason=f"{_ATTEMPTS} times in a row")
 
     async def publish(self, keyring: Keyring) -> None:
-        """Put the bundle into the webhook configurations, where these exist. Raises ApiError."""
+        """Put the bundle into the webhook configurations and the APIService, where these exist. Raises ApiError."""
         bundle = base64.b64encode(keyring.bundle).decode()
-        for path in CONFIGURATIONS:
+        for path, patch_of in _BELIEVERS.items():
             try:
-                configuration = msgspec.json.decode(await self._client.get(path))
-                patch = _bundle_patch(configuration, bundle)
+                patch = patch_of(msgspec.json.decode(await self._client.get(path)), bundle)
                 if patch:
                     await self._client.patch(path, patch, kind="json")
             except NotFound:
                 continue  # installed without a webhook
             except (Conflict, ApiRefused) as error:
                 # Another replica changed it meanwhile: the next look finds what is left to do.
-                _log.warning("webhook configuration not updated: %s", error)
+                _log.warning("bundle of certificates not published: %s", error)
 
     async def _read(self) -> tuple[Keyring | None, str]:
         """The stored keyring with its version; None if there is none that can be used."""
@@ -163,6 +170,21 @@ def _bundle_patch(configuration: dict[str, Any], bundle: str) -> list[dict[str, 
             for index in stale
         ),
     ]
+
+
+def _service_patch(service: dict[str, Any], bundle: str) -> list[dict[str, Any]]:
+    """Steps that make the API server believe the bundle when it passes requests on; none if it does."""
+    if service["spec"].get("caBundle") == bundle:
+        return []
+    version = service["metadata"]["resourceVersion"]
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "add", "path": "/spec/caBundle", "value": bundle},
+    ]
+
+
+#: Objects that say which certificates the API server believes, and the steps that make it believe a bundle.
+_BELIEVERS: Final = {**dict.fromkeys(CONFIGURATIONS, _bundle_patch), READ_API_SERVICE: _service_patch}
 
 
 def _load(context: ssl.SSLContext, pem: bytes) -> None:

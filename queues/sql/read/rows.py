@@ -1,6 +1,6 @@
 """What ``queues.sql.read.views`` answers: queues, waiting workloads and their history, as people see them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +89,46 @@ class PendingLine:
     joins: bool = False
     #: Its last eviction for another workload; None: it was admitted since, or never evicted.
     displaced: LastPreemption | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderTerms:
+    """What the order of a queue is made of: urgency = Σ factor × column, smaller is earlier."""
+
+    by_created: int = 0
+    by_priority: int = 0
+    by_run: int = 0
+    #: Seconds that count where no run time is declared.
+    unknown_run: int = 0
+    #: Of equal urgency large workloads give way to small ones.
+    small_first: bool = False
+
+
+#: Kind of workload → namespaces in which somebody may see it; None: all.
+Seen = Mapping[str, Collection[str] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingPage:
+    """A part of the waiting workloads."""
+
+    #: With their 1-based positions in their queues.
+    lines: tuple[tuple[PendingLine, int], ...]
+    #: All that match, also beyond the page; and the same in every namespace.
+    total: int
+    total_everywhere: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceInQueue:
+    """Where a workload is in its queue."""
+
+    #: 1-based.
+    position: int
+    #: How many workloads wait in the queue.
+    length: int
+    #: Workloads right before it with their positions, the nearest last.
+    ahead: tuple[tuple[PendingLine, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.resources import is_device
 from queues.sql.read.displacements import displacements
+from queues.sql.read.pending import WAITS, pending_line, workload_lines
 from queues.sql.read.rows import (
     AccountLine,
     DecisionLine,
@@ -20,11 +21,10 @@ from queues.sql.read.rows import (
     QueueLine,
     StoredReason,
 )
-from queues.sql.read.world import REASON, key_of, key_or_none, read_admissions, reason_of, seconds_of
+from queues.sql.read.world import key_or_none, read_admissions, seconds_of
 from queues.sql.statements import attributes, same
 from queues.sql.tables import (
     admissions,
-    backoffs,
     capacity,
     decisions,
     queue_balances,
@@ -44,11 +44,12 @@ __all__ = [
     "QueueLine",
     "StoredReason",
     "explain",
-    "pending",
     "queue_overview",
 ]
 
 
+#: Decisions about one workload that are told: the last ones.
+HISTORY = 200
 #: Columns of a queue that are shown as they are.
 _SHOWN = ("name", "parent", "paused", "closed", "broken", "changed_by", "document", "present")
 
@@ -57,7 +58,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
     """All queues with limits and use, by name; removed ones among them as long as something of them is held."""
     accounts = await _account_lines(tx)
     waiting = await _count(
-        tx, select(workloads.c.queue, func.count()).outerjoin(reasons, same(reasons, workloads)).where(_WAITS)
+        tx, select(workloads.c.queue, func.count()).outerjoin(reasons, same(reasons, workloads)).where(WAITS)
     )
     admitted = await _count(
         tx,
@@ -132,55 +133,11 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
     return {row[0]: row[1] for row in await tx.execute(counting.group_by(queue))}
 
 
-_HOLDS = exists().where(same(admissions, workloads), admissions.c.state != "closed")
-#: Lacks seats: all of them, or (then with a reason) some.
-_WAITS = and_(~workloads.c.finished, or_(~_HOLDS, reasons.c.code.is_not(None)))
-
-
-#: Columns of a workload that are shown as they are.
-_DESCRIBED = (
-    *("namespace", "name", "queue", "priority", "arrival", "created"),
-    *("minimum", "pods", "asks", "devices", "run_time"),
-)
-
-
-def _workload_lines() -> Select[Any]:
-    return select(
-        *workloads.c["kind", "uid", "finished", *_DESCRIBED],
-        _HOLDS.label("joins"),
-        *(
-            func.coalesce(backoffs.c[name], 0).label(name)
-            for name in ("not_before", "rollbacks", "waiting_since")
-        ),
-        *REASON,
-    ).select_from(
-        workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(backoffs, same(backoffs, workloads))
-    )
-
-
-def _line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingLine:
-    return PendingLine(
-        key=key_of(row.kind, row.uid),
-        reason=reason_of(row) if row.code is not None else None,
-        **attributes(row, *_DESCRIBED, "waiting_since", "joins"),
-        displaced=gone.get(key_of(row.kind, row.uid)),
-    )
-
-
-async def pending(tx: AsyncConnection, queue: QueueName | None = None) -> tuple[PendingLine, ...]:
-    """Waiting workloads, in the order of arrival."""
-    lines = _workload_lines().where(_WAITS).order_by(workloads.c.arrival)
-    if queue is not None:
-        lines = lines.where(workloads.c.queue == queue)
-    gone = await displacements(tx, None if queue is None else workloads.c.queue == queue)
-    return tuple(_line(row, gone) for row in await tx.execute(lines))
-
-
 async def explain(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None = None
 ) -> tuple[ExplanationRows, ...]:
     """All about the workloads of that name (several kinds may share it); empty: there is none."""
-    named = _workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
+    named = workload_lines().where(workloads.c.namespace == namespace, workloads.c.name == name)
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
     rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
@@ -195,7 +152,7 @@ async def _explanation(
     held, evictions = await read_admissions(tx, mine)
     state = _state(row, held)
     return ExplanationRows(
-        workload=_line(row, gone),
+        workload=pending_line(row, gone),
         state=state,
         **attributes(row, "not_before", "rollbacks"),
         admissions=held,
@@ -216,11 +173,13 @@ def _state(row: Row[Any], held: Iterable[Admission]) -> str:
 
 
 async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:
-    rows = await tx.execute(
+    last = await tx.execute(
         select(decisions)
         .where(decisions.c.workload_kind == kind, decisions.c.workload_uid == uid)
-        .order_by(decisions.c.id)
+        .order_by(decisions.c.id.desc())
+        .limit(HISTORY)
     )
+    rows = last.all()[::-1]
     return tuple(
         DecisionLine(
             at=seconds_of(row.decided_at),

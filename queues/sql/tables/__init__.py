@@ -9,7 +9,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from queues.sql.tables.history import PARTITIONED, decisions, ended_workloads, postings
-from queues.sql.tables.leadership import fences, leases
+from queues.sql.tables.leadership import fences, heartbeats, leases
 from queues.sql.tables.ledger import (
     admissions,
     backoffs,
@@ -43,6 +43,7 @@ __all__ = [
     "decisions",
     "ended_workloads",
     "fences",
+    "heartbeats",
     "is_ours",
     "job_states",
     "leases",

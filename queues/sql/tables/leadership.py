@@ -1,8 +1,11 @@
-"""The lease of the leader, and the fence that every other writer locks first. Written by ``queues.sql.leadership``."""
+"""The lease of the leader, its heartbeat, and the fence that every other writer locks first.
+
+Written by ``queues.sql.leadership`` and ``queues.sql.heartbeat``.
+"""
 
 from typing import Final
 
-from sqlalchemy import Table
+from sqlalchemy import Table, text
 
 from queues.sql.tables.columns import count, moment, number, string
 from queues.sql.tables.metadata import metadata
@@ -27,4 +30,19 @@ fences: Final = Table(
     number("term"),
     #: Of the last ledger transaction. Goes on over terms.
     count("ledger_seq"),
+)
+
+heartbeats: Final = Table(
+    "heartbeats",
+    metadata,
+    #: Name of the lease.
+    string("lease", primary_key=True),
+    string("holder"),
+    number("term"),
+    #: When the cluster was as the tables say, by the database's clock.
+    moment("current_at"),
+    #: Why that is some time ago, as a sentence; "": nothing is behind.
+    string("behind", server_default=text("''")),
+    #: Where other replicas reach the leader's read API: https://host:port; "": they do not.
+    string("address", server_default=text("''")),
 )

@@ -1,30 +1,62 @@
-"""``kubectl muster`` with the real kubectl, through the real API server's service proxy, with RBAC."""
+"""``kubectl muster`` with the real kubectl, through the real API server, which tells Muster who asks; and past it."""
 
 import asyncio
-import contextlib
+import base64
+import http.client
 import os
-import socket
+import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import aiohttp
+import msgspec
+import pytest
 import pytest_asyncio
+import yaml
 
+from admission.kube.access_reviews import front_proxy
+from admission.kube.client.client import Client
+from admission.kube.install.rbac import people
+from admission.kube.install.read_api import read_api
+from admission.kube.webhook.configuration import Callee
+from admission.kube.webhook.keyring import READ_API_SERVICE, KeyringStore
 from admission.settings import Address
-from admission.web.app import serving
+from admission.web.access.callers import Callers
+from admission.web.access.rights import Rights
+from admission.web.app import PREFIX, ReadApi
+from admission.web.http import serving
+from admission.web.process import trust
 from deploy.local.cluster import LocalCluster
+from queues.api.api_resources import (
+    CLUSTER_ROLE_BINDINGS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    Document,
+    path_of,
+)
 from queues.errors import ApiError
-from tests.fakes.fake_reader import FakeReader, fake_app
+from tests.fakes.fake_reader import PENDING, QUEUES, FakeLeader, FakeReader
+from tests.kube.support.cluster_objects import becomes
 
-NAMESPACE = "muster-plugin"
+HOME = "muster-plugin"
+#: Namespaces of the fake cluster, and who may see what is in them.
+TENANTS = {"ml": "alice", "lab": "bob"}
 
 
 @dataclass(frozen=True)
 class Plugin:
     cluster: LocalCluster
+    admin: Client
+    #: The read API itself, past the API server.
+    url: str
+    authority: bytes
 
     async def kubectl(
         self, *words: str, kubeconfig: Path | None = None
@@ -37,60 +69,94 @@ class Plugin:
             subprocess.run, argv, env=environment, capture_output=True, text=True, timeout=60, check=False
         )
 
+    async def token(self, account: str) -> str:
+        """A token of a service account, as a pod has it."""
+        path = SERVICE_ACCOUNTS.path(HOME, account, "token")
+        answer = await self.admin.create(path, {"apiVersion": "authentication.k8s.io/v1", "spec": {}})
+        return str(msgspec.json.decode(answer)["status"]["token"])
 
-def own_address() -> str:
-    """An address of this machine that the API server agrees to talk to: not the loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # a documentation address: nothing is sent
-        return str(probe.getsockname()[0])
+    async def ask(self, path: str, headers: Mapping[str, str] = {}) -> tuple[int, Any]:
+        """Past the API server, as any pod can."""
+        tls = ssl.create_default_context(cadata=self.authority.decode())
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(self.url + path, ssl=tls, server_hostname=Callee(namespace=HOME).read_host) as answer,
+        ):
+            return answer.status, await answer.json()
 
 
-def publish(cluster: LocalCluster, port: int) -> None:
-    """A Service with one pod behind it; the API server lets nothing but pods answer for a Service."""
-    address = own_address()
-    pod: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "muster-0"},
-        "spec": {"nodeName": "elsewhere", "containers": [{"name": "muster", "image": "muster"}]},
-    }
-    running = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "muster"},
-        "spec": {"ports": [{"name": "http", "port": 8080, "targetPort": port}]},
-    }
-    behind = {"ip": address, "targetRef": {"kind": "Pod", "namespace": NAMESPACE, "name": "muster-0"}}
-    endpoints = {
-        "apiVersion": "v1",
-        "kind": "Endpoints",
-        "metadata": {"name": "muster"},
-        "subsets": [{"addresses": [behind], "ports": [{"name": "http", "port": port}]}],
-    }
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    here = f"/api/v1/namespaces/{NAMESPACE}"
-    with cluster.client() as api:
-        api.create(
-            "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        )
-        with contextlib.suppress(ApiError):  # its controller was faster; if neither is there, the pod fails
-            api.create(f"{here}/serviceaccounts", account)
-        api.create(f"{here}/pods", pod)
-        api.merge(f"{here}/pods/muster-0/status", running)
-        api.create(f"{here}/services", service)
-        api.create(f"{here}/endpoints", endpoints)
+async def put(admin: Client, document: Document) -> None:
+    await admin.patch(path_of(document), document, kind="apply", field_manager="test", force=True)
+
+
+async def make_tenants(admin: Client) -> None:
+    """alice may view namespace ml, bob namespace lab, and a service account everything."""
+    for name in (HOME, *TENANTS):
+        await put(admin, NAMESPACES.document(name))
+    for document in people():
+        await put(admin, document)
+    view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    for account in ("alice", "bob", "admin"):
+        await put(admin, SERVICE_ACCOUNTS.document(account, HOME))
+    for namespace, user in TENANTS.items():
+        subjects = [
+            {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user},
+            {"kind": "ServiceAccount", "namespace": HOME, "name": user},
+        ]
+        await put(admin, ROLE_BINDINGS.document("tenant", namespace, roleRef=view, subjects=subjects))
+    whole = CLUSTER_ROLE_BINDINGS.document(
+        "muster-plugin-admin",
+        roleRef={**view, "name": "cluster-admin"},
+        subjects=[{"kind": "ServiceAccount", "namespace": HOME, "name": "admin"}],
+    )
+    await put(admin, whole)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def plugin(local_cluster: LocalCluster) -> AsyncIterator[Plugin]:
-    async with serving(fake_app(FakeReader(), {}), Address("0.0.0.0", 0)) as port:
-        await asyncio.to_thread(publish, local_cluster, port)
-        yield Plugin(local_cluster)
+    async with await Client.connect(local_cluster.kubeconfig) as admin:
+        await make_tenants(admin)
+        proxy = await front_proxy(admin)
+        keeper = KeyringStore(admin, namespace=HOME, names=Callee(namespace=HOME).names())
+        keyring = await keeper.keep()
+        trust(keeper.tls, proxy)
+
+        async def namespaces(limit: int) -> list[str]:
+            return sorted({one.namespace for one in PENDING})
+
+        async def queues(limit: int) -> list[str]:
+            return [one.name for one in QUEUES]
+
+        async def metrics() -> bytes:
+            return b"muster_leader 1.0\n"
+
+        application = ReadApi(
+            authenticate=Callers(admin, proxy).caller,
+            rights=Rights(admin, namespaces=namespaces, queues=queues),
+            reader=FakeReader(),
+            leader=FakeLeader(),
+            metrics=metrics,
+        ).application()
+        async with serving(application, Address("127.0.0.1", 0), tls=keeper.tls) as port:
+            url = f"https://127.0.0.1:{port}"
+            for document in read_api(HOME, keyring.bundle, url):
+                await put(admin, document)
+            await becomes(lambda: answers(admin))
+            yield Plugin(local_cluster, admin, url, keyring.bundle)
+        # While an API that is announced does not answer, no namespace of this cluster can be deleted.
+        await admin.delete(READ_API_SERVICE)
+
+
+async def answers(admin: Client) -> bool:
+    """Whether the API server passes requests on."""
+    try:
+        return b"APIResourceList" in await admin.get(PREFIX)
+    except ApiError:
+        return False
 
 
 async def test_kubectl_finds_the_plugin_and_the_plugin_finds_muster(plugin: Plugin) -> None:
-    said = await plugin.kubectl("muster", "queues", "--muster-namespace", NAMESPACE)
+    said = await plugin.kubectl("muster", "queues")
 
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.splitlines()[1].split() == [
@@ -106,28 +172,111 @@ async def test_kubectl_finds_the_plugin_and_the_plugin_finds_muster(plugin: Plug
     ]
 
 
-async def test_problems_of_muster_come_through_the_proxy(plugin: Plugin) -> None:
-    said = await plugin.kubectl("muster", "explain", "tune-4", "-n", "ml", "--muster-namespace", NAMESPACE)
+async def test_problems_of_muster_come_through_the_api_server(plugin: Plugin) -> None:
+    said = await plugin.kubectl("muster", "explain", "tune-4", "-n", "ml")
 
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr == "Error: There is no workload tune-4 in namespace ml.\nDid you mean tune-3?\n"
 
 
-async def test_whoever_may_not_read_is_told_which_right_is_missing(plugin: Plugin) -> None:
-    alice = plugin.cluster.kubeconfig_for("alice", ["nobody"])
+@pytest.mark.parametrize(("namespace", "other"), [("ml", "lab"), ("lab", "ml")])
+async def test_users_see_their_namespace_and_no_other(plugin: Plugin, namespace: str, other: str) -> None:
+    user = plugin.cluster.kubeconfig_for(TENANTS[namespace])
+    own = sorted(one.name for one in PENDING if one.namespace == namespace)
 
-    said = await plugin.kubectl("muster", "queues", "--muster-namespace", NAMESPACE, kubeconfig=alice)
+    async def listed() -> list[str]:
+        said = await plugin.kubectl("muster", "pending", "-A", "--no-headers", kubeconfig=user)
+        return sorted(line.split()[2].partition("/")[2] for line in said.stdout.splitlines())
 
-    assert said.returncode == 1
-    assert 'User "alice" cannot get resource "services/proxy"' in said.stderr
-    assert "the Role muster-reader in namespace muster-plugin" in said.stderr
+    # The role view is put together from Muster's by a controller, and decisions are remembered for a while.
+    await becomes(lambda: equals(listed, own), within=60)
+    refused = await plugin.kubectl("muster", "pending", "-n", other, kubeconfig=user)
+    everything = await plugin.kubectl("muster", "pending", "-A", "--no-headers")
+
+    assert refused.returncode == 1
+    assert (
+        f"{TENANTS[namespace]} may not list jobs, podgroups or pods in namespace {other}." in refused.stderr
+    )
+    assert len(everything.stdout.splitlines()) == len(PENDING)
 
 
-async def test_a_cluster_without_muster_is_told_as_such(plugin: Plugin) -> None:
-    said = await plugin.kubectl("muster", "queues", "--muster-namespace", "default")
+async def equals(listed: Any, expected: list[str]) -> bool:
+    return bool(await listed() == expected)
 
-    assert said.returncode == 1
-    assert "There is no service muster in namespace default. Is Muster installed there?" in said.stderr
+
+async def test_users_without_a_right_on_queues_see_none(plugin: Plugin) -> None:
+    said = await plugin.kubectl(
+        "muster", "queues", kubeconfig=plugin.cluster.kubeconfig_for("nobody-in-particular")
+    )
+
+    assert (said.returncode, said.stdout) == (0, "")
+    assert said.stderr == "You may see no queue: RBAC lets you get none, or there is none yet.\n"
+
+
+async def test_a_pod_without_a_token_is_told_that_nobody_knows_it(plugin: Plugin) -> None:
+    for headers in (
+        {},
+        {"Authorization": "Bearer eyJhbGciOiJSUzI1NiJ9.e30.forged"},
+        {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"},
+    ):
+        status, problem = await plugin.ask(f"{PREFIX}/pending", headers)
+
+        assert status == 401
+        assert problem["error"].startswith("Muster does not know who asks")
+
+
+async def test_a_certificate_of_the_cluster_does_not_make_a_proxy(plugin: Plugin) -> None:
+    """Whoever has a client certificate of the cluster could else speak for anybody."""
+    config = yaml.safe_load(plugin.cluster.kubeconfig_for("mallory", ["system:masters"]).read_text())
+    assert config["users"][0]["user"]["client-certificate-data"]
+    status = await asyncio.to_thread(_with_certificate, plugin, config["users"][0]["user"])
+
+    assert status in (None, 401)
+
+
+def _with_certificate(plugin: Plugin, user: Mapping[str, str]) -> int | None:
+    """The status of an answer to forged headers; None: the server broke the connection off."""
+    tls = ssl.create_default_context(cadata=plugin.authority.decode())
+    tls.check_hostname = False
+    with tempfile.NamedTemporaryFile() as pem:
+        for part in ("client-certificate-data", "client-key-data"):
+            pem.write(base64.b64decode(user[part]))
+        pem.flush()
+        tls.load_cert_chain(pem.name)
+    connection = http.client.HTTPSConnection(urlsplit(plugin.url).netloc, context=tls, timeout=10)
+    try:
+        connection.request("GET", f"{PREFIX}/pending", headers={"X-Remote-User": "admin"})
+        return connection.getresponse().status
+    except (ssl.SSLError, ConnectionError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+async def test_a_service_account_is_known_by_its_token(plugin: Plugin) -> None:
+    async def pending(account: str) -> list[str]:
+        _, body = await plugin.ask(
+            f"{PREFIX}/pending", {"Authorization": f"Bearer {await plugin.token(account)}"}
+        )
+        return sorted(one["namespace"] for one in body["items"])
+
+    await becomes(lambda: equals(lambda: pending("alice"), ["ml", "ml"]), within=60)
+    await becomes(lambda: equals(lambda: pending("bob"), ["lab"]), within=60)
+    assert await pending("admin") == ["lab", "ml", "ml"]
+
+
+async def test_only_administrators_get_snapshots_and_metrics(plugin: Plugin) -> None:
+    alice, admin = [
+        {"Authorization": f"Bearer {await plugin.token(account)}"} for account in ("alice", "admin")
+    ]
+
+    for path in (f"{PREFIX}/snapshot", "/metrics"):
+        assert (await plugin.ask(path, alice))[0] == 403
+        async with aiohttp.ClientSession() as session:
+            tls = ssl.create_default_context(cadata=plugin.authority.decode())
+            host = Callee(namespace=HOME).read_host
+            async with session.get(plugin.url + path, headers=admin, ssl=tls, server_hostname=host) as answer:
+                assert answer.status == 200
 
 
 async def test_flags_before_the_plugins_name_are_refused_by_kubectl(plugin: Plugin) -> None:
@@ -138,6 +287,6 @@ async def test_flags_before_the_plugins_name_are_refused_by_kubectl(plugin: Plug
 
 
 async def test_kubectl_completes_with_names_from_muster(plugin: Plugin) -> None:
-    said = await plugin.kubectl("__complete", "muster", "--muster-namespace", NAMESPACE, "queues", "team-")
+    said = await plugin.kubectl("__complete", "muster", "queues", "team-")
 
     assert said.stdout == "team-a\topen, 2 pending, 3 admitted\nteam-b\topen, 1 pending, 1 admitted\n:4\n"

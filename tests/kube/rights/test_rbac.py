@@ -10,6 +10,7 @@ import pytest_asyncio
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
 from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
+from admission.kube.webhook.keyring import READ_API_SERVICE
 from deploy.local.cluster import LocalCluster
 from queues.api import api_resources
 from queues.api.api_resources import ApiResource, path_of
@@ -115,6 +116,9 @@ PURPOSES: dict[str, list[Ask]] = {
     "create-network-policies": _companion("/apis/networking.k8s.io/v1", "networkpolicies"),
     "tell-events": [_creates(api_resources.EVENTS.path("default"))],
     "publish-certificates": [ask for path in WEBHOOKS for ask in (_at(path), _patches(path))],
+    "publish-read-api": [_at(READ_API_SERVICE), _patches(READ_API_SERVICE)],
+    "know-users": [_creates("/apis/authentication.k8s.io/v1/tokenreviews")],
+    "ask-rights": [_creates("/apis/authorization.k8s.io/v1/subjectaccessreviews")],
     "make-certificates": [_creates(SECRETS)],
     # Reading it is included in "create-secrets", which has to tell whose a Secret is.
     "keep-certificates": [

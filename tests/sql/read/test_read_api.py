@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from admission.web.reader import UnknownName
+from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
 from queues.resources import amount
 from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.heartbeat import beat
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description
 from queues.sql.tables import backoffs
+from queues.text_format import rfc3339
 from queues.workload import QueueName
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, gang, gpus, key, queue, reason
 
@@ -244,3 +246,39 @@ async def test_a_new_muster_has_a_root_and_nobody_waits(muster: Database) -> Non
 
     assert [queue.name for queue in told.items] == ["root"]
     assert (waiting.items, waiting.total) == ((), 0)
+
+
+async def test_every_answer_tells_how_old_it_is(muster: Database) -> None:
+    harness = await staged(muster)
+    silent = await reader(muster).queues()
+    async with muster.transaction() as tx:
+        await beat(tx, harness.term, seconds=50.0, behind="the watch of pods is interrupted", address="")
+
+    answers = (
+        await reader(muster).queues(),
+        await reader(muster).pending(queue=None, namespace=None, limit=1),
+        *(await reader(muster).explain(namespace="ns", name="small", kind=None)),
+    )
+
+    assert (silent.as_of, silent.behind) == (None, "no replica has led yet")
+    for answer in answers:
+        assert answer.as_of is not None
+        assert rfc3339(NOW - 60) < answer.as_of <= rfc3339(NOW - 50)
+        assert answer.behind == "the watch of pods is interrupted"
+
+
+async def test_what_may_not_be_seen_is_not_answered(muster: Database) -> None:
+    await staged(muster)
+    elsewhere = Sight(workloads={"job": {"alice"}}, queues=frozenset({"b"}))
+    here = Sight(workloads={"job": {"ns"}}, queues=frozenset({"a"}))
+
+    queues = await reader(muster).queues(elsewhere)
+    pending = await reader(muster).pending(queue="a", namespace=None, limit=10, sight=elsewhere)
+    with pytest.raises(UnknownName) as unknown:
+        await reader(muster).explain(namespace="ns", name="small", kind=None, sight=elsewhere)
+    (story,) = await reader(muster).explain(namespace="ns", name="small", kind=None, sight=here)
+
+    assert [queue.name for queue in queues.items] == ["b"]
+    assert (pending.items, pending.total, pending.total_everywhere) == ((), 0, 0)
+    assert unknown.value.near == ()
+    assert [queue.name for queue in story.path] == ["a"]

@@ -10,10 +10,11 @@ from queues.plan import Adopt, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.sql import ledger
-from queues.sql.database import Database
+from queues.sql.database import Database, Transaction
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read import views
+from queues.sql.read.pending import pending
 from queues.sql.read.world import load_world, read_admissions
 from queues.sql.tables import admissions
 from queues.workload import FlavorName, QueueName
@@ -96,7 +97,7 @@ async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:
         async with muster.transaction() as tx:
             entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=moment)
             await ledger.record_reasons(tx, entry, {key("j1"): reason(code, message)})
-            (line,) = await views.pending(tx)
+            ((line, _),) = (await pending(tx, {}, limit=9)).lines
         harness.seq = entry.seq
         assert line.reason is not None
         assert line.reason.message == message
@@ -130,17 +131,22 @@ async def test_queues_are_shown_with_limits_and_use(muster: Database) -> None:
     assert told >= {("team", 6, 1, 2), ("root", 9, 1, 2), ("a", None, 1, 1)}
 
 
+async def waiting(tx: Transaction, *queues: QueueName) -> list[str]:
+    page = await pending(tx, {}, queues=queues or None, limit=9)
+    return [line.name for line, _ in page.lines]
+
+
 async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 9}, ["j1", "j2", "j3"])
     await harness.arrive("other", queue="b")
     await harness.admit(gang("j2", "a", "n1"))
     async with muster.transaction() as tx:
-        assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j1", "j3"]
-        assert [line.name for line in await views.pending(tx)] == ["j1", "j3", "other"]
+        assert await waiting(tx, QueueName("a")) == ["j1", "j3"]
+        assert await waiting(tx) == ["j1", "j3", "other"]
         assert set(await tx.scalars(text("SELECT name FROM muster_pending"))) == {"j1", "j3", "other"}
         done = Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"), finished=True)
         await workloads.describe(tx, harness.term, [done])
-        assert [line.name for line in await views.pending(tx, QueueName("a"))] == ["j3"]
+        assert await waiting(tx, QueueName("a")) == ["j3"]
 
 
 async def test_explain_tells_state_seats_and_history(muster: Database) -> None:

@@ -36,7 +36,7 @@ def test_the_deployment_runs_as_who_the_guard_knows_where_the_webhook_is_looked_
     account = f"system:serviceaccount:{INSTALLATION.namespace}:{pod['spec']['serviceAccountName']}"
     assert account == INSTALLATION.identity
     ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
-    for name, port in (("muster", "http"), (SERVICE, "webhook")):
+    for name, port in (("muster", "read"), (SERVICE, "webhook")):
         service = documents["Service", name]["spec"]
         assert service["selector"].items() <= pod["metadata"]["labels"].items()
         assert service["ports"][0]["targetPort"] == port
@@ -50,7 +50,7 @@ def test_kustomize_applies_every_file() -> None:
         for folder in ("rbac", "policies", "crds")
         for path in (DEPLOY / folder).glob("*.yaml")
     }
-    assert named == there | {"controller.yaml"}
+    assert named == there | {"controller.yaml", "read-api.yaml"}
 
 
 def test_every_right_has_a_purpose_of_its_own() -> None:

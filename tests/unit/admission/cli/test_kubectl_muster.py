@@ -72,6 +72,40 @@ async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) 
     assert expected == said.out
 
 
+@pytest.mark.parametrize("words", ["queues", "pending -n ml", "explain bert -n ml", "queues -o json"])
+@pytest.mark.parametrize(
+    ("as_of", "behind", "code", "line"),
+    [
+        ("2026-11-21T09:59:50Z", "the last turn ended 10 s ago", 0, ""),
+        (
+            "2026-11-21T09:59:10Z",
+            "the watch of pods is interrupted (403 Forbidden)",
+            0,
+            "The data is 50s old: the watch of pods is interrupted (403 Forbidden).\n",
+        ),
+        ("2026-11-21T09:57:00Z", "", 3, "The data is 3m old.\n"),
+        (None, "no replica has led yet", 3, "Nobody knows how old the data is: no replica has led yet.\n"),
+    ],
+)
+async def test_old_data_is_told_as_such_and_very_old_data_by_the_exit_code(
+    ask: Asking, reader: FakeReader, words: str, as_of: str | None, behind: str, code: int, line: str
+) -> None:
+    reader.as_of, reader.behind = as_of, behind
+
+    said = await ask(*words.split())
+
+    assert (said.code, said.err) == (code, line)
+    assert said.out
+
+
+async def test_long_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = (await ask("pending", "-A", "--no-headers")).out
+    monkeypatch.setattr("admission.cli.commands.pending.LARGEST_PAGE", 1)
+
+    assert (await ask("pending", "-A", "--no-headers")).out == whole
+    assert len(whole.splitlines()) == 3
+
+
 @pytest.mark.parametrize("form", ["table", "wide"])
 async def test_past_use_is_shown_where_it_counts(ask: Asking, reader: FakeReader, form: str) -> None:
     reader.tree = FADING
@@ -202,7 +236,7 @@ async def test_a_server_that_is_not_there_is_told_as_such(ask: Asking) -> None:
     said = await ask("queues", "--server", "127.0.0.1:1")
 
     assert said.code == 1
-    assert said.err.startswith("Error: Asking Muster at http://127.0.0.1:1: connection refused.\n")
+    assert said.err.startswith("Error: Asking Muster at https://127.0.0.1:1: connection refused.\n")
 
 
 async def test_without_a_kubeconfig_the_files_that_were_tried_are_named(

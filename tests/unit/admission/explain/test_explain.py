@@ -15,7 +15,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind
-from admission.web.outlook import outlooks
+from admission.web.leader.outlook import outlooks
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode

@@ -1,4 +1,4 @@
-"""The HTTP server: health, metrics, the read API and its errors."""
+"""The read API: what it answers to whom, its limits and its errors."""
 
 import asyncio
 import json
@@ -8,11 +8,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.settings import Address
 from admission.web import bodies
-from admission.web.app import serving
-from admission.web.reader import Check
-from tests.fakes.fake_reader import QUEUES, FakeReader, fake_app, served
+from admission.web.access.limits import RequestLimits
+from admission.web.app import PREFIX
+from admission.web.reader import EVERYTHING, Sight
+from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, served
 
 
 @pytest.fixture
@@ -21,22 +21,35 @@ def reader() -> FakeReader:
 
 
 @pytest.fixture
-async def server(reader: FakeReader) -> AsyncIterator[str]:
-    async with served(reader) as url:
+def leader() -> FakeLeader:
+    return FakeLeader()
+
+
+#: alice may see her namespace; jo jobs in it, and no other kind.
+SIGHTS = {
+    "alice": Sight(workloads={"job": {"ml"}, "vcjob": {"ml"}}, queues=frozenset({"team-a", "train"})),
+    "jo": Sight(workloads={"job": {"ml"}}, queues=frozenset()),
+}
+
+
+@pytest.fixture
+async def server(reader: FakeReader, leader: FakeLeader) -> AsyncIterator[str]:
+    async with served(reader, leader=leader, sights=SIGHTS) as url:
         yield url
 
 
-async def get(url: str, path: str) -> tuple[int, Any]:
-    async with aiohttp.ClientSession() as session, session.get(url + path) as answer:
+async def get(url: str, path: str, user: str = "admin") -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {user}"}
+    async with aiohttp.ClientSession(headers=headers) as session, session.get(url + path) as answer:
         assert answer.content_type == "application/json"
         return answer.status, await answer.json()
 
 
 async def test_queues_are_told_with_their_books(server: str) -> None:
-    status, body = await get(server, "/api/v1/queues")
+    status, body = await get(server, "/apis/read.muster.dev/v1/queues")
 
     assert status == 200
-    assert body["now"] == "2026-11-21T10:00:00Z"
+    assert (body["now"], body["asOf"], body["behind"]) == ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z", "")
     assert [queue["name"] for queue in body["items"]] == [queue.name for queue in QUEUES]
     assert body["items"][1]["changedBy"] == "ada@example.com"
     assert body["items"][1]["accounts"][0] == {
@@ -54,9 +67,9 @@ async def test_queues_are_told_with_their_books(server: str) -> None:
 
 
 async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(server: str) -> None:
-    _, all_of_them = await get(server, "/api/v1/pending")
-    _, of_ml = await get(server, "/api/v1/pending?namespace=ml&limit=1")
-    _, of_team_b = await get(server, "/api/v1/pending?queue=team-b")
+    _, all_of_them = await get(server, "/apis/read.muster.dev/v1/pending")
+    _, of_ml = await get(server, "/apis/read.muster.dev/v1/pending?namespace=ml&limit=1")
+    _, of_team_b = await get(server, "/apis/read.muster.dev/v1/pending?queue=team-b")
 
     assert [one["name"] for one in all_of_them["items"]] == ["tune-3", "llama-pretrain", "sweep"]
     assert ([one["name"] for one in of_ml["items"]], of_ml["total"], of_ml["totalEverywhere"]) == (
@@ -68,7 +81,7 @@ async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(serve
 
 
 async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -> None:
-    status, (story,) = await get(server, "/api/v1/workloads/ml/tune-3")
+    status, (story,) = await get(server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3")
 
     assert status == 200
     assert story["reason"]["code"] == "QueueLimit"
@@ -80,7 +93,7 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
     ("path", "status", "problem"),
     [
         (
-            "/api/v1/workloads/ml/tune-4",
+            "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-4",
             404,
             {
                 "error": "There is no workload tune-4 in namespace ml.",
@@ -89,26 +102,31 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             },
         ),
         (
-            "/api/v1/pending?queue=trian",
+            "/apis/read.muster.dev/v1/pending?queue=trian",
             404,
             {"error": "There is no queue trian.", "expected": "", "hint": "Did you mean train?"},
         ),
         (
-            "/api/v1/pending?limit=many",
+            "/apis/read.muster.dev/v1/pending?limit=many",
             400,
-            {"error": "limit is 'many'.", "expected": "a whole number from 0 to 1000000", "hint": ""},
+            {"error": "limit is 'many'.", "expected": "a whole number from 0 to 1000", "hint": ""},
         ),
         (
-            "/api/v1/pending?que=train",
+            "/apis/read.muster.dev/v1/pending?continue=yes",
+            400,
+            {"error": "continue is 'yes'.", "expected": "what the page before gave", "hint": ""},
+        ),
+        (
+            "/apis/read.muster.dev/v1/pending?que=train",
             400,
             {
-                "error": "que is not a parameter of /api/v1/pending.",
-                "expected": "queue, namespace, limit",
+                "error": "que is not a parameter of /apis/read.muster.dev/v1/pending.",
+                "expected": "queue, namespace, limit, continue",
                 "hint": "",
             },
         ),
         (
-            "/api/v1/workloads/ml/tune-3?kind=deployment",
+            "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3?kind=deployment",
             400,
             {"error": "kind is 'deployment'.", "expected": "one of vcjob, job, podgroup, pod", "hint": ""},
         ),
@@ -121,83 +139,124 @@ async def test_a_wrong_question_is_answered_with_what_was_expected(
 
 
 async def test_an_unknown_address_names_the_known_ones(server: str) -> None:
-    status, problem = await get(server, "/api/v2/queues")
+    status, problem = await get(server, "/apis/read.muster.dev/v2/queues")
 
     assert status == 404
-    assert "/api/v1/queues" in problem["expected"]
+    assert "/apis/read.muster.dev/v1/queues" in problem["expected"]
 
 
 async def test_nothing_can_be_changed_over_http(server: str) -> None:
     async with aiohttp.ClientSession() as session:
         for method in ("post", "put", "patch", "delete"):
-            async with getattr(session, method)(server + "/api/v1/queues") as answer:
+            async with getattr(session, method)(server + "/apis/read.muster.dev/v1/queues") as answer:
                 assert answer.status == 405
                 assert (await answer.json())["expected"] == "GET"
 
 
-async def test_without_postgres_answers_say_so_and_readiness_fails(server: str, reader: FakeReader) -> None:
-    assert (await get(server, "/readyz"))[0] == 200
+async def test_without_postgres_answers_say_so(server: str, reader: FakeReader) -> None:
     reader.down = True
 
-    status, problem = await get(server, "/api/v1/queues")
-    not_ready, checks = await get(server, "/readyz")
-    alive, _ = await get(server, "/healthz")
+    status, problem = await get(server, f"{PREFIX}/queues")
 
     assert status == 503
     assert "Postgres cannot do this now: connection refused" in problem["error"]
-    assert not_ready == 503
-    assert checks["checks"] == [{"name": "postgres", "ok": False, "message": "Postgres cannot be reached"}]
-    assert alive == 200
-
-
-async def test_a_check_that_breaks_or_hangs_fails_instead_of_breaking_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def breaks() -> str | None:
-        raise RuntimeError("no lease")
-
-    async def hangs() -> str | None:
-        await asyncio.Event().wait()
-        return None
-
-    monkeypatch.setattr("admission.web.app._CHECK_SECONDS", 0.01)
-    checks: dict[str, Check] = {"breaks": breaks, "hangs": hangs}
-    async with serving(fake_app(FakeReader(), checks), Address("127.0.0.1", 0)) as port:
-        status, body = await get(f"http://127.0.0.1:{port}", "/readyz")
-
-    assert status == 503
-    assert [check["message"] for check in body["checks"]] == [
-        "RuntimeError: no lease",
-        "no answer within 0.01 seconds",
-    ]
 
 
 async def test_an_unforeseen_fault_is_told_without_its_details(server: str, reader: FakeReader) -> None:
-    async def broken() -> bodies.QueueList:
+    async def broken(sight: Sight) -> bodies.QueueList:
         raise ValueError("postgresql://muster:hunter2@db")
 
     reader.queues = broken  # type: ignore[method-assign]
-    status, problem = await get(server, "/api/v1/queues")
+    status, problem = await get(server, "/apis/read.muster.dev/v1/queues")
 
     assert status == 500
     assert "hunter2" not in json.dumps(problem)
 
 
-async def test_only_the_leader_gives_snapshots(server: str) -> None:
-    status, problem = await get(server, "/api/v1/snapshot")
+async def test_a_question_that_nobody_can_answer_names_the_leader(server: str, leader: FakeLeader) -> None:
+    leader.lost = True
+    status, problem = await get(server, f"{PREFIX}/snapshot")
 
     assert status == 409
     assert problem["error"] == "This replica (b) does not lead; a does."
 
 
-async def test_metrics_are_served_as_prometheus_text(server: str) -> None:
+async def test_a_stranger_is_told_how_to_be_known(server: str) -> None:
+    for path in ("queues", "pending", "namespaces/ml/workloads/tune-3", "snapshot"):
+        status, problem = await get(server, f"{PREFIX}/{path}", "nobody")
+
+        assert status == 401
+        assert problem["error"].startswith("Muster does not know who asks: the API server does not know")
+        assert "kubectl muster" in problem["hint"]
+
+
+async def test_what_there_is_anybody_may_know(server: str) -> None:
+    assert (await get(server, PREFIX, "nobody"))[0] == 200
+
+
+async def test_alice_sees_her_namespace_and_not_bobs(server: str) -> None:
+    _, pending = await get(server, f"{PREFIX}/pending", "alice")
+    _, queues = await get(server, f"{PREFIX}/queues", "alice")
+    hers, _ = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "alice")
+    refused, problem = await get(server, f"{PREFIX}/namespaces/lab/workloads/sweep", "alice")
+    of_bob, _ = await get(server, f"{PREFIX}/pending?namespace=lab", "alice")
+    snapshot, whole = await get(server, f"{PREFIX}/snapshot", "alice")
+
+    assert [one["name"] for one in pending["items"]] == ["tune-3", "llama-pretrain"]
+    assert [queue["name"] for queue in queues["items"]] == ["team-a", "train"]
+    assert (hers, refused, of_bob, snapshot) == (200, 403, 403, 403)
+    assert problem["error"] == "alice may not list jobs, podgroups or pods in namespace lab."
+    assert "snapshot" in whole["error"]
+
+
+async def test_names_of_others_are_not_told_in_messages(server: str) -> None:
+    _, (seen,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook")
+    _, (hidden,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook", "jo")
+    _, (story,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "jo")
+
+    assert "vcjob/ml/llama-pretrain" in seen["behind"]
+    assert seen["ahead"] == ["vcjob/llama-uid"]
+    assert hidden["behind"] == "1 before it in queue train, right before it another workload"
+    assert hidden["ahead"] == []
+    assert hidden["changes"][0]["message"] == "rack r12 when job/ml/bert ends, at most 40 min"
+    assert story["history"][-1]["beneficiary"] is None
+    assert (
+        story["history"][-1]["message"] == "its place is cleared for another workload, which waited too long"
+    )
+
+
+async def test_beyond_the_limits_requests_are_sent_away(reader: FakeReader) -> None:
+    begun, going = asyncio.Event(), asyncio.Event()
+    told = reader.queues
+
+    async def slow(sight: Sight = EVERYTHING) -> bodies.QueueList:
+        begun.set()
+        await going.wait()
+        return await told(sight)
+
+    reader.queues = slow  # type: ignore[method-assign]
+    async with served(reader, limits=RequestLimits(at_once=1, waiting=0)) as url:
+        first = asyncio.create_task(get(url, f"{PREFIX}/queues", "ada"))
+        await begun.wait()
+        async with aiohttp.ClientSession() as session, session.get(f"{url}{PREFIX}/queues") as second:
+            assert (second.status, second.headers["Retry-After"]) == (429, "1")
+        going.set()
+        assert (await first)[0] == 200
+
+
+async def test_metrics_are_for_those_who_may_get_them(server: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(server + "/metrics") as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert await answer.text() == "muster_leader 1.0\n"
 
+    status, problem = await get(server, "/metrics", "alice")
+    assert (status, problem["error"]) == (403, "alice may not get the path /metrics.")
+
 
 async def test_an_outlook_tells_what_would_let_a_workload_in(server: str) -> None:
-    status, (outlook,) = await get(server, "/api/v1/workloads/ml/tune-3/outlook?kind=job")
+    status, (outlook,) = await get(
+        server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3/outlook?kind=job"
+    )
 
     assert status == 200
     assert (outlook["position"], outlook["queueLength"]) == (2, 2)
@@ -205,7 +264,9 @@ async def test_an_outlook_tells_what_would_let_a_workload_in(server: str) -> Non
 
 
 async def test_an_outlook_of_nobody_is_empty_and_of_a_wrong_kind_an_error(server: str) -> None:
-    assert await get(server, "/api/v1/workloads/ml/nobody/outlook") == (200, [])
+    assert await get(server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/nobody/outlook") == (200, [])
 
-    status, problem = await get(server, "/api/v1/workloads/ml/tune-3/outlook?kind=car")
+    status, problem = await get(
+        server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3/outlook?kind=car"
+    )
     assert (status, problem["error"]) == (400, "kind is 'car'.")

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from admission.web import bodies
 from admission.web.quantities import facts_with_quantities, ranges
-from admission.web.queue_positions import approximate_rank, counted_by, policies
-from admission.web.sql_reader import explanation, with_positions
+from admission.web.queue_positions import counted_by, order_terms, policies
+from admission.web.sql_reader import Age, explanation
 from admission.web.tree import tree
 from queues.admissions import Admission, Seat
 from queues.order import policies as order_policies
-from queues.order.policies import LineEntry, devices
+from queues.order.policies import PATIENCE, LineEntry, devices
 from queues.resources import Resources
 from queues.sql.read import views
+from queues.sql.read.rows import OrderTerms, PlaceInQueue
 from queues.workload import (
     AdmissionId,
     FlavorName,
@@ -28,6 +29,7 @@ from queues.workload import (
 )
 
 GPU = "nvidia.com/gpu"
+AGE = Age("2026-11-21T10:00:00Z", "2026-11-21T09:59:58Z", "")
 
 
 def line(
@@ -131,39 +133,6 @@ def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
     assert queue.share == 0.25
 
 
-def test_places_are_counted_in_each_queue_by_itself() -> None:
-    found = with_positions(
-        [waiting("one", "b"), waiting("two", "a"), waiting("three", "b", 2)], policies([line("a"), line("b")])
-    )
-
-    assert [(one.queue, one.position, one.name) for one in found] == [
-        ("a", 1, "two"),
-        ("b", 1, "one"),
-        ("b", 2, "three"),
-    ]
-    assert found[0].asks == {"memory": "1Gi", GPU: "8"}
-    assert found[0].created == "2026-11-18T11:06:40Z"
-
-
-def test_priority_comes_before_arrival_unless_the_queue_or_an_ancestor_orders_otherwise() -> None:
-    queues = [
-        line("root", None),
-        line("a"),
-        line("f", policy={"order": "fifo"}),
-        line("f1", "f"),
-        line("f2", "f", policy={"order": "priority"}),
-    ]
-    pending = [
-        replace(waiting(f"{queue}-{priority}", queue, arrival), priority=priority)
-        for queue in ("a", "f", "f1", "f2")
-        for arrival, priority in ((1, 0), (2, 10))
-    ]
-
-    found = with_positions(pending, policies(queues))
-
-    assert [one.name for one in found] == ["a-10", "a-0", "f-0", "f-10", "f1-0", "f1-10", "f2-10", "f2-0"]
-
-
 def test_seats_are_gathered_by_node() -> None:
     def seat(ordinal: int, node: str) -> Seat:
         return Seat(
@@ -194,7 +163,7 @@ def test_seats_are_gathered_by_node() -> None:
         admissions=(admission,),
     )
 
-    story = explanation(one, tree([line("root", None), line("a")]), (), "2026-11-21T10:00:00Z", "")
+    story = explanation(one, tree([line("root", None), line("a")]), None, AGE, "")
 
     (held,) = story.admissions
     assert [(seats.node, seats.ordinals, seats.count, seats.takes) for seats in held.seats] == [
@@ -206,13 +175,15 @@ def test_seats_are_gathered_by_node() -> None:
 
 
 def test_those_right_before_a_workload_are_told() -> None:
-    before = [waiting(f"w{number:02}", arrival=number) for number in range(15)]
-    one = views.ExplanationRows(workload=before[12], state="pending", not_before=0, rollbacks=0)
+    before = tuple((waiting(f"w{number:02}", arrival=number), number + 1) for number in range(2, 12))
+    one = views.ExplanationRows(workload=waiting("w12"), state="pending", not_before=0, rollbacks=0)
 
-    story = explanation(one, (), with_positions(before, policies([])), "2026-11-21T10:00:00Z", "arrival")
+    story = explanation(one, (), PlaceInQueue(position=13, length=15, ahead=before), AGE, "arrival")
 
     assert [other.name for other in story.ahead] == [f"w{number:02}" for number in range(2, 12)]
+    assert [other.position for other in story.ahead] == list(range(3, 13))
     assert (story.position, story.queue_length, story.position_by) == (13, 15, "arrival")
+    assert (story.now, story.as_of) == (AGE.now, AGE.as_of)
 
 
 ORDERS: tuple[dict[str, Any], ...] = (
@@ -256,10 +227,11 @@ hours = st.integers(0, 200).map(lambda count: 3600 * count)
     ),
     joining=st.lists(st.booleans(), min_size=6, max_size=6),
 )
-def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
+def test_the_order_that_postgres_sorts_by_is_the_order_in_which_the_engine_tries(
     policy: dict[str, Any], longest: dict[str, Any], given_workloads: list[Workload], joining: list[bool]
 ) -> None:
     tree = policies([line("root", None, policy=policy), line("a", access=longest)])
+    terms = order_terms(tree)[QueueName("a")]
     candidates = [
         LineEntry(
             workload=replace(
@@ -273,22 +245,18 @@ def test_places_are_told_in_the_order_in_which_the_engine_tries_those_who_wait(
     ]
 
     for candidate in candidates:
-        assert approximate_rank(tree, stored(candidate)) == order_policies.rank(tree, candidate)
+        rank = order_policies.rank(tree, candidate)
+        assert (rank.urgency, rank.precedence) == computed(terms, candidate.workload)
 
 
-def stored(candidate: LineEntry) -> views.PendingLine:
-    """What Postgres keeps of a workload that waits."""
-    it = candidate.workload
-    return replace(
-        waiting(it.name, it.queue, it.arrival),
-        key=it.key,
-        priority=it.priority,
-        created=it.created,
-        devices=devices(it),
-        run_time=it.run_time,
-        waiting_since=it.waiting_since or 0,
-        joins=candidate.joins,
+def computed(terms: OrderTerms, workload: Workload) -> tuple[int, int]:
+    """Urgency and precedence as ``queues.sql.read.pending`` computes them from the columns of a workload."""
+    run_time = terms.unknown_run if workload.run_time is None else workload.run_time
+    urgency = (
+        terms.by_created * workload.created + terms.by_priority * workload.priority + terms.by_run * run_time
     )
+    since = workload.waiting_since or workload.created
+    return urgency, int(terms.small_first) * (since + PATIENCE * devices(workload))
 
 
 def test_it_is_told_what_places_are_counted_by() -> None:

@@ -1,4 +1,4 @@
-"""The way to the read API: client certificates, the API server's service proxy, and what can go wrong."""
+"""The way to the read API: through the API server with the user's certificate, by token, and what can go wrong."""
 
 import asyncio
 import base64
@@ -18,14 +18,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission.cli.access.leader import from_leader
-from admission.cli.access.read_api import Route, ask
+from admission.cli.access.read_api import Route, ask, fetch
 from admission.cli.failures import CommandFailed
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
-SERVICE = "/api/v1/namespaces/muster-system/services/http:muster:8080/proxy"
 
 
 @dataclass(frozen=True)
@@ -115,16 +113,11 @@ def kubeconfig(tmp_path: Path, port: int, user: Identity, **cluster: Any) -> str
     return str(file)
 
 
-SNAPSHOT = "/api/v1/snapshot"
-
-
-async def asked(
-    route: Route, path: str = "/api/v1/queues", query: dict[str, str | None] | None = None
-) -> Any:
+async def asked(route: Route, path: str = "queues", query: dict[str, str | None] | None = None) -> Any:
     return await asyncio.to_thread(ask, route, path, query)
 
 
-async def test_the_question_goes_through_the_service_proxy_with_the_users_certificate(
+async def test_the_question_goes_to_the_api_server_with_the_users_certificate(
     authority: Identity, tmp_path: Path
 ) -> None:
     paths: list[str] = []
@@ -145,10 +138,10 @@ async def test_the_question_goes_through_the_service_proxy_with_the_users_certif
                 "tls-server-name": "kubernetes",
             },
         )
-        body = await asked(Route(kubeconfig=file), "/api/v1/pending", {"queue": "a b", "namespace": None})
+        body = await asked(Route(kubeconfig=file), "pending", {"queue": "a b", "namespace": None})
 
     assert body == {"items": []}
-    assert paths == [SERVICE + "/api/v1/pending?queue=a+b"]
+    assert paths == ["/apis/read.muster.dev/v1/pending?queue=a+b"]
 
 
 async def test_a_server_of_another_authority_is_not_trusted_unless_told_so(
@@ -172,9 +165,9 @@ async def test_a_server_of_another_authority_is_not_trusted_unless_told_so(
     ("status", "message", "hint"),
     [
         (401, "Unauthorized", "log in again"),
-        (403, 'User "ada" cannot get resource "services/proxy"', "muster-reader"),
-        (404, 'services "http:muster:8080" not found', "Is Muster installed"),
-        (503, 'no endpoints available for service "http:muster:8080"', "kubectl -n muster-system get pods"),
+        (403, 'User "ada" cannot list resource "queues"', "muster-reader"),
+        (404, "the server could not find the requested resource", "Is Muster installed"),
+        (503, "service unavailable", "kubectl get apiservice v1.read.muster.dev"),
     ],
 )
 async def test_a_refusal_on_the_way_says_what_to_do(
@@ -188,7 +181,7 @@ async def test_a_refusal_on_the_way_says_what_to_do(
         with pytest.raises(CommandFailed) as caught:
             await asked(Route(kubeconfig=file))
 
-    assert f"service muster-system/muster: {message}" in str(caught.value)
+    assert f"Asking Muster at https://127.0.0.1:{port}: {message}" in str(caught.value)
     assert hint in str(caught.value)
 
 
@@ -203,7 +196,7 @@ async def test_something_else_at_the_address_is_not_taken_for_muster() -> None:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         with pytest.raises(CommandFailed, match="Something else listens"):
-            await asked(Route(server=f"127.0.0.1:{runner.addresses[0][1]}"))
+            await asked(Route(server=f"http://127.0.0.1:{runner.addresses[0][1]}"))
     finally:
         await runner.cleanup()
 
@@ -212,30 +205,24 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and says nothing
         port = server.getsockname()[1]
         with pytest.raises(CommandFailed, match=r"no answer within 0\.2 seconds"):
-            await asked(Route(server=f"127.0.0.1:{port}", timeout=0.2))
+            await asked(Route(server=f"http://127.0.0.1:{port}", timeout=0.2))
 
 
-async def test_a_snapshot_is_asked_for_until_the_leader_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Identity
+async def test_a_replica_is_asked_with_the_token_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admission.cli.access.leader._PAUSE_SECONDS", 0.0)
-    answers = iter([409, 409, 200])
-
-    async def answer(request: web.Request) -> web.Response:
-        assert request.path == SERVICE + SNAPSHOT
-        status = next(answers)
-        if status == 409:
-            return web.json_response(
-                {"error": "This replica does not lead.", "expected": "", "hint": ""}, status=409
-            )
-        return web.Response(body=b"\x00frozen")
-
-    async with api_server(authority, tmp_path, answer) as port:
-        file = kubeconfig(tmp_path, port, identity("ada", authority), **{"insecure-skip-tls-verify": True})
-        assert await asyncio.to_thread(from_leader, Route(kubeconfig=file), SNAPSHOT) == b"\x00frozen"
-
-
-async def test_a_replica_that_was_named_is_asked_once() -> None:
+    monkeypatch.setenv("MUSTER_TOKEN", "nobody")
+    file = tmp_path / "token"
+    file.write_text("ada\n")
     async with served(FakeReader()) as url:
-        with pytest.raises(CommandFailed, match="does not lead"):
-            await asyncio.to_thread(from_leader, Route(server=url), SNAPSHOT)
+        with pytest.raises(CommandFailed, match="Muster does not know who asks"):
+            await asked(Route(server=url))
+        assert (await asked(Route(server=url, token_file=str(file))))["items"]
+
+
+async def test_a_question_that_only_the_leader_answers_is_asked_once() -> None:
+    leader = FakeLeader()
+    leader.lost = True
+    async with served(FakeReader(), leader=leader) as url:
+        with pytest.raises(CommandFailed, match=r"This replica \(b\) does not lead; a does"):
+            await asyncio.to_thread(fetch, Route(server=url), "snapshot")

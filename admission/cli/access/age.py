@@ -1,0 +1,29 @@
+"""How old an answer of the read API is: told when it matters, and in the exit code when it is too old to rely on."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from admission.cli.rendering.table import moment, short_duration
+
+#: Seconds from which the age of an answer is told. Answers are some seconds old at any time.
+TOLD: Final = 15
+#: Seconds from which the exit code says that the answer is too old.
+TOO_OLD: Final = 60
+#: The exit code then.
+OLD: Final = 3
+
+
+def told_age(body: Mapping[str, Any]) -> int:
+    """Print the age of an answer to standard error if it is old; the exit code that follows."""
+    as_of = body.get("asOf")
+    why = f": {body['behind']}" if body.get("behind") else ""
+    if as_of is None:
+        click.echo(f"Nobody knows how old the data is{why}.", err=True)
+        return OLD
+    seconds = int((moment(body["now"]) - moment(as_of)).total_seconds())
+    if seconds < TOLD:
+        return 0
+    click.echo(f"The data is {short_duration(seconds)} old{why}.", err=True)
+    return OLD if seconds > TOO_OLD else 0

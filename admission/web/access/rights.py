@@ -1,0 +1,106 @@
+"""What a user may see: workloads where RBAC lets the user list their kind, and queues that the user may get.
+
+Muster has no rights of its own invention: every decision is a SubjectAccessReview on the objects themselves. Who may
+list every kind in all namespaces, and queues, sees everything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from admission.kube.access_reviews import AccessRequest, Caller, may
+from admission.kube.client.client import Client
+from admission.web.access.kept import Kept
+from admission.web.reader import Sight
+from admission.workloads.kinds import KINDS
+from queues.api.api_resources import QUEUES, ApiResource
+from queues.errors import MusterError
+from queues.sql.read.rows import Seen
+
+#: Seconds for which a decision is remembered.
+_SECONDS: Final = 20.0
+_MOST_DECISIONS: Final = 20_000
+_MOST_SIGHTS: Final = 2_000
+#: Reviews that are asked for at a time, for all users.
+_AT_ONCE: Final = 16
+#: Namespaces, and queues, that are asked about for one user; those beyond are not shown.
+MOST_ASKED: Final = 500
+
+_RESOURCES: Final[dict[str, ApiResource]] = {str(support.kind): support.resource for support in KINDS}
+
+Q = TypeVar("Q", bound=Hashable)
+#: At most so many names.
+Names = Callable[[int], Awaitable[Iterable[str]]]
+
+
+class Forbidden(MusterError):
+    """{user} may not {what}."""
+
+
+class Rights:
+    """Authorizes users. Every method raises ApiError if the API server cannot be asked."""
+
+    def __init__(self, client: Client, *, namespaces: Names, queues: Names) -> None:
+        """``namespaces`` in which workloads wait, and names of ``queues``."""
+        self._client = client
+        self._namespaces = namespaces
+        self._queues = queues
+        self._decisions: Kept[tuple[Caller, AccessRequest], bool] = Kept(_SECONDS, _MOST_DECISIONS)
+        self._sights: Kept[tuple[Caller, str | None], Sight] = Kept(_SECONDS, _MOST_SIGHTS)
+        self._free = asyncio.Semaphore(_AT_ONCE)
+
+    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
+        """What the user may see, of one namespace or of all in which workloads wait."""
+        return await self._sights.get((caller, namespace), lambda: self._sight(caller, namespace))
+
+    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+        """Raises Forbidden unless the user may do it."""
+        if not await self._may(caller, access):
+            raise Forbidden(user=caller.name, what=what)
+
+    async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
+        workloads, queues = await asyncio.gather(
+            self._visible_workloads(caller, namespace), self._visible_queues(caller)
+        )
+        return Sight(workloads=workloads, queues=queues)
+
+    async def _visible_workloads(self, caller: Caller, namespace: str | None) -> Seen | None:
+        everywhere = await self._allowed(
+            caller,
+            {kind: AccessRequest(verb="list", resource=resource) for kind, resource in _RESOURCES.items()},
+        )
+        if len(everywhere) == len(_RESOURCES):
+            return None
+        names = await self._namespaces(MOST_ASKED) if namespace is None else (namespace,)
+        wanted = {
+            (kind, name): AccessRequest(verb="list", resource=resource, namespace=name)
+            for kind, resource in _RESOURCES.items()
+            if kind not in everywhere
+            for name in names
+        }
+        allowed = await self._allowed(caller, wanted)
+        return {
+            kind: None
+            if kind in everywhere
+            else frozenset(name for of_kind, name in allowed if of_kind == kind)
+            for kind in _RESOURCES
+        }
+
+    async def _visible_queues(self, caller: Caller) -> frozenset[str] | None:
+        if await self._may(caller, AccessRequest(verb="list", resource=QUEUES)):
+            return None
+        names = await self._queues(MOST_ASKED)
+        wanted = {name: AccessRequest(verb="get", resource=QUEUES, name=name) for name in names}
+        return frozenset(await self._allowed(caller, wanted))
+
+    async def _allowed(self, caller: Caller, wanted: Mapping[Q, AccessRequest]) -> set[Q]:
+        """What of it the user may do."""
+        answers = await asyncio.gather(*(self._may(caller, access) for access in wanted.values()))
+        return {question for question, allowed in zip(wanted, answers, strict=True) if allowed}
+
+    async def _may(self, caller: Caller, access: AccessRequest) -> bool:
+        async def ask() -> bool:
+            async with self._free:
+                return await may(self._client, caller, access)
+
+        return await self._decisions.get((caller, access), ask)

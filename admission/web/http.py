@@ -1,0 +1,149 @@
+"""What the HTTP servers of Muster share: sockets, JSON answers, and errors as JSON."""
+
+import asyncio
+import errno
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from admission.settings import Address
+from admission.web import bodies
+from admission.web.access.callers import Unauthenticated
+from admission.web.access.limits import RETRY_AFTER, TooBusy
+from admission.web.access.rights import Forbidden
+from admission.web.reader import NotLeading, UnknownName
+from queues.errors import ApiError, DatabaseError, MusterError
+
+_log = logging.getLogger(__name__)
+encode: Final = msgspec.json.Encoder().encode
+
+#: Seconds between attempts at a port that the process before still holds, and how many there are.
+_PORT_PAUSE: Final = 0.1
+_PORT_ATTEMPTS: Final = 50
+#: Status and hint of an answer for each error of Muster. The first that matches counts.
+_STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
+    (
+        Unauthenticated,
+        401,
+        "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
+    ),
+    (Forbidden, 403, "An administrator can grant that right by RBAC."),
+    (TooBusy, 429, "Ask again in a second."),
+    (NotLeading, 409, "Ask again; another replica may answer."),
+    (DatabaseError, 503, "Ask again when Postgres is back; /readyz shows when."),
+    (ApiError, 503, "Muster asks the API server who you are and what you may see; ask again."),
+    (MusterError, 500, "The log of this replica may have the cause."),
+)
+
+
+class BadQuery(Exception):
+    """A wrong parameter."""
+
+    def __init__(self, error: str, *, expected: str) -> None:
+        super().__init__(error)
+        self.expected = expected
+
+
+def json_answer(body: Any, status: int = 200) -> web.Response:
+    """An answer; bytes are JSON already."""
+    content = body if isinstance(body, bytes) else encode(body)
+    return web.Response(body=content, status=status, content_type="application/json")
+
+
+def problem(status: int, error: str, *, expected: str = "", hint: str = "") -> web.Response:
+    """An answer that is none."""
+    answer = json_answer(bodies.ProblemBody(error=error, expected=expected, hint=hint), status)
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="muster"'
+    if status == 429:
+        answer.headers["Retry-After"] = str(RETRY_AFTER)
+    return answer
+
+
+def errors_as_json(paths: str) -> Any:
+    """A middleware. ``paths``: what there is, for users of an unknown one."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            answer: web.StreamResponse = await handler(request)
+            return answer
+        except web.HTTPException as error:
+            return _http_problem(request, error, paths)
+        except BadQuery as error:
+            return problem(400, f"{error}.", expected=error.expected)
+        except MusterError as error:
+            return muster_problem(error)
+        except TimeoutError:
+            return problem(503, "There was no answer in time.", hint="Ask again.")
+        except Exception:
+            _log.exception("%s %s failed", request.method, request.path)
+            return problem(500, "Muster failed to answer.", hint="The log of this replica has the cause.")
+
+    return middleware
+
+
+def muster_problem(error: MusterError) -> web.Response:
+    """The answer for an error of Muster."""
+    if isinstance(error, UnknownName):
+        hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
+        return problem(404, str(error), hint=hint)
+    return next(
+        problem(status, str(error), hint=hint)
+        for kind, status, hint in _STATUS_AND_HINT
+        if isinstance(error, kind)
+    )
+
+
+def _http_problem(request: web.Request, error: web.HTTPException, paths: str) -> web.Response:
+    if error.status == 404:
+        return problem(404, f"There is nothing at {request.path}.", expected=paths)
+    if error.status == 405:
+        return problem(405, f"{request.method} is not possible at {request.path}.", expected="GET")
+    return problem(error.status, f"{error.reason}.")
+
+
+@asynccontextmanager
+async def serving(
+    application: web.Application, listen: Address | Path, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serves inside the block, at an address or a Unix socket; gives the port (asked 0: a free one).
+
+    Raises OSError if the port stays taken.
+    """
+    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        if isinstance(listen, Path):
+            await web.UnixSite(runner, listen).start()
+            yield 0
+        else:
+            await _start(runner, listen, tls)
+            yield runner.addresses[0][1]
+    finally:
+        connections = list(runner.server.connections) if runner.server is not None and tls else []
+        transports = [connection.transport for connection in connections]
+        await runner.cleanup()
+        for transport in transports:
+            # A TLS connection would go on waiting for its client's farewell.
+            if transport is not None:
+                transport.abort()
+
+
+async def _start(runner: web.AppRunner, listen: Address, tls: ssl.SSLContext | None) -> None:
+    for attempt in range(1, _PORT_ATTEMPTS + 1):
+        site = web.TCPSite(runner, listen.host, listen.port, ssl_context=tls)
+        try:
+            await site.start()
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or attempt == _PORT_ATTEMPTS:
+                raise
+            await site.stop()
+        await asyncio.sleep(_PORT_PAUSE)

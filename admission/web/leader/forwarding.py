@@ -1,0 +1,98 @@
+"""Questions for the leader, at whichever replica they are asked: this one's own process, or the leader's read API."""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import aiohttp
+
+from admission.web.access.limits import TooBusy
+from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken
+from admission.web.reader import NotLeading
+from queues.errors import MusterError
+from queues.sql.heartbeat import Heartbeat
+
+#: On a request that another replica passes on: it goes no further.
+FORWARDED: Final = "Muster-Forwarded"
+#: Seconds without a heartbeat after which the address of a leader is not tried any more.
+_LOST: Final = 30.0
+
+
+class Channel(Protocol):
+    """The way to the process of this replica that leads, or would."""
+
+    async def ask(self, path: str, query: dict[str, str | None]) -> tuple[int, bytes]:
+        """Status and body. Raises ChannelBroken."""
+        ...
+
+
+class LeaderFailed(MusterError):
+    """The leader {leader} did not answer: {reason}."""
+
+
+class LeaderQuestions:
+    """Asks the leader, wherever it is."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        identity: str,
+        host: str,
+        heartbeat: Callable[[], Awaitable[Heartbeat | None]],
+        token: Callable[[], Awaitable[str | None]],
+        authorities: Callable[[], bytes],
+    ) -> None:
+        """``host``: the name in the certificates of all replicas. ``token``: Muster's own, as Authorization header.
+
+        ``authorities``: that sign these certificates, as PEM.
+        """
+        self._channel = channel
+        self._identity = identity
+        self._host = host
+        self._heartbeat = heartbeat
+        self._token = token
+        self._authorities = authorities
+
+    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
+        """The leader's answer. ``path``: in the channel; ``public``: path and query of the same in the read API.
+
+        Raises NotLeading, ChannelBroken, LeaderFailed, TooBusy.
+        """
+        status, body = await self._channel.ask(path, query)
+        if status == 200:
+            return body
+        if status == 429:
+            raise TooBusy(who="To the leader")
+        if status != 409:
+            raise ChannelBroken(reason=f"status {status}")
+        last = await self._heartbeat()
+        here = NotLeading(identity=self._identity, leader="nobody" if last is None else last.holder)
+        if forwarded or last is None or last.age > _LOST or last.holder == self._identity or not last.address:
+            raise here
+        token = await self._token()
+        if token is None:  # Muster is known by a certificate: the other replica could not tell who asks
+            raise here
+        return await self._elsewhere(last, public, token)
+
+    async def _elsewhere(self, leader: Heartbeat, public: str, token: str) -> bytes:
+        tls = ssl.create_default_context(cadata=self._authorities().decode())
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
+                session.get(
+                    leader.address + public,
+                    headers={"Authorization": token, FORWARDED: self._identity},
+                    ssl=tls,
+                    server_hostname=self._host,
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                body = await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise LeaderFailed(leader=leader.holder, reason=str(error) or type(error).__name__) from error
+        if answer.status == 200:
+            return body
+        if answer.status == 429:
+            raise TooBusy(who="To the leader")
+        raise LeaderFailed(leader=leader.holder, reason=f"status {answer.status}")

@@ -1,0 +1,263 @@
+"""Waiting workloads, ordered, counted and paged by Postgres: an answer costs its page, whatever waits beside it.
+
+Postgres numbers the narrow rows of all workloads that wait in the queues asked for, in the order of the engine; only
+the rows of the page are read in full.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    String,
+    and_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.expression import CTE
+
+from queues.admissions import LastPreemption
+from queues.order.policies import PATIENCE
+from queues.quota.queue import ROOT
+from queues.sql.read.displacements import displacements
+from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
+from queues.sql.read.world import REASON, key_of, reason_of
+from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, same
+from queues.sql.tables import admissions, backoffs, reasons, workloads
+from queues.workload import QueueName, WorkloadKey
+
+#: Larger numbers are equal: sums of the order stay within 64 bits.
+_MOST_DEVICES: Final = 10**12
+_MOST_SECONDS: Final = 10**15
+
+HOLDS: Final = select(1).where(same(admissions, workloads), admissions.c.state != "closed").exists()
+#: Lacks seats: all of them, or (then with a reason) some.
+WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(None)))
+
+#: Columns of a workload that are shown as they are.
+DESCRIBED: Final = (
+    *("namespace", "name", "queue", "priority", "arrival", "created"),
+    *("minimum", "pods", "asks", "devices", "run_time"),
+)
+_FROM = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(backoffs, same(backoffs, workloads))
+
+#: The order of each queue.
+_TERMS: Final = UnnestRows(
+    queue=TEXT,
+    by_created=NUMBER,
+    by_priority=NUMBER,
+    by_run=NUMBER,
+    unknown_run=NUMBER,
+    small_first=NUMBER,
+)
+_RANK: Final = ("joins", "urgency", "precedence", "arrival")
+
+
+def workload_lines() -> Select[Any]:
+    """All columns of ``PendingLine``."""
+    return select(
+        *workloads.c["kind", "uid", "finished", *DESCRIBED],
+        HOLDS.label("joins"),
+        *(
+            func.coalesce(backoffs.c[name], 0).label(name)
+            for name in ("not_before", "rollbacks", "waiting_since")
+        ),
+        *REASON,
+    ).select_from(_FROM)
+
+
+def pending_line(row: Row[Any], gone: Mapping[WorkloadKey, LastPreemption]) -> PendingLine:
+    """A row of ``workload_lines``."""
+    return PendingLine(
+        key=key_of(row.kind, row.uid),
+        reason=reason_of(row) if row.code is not None else None,
+        **attributes(row, *DESCRIBED, "waiting_since", "joins"),
+        displaced=gone.get(key_of(row.kind, row.uid)),
+    )
+
+
+async def pending(
+    tx: AsyncConnection,
+    order: Mapping[QueueName, OrderTerms],
+    *,
+    queues: Collection[QueueName] | None = None,
+    seen: Seen | None = None,
+    namespace: str | None = None,
+    after: tuple[str, int] | None = None,
+    limit: int,
+) -> PendingPage:
+    """Waiting workloads by queue, then in the queue's order.
+
+    ``order`` has the queues that exist (others go by the order of root). ``queues``: only these. ``seen``: only these
+    count and are given, while positions count all. ``namespace``: only of this one. ``after``: queue and position of
+    the last line of the page before. ``limit``: lines at most.
+    """
+    rows = _waiting(order, None if queues is None else workloads.c.queue.in_(queues))
+    visible = _visible(rows.c, seen)
+    here = visible if namespace is None else and_(visible, rows.c.namespace == namespace)
+    given = _given(order)
+    counting = select(
+        func.count().filter(here).label("total"), func.count().filter(visible).label("everywhere")
+    ).select_from(rows)
+    counted = (await tx.execute(counting, given)).one()
+    placed = _placed(rows)
+    visible = _visible(placed.c, seen)
+    page = select(*placed.c["kind", "uid", "queue", "position"]).where(visible)
+    if namespace is not None:
+        page = page.where(placed.c.namespace == namespace)
+    if after is not None:
+        page = page.where(
+            tuple_(_bytewise(placed.c.queue), placed.c.position)
+            > tuple_(_bytewise(literal(after[0])), literal(after[1]))
+        )
+    page = page.order_by(_bytewise(placed.c.queue), placed.c.position).limit(limit)
+    places = [(key_of(row.kind, row.uid), row.position) for row in await tx.execute(page, given)]
+    return PendingPage(
+        lines=await _lines(tx, places), total=counted.total, total_everywhere=counted.everywhere
+    )
+
+
+async def place_in_queue(
+    tx: AsyncConnection,
+    order: Mapping[QueueName, OrderTerms],
+    queue: QueueName,
+    key: WorkloadKey,
+    *,
+    seen: Seen | None = None,
+    ahead: int,
+) -> PlaceInQueue | None:
+    """Where a waiting workload is in its queue, and at most ``ahead`` workloads directly before it; None: it is not.
+
+    Of the workloads before it only those that are ``seen`` are given.
+    """
+    placed = _placed(_waiting(order, workloads.c.queue == queue))
+    mine = and_(placed.c.kind == str(key.kind), placed.c.uid == key.uid)
+    own = select(placed.c.position).where(mine).scalar_subquery()
+    length = select(func.count()).select_from(placed).scalar_subquery()
+    near = (
+        select(*placed.c["kind", "uid", "position"], length.label("length"))
+        .where(placed.c.position.between(own - ahead, own), or_(mine, _visible(placed.c, seen)))
+        .order_by(placed.c.position)
+    )
+    rows = (await tx.execute(near, _given(order))).all()
+    if not rows:
+        return None
+    places = [(key_of(row.kind, row.uid), row.position) for row in rows[:-1]]
+    return PlaceInQueue(position=rows[-1].position, length=rows[-1].length, ahead=await _lines(tx, places))
+
+
+async def waiting_namespaces(tx: AsyncConnection, limit: int) -> tuple[str, ...]:
+    """Namespaces in which workloads wait, by name; at most ``limit``."""
+    asked = (
+        select(workloads.c.namespace)
+        .select_from(_FROM)
+        .where(WAITS)
+        .group_by(workloads.c.namespace)
+        .order_by(workloads.c.namespace)
+        .limit(limit)
+    )
+    return tuple(await tx.scalars(asked))
+
+
+async def names_like(
+    tx: AsyncConnection, namespace: str, name: str, *, seen: Seen | None, limit: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of a namespace that begin alike, and namespaces that have the very name; at most ``limit`` of each."""
+    living = and_(~workloads.c.finished, _visible(workloads.c, seen))
+    start = name[: max(1, len(name) // 2)]
+    alike = (
+        select(workloads.c.name)
+        .where(
+            living, workloads.c.namespace == namespace, workloads.c.name.startswith(start, autoescape=True)
+        )
+        .distinct()
+        .limit(limit)
+    )
+    elsewhere = select(workloads.c.namespace).where(living, workloads.c.name == name).distinct().limit(limit)
+    return tuple(await tx.scalars(alike)), tuple(await tx.scalars(elsewhere))
+
+
+async def _lines(
+    tx: AsyncConnection, places: Iterable[tuple[WorkloadKey, int]]
+) -> tuple[tuple[PendingLine, int], ...]:
+    """The lines of these workloads with their positions, in the same order."""
+    places = tuple(places)
+    if not places:
+        return ()
+    keys = [(str(key.kind), key.uid) for key, _ in places]
+    chosen = tuple_(workloads.c.kind, workloads.c.uid).in_(keys)
+    gone = await displacements(tx, chosen)
+    found = {
+        line.key: line
+        for row in await tx.execute(workload_lines().where(chosen))
+        for line in [pending_line(row, gone)]
+    }
+    return tuple((found[key], position) for key, position in places)
+
+
+def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] | None) -> CTE:
+    """The narrow rows of waiting workloads, with what they are ordered by."""
+    other = order.get(ROOT, OrderTerms())
+    by_created, by_priority, by_run, unknown_run, small_first = (
+        func.coalesce(_TERMS.c[name], literal(int(getattr(other, name)), NUMBER))
+        for name in ("by_created", "by_priority", "by_run", "unknown_run", "small_first")
+    )
+    since = func.coalesce(func.nullif(backoffs.c.waiting_since, 0), workloads.c.created)
+    run_time = func.least(func.coalesce(workloads.c.run_time, unknown_run), _MOST_SECONDS)
+    urgency = by_created * workloads.c.created + by_priority * workloads.c.priority + by_run * run_time
+    precedence = small_first * (since + PATIENCE * func.least(workloads.c.devices, _MOST_DEVICES))
+    narrow = (
+        select(
+            *workloads.c["kind", "uid", "queue", "namespace", "arrival"],
+            HOLDS.label("joins"),
+            urgency.label("urgency"),
+            precedence.label("precedence"),
+        )
+        .select_from(_FROM.outerjoin(_TERMS.table, _TERMS.c.queue == workloads.c.queue))
+        .where(WAITS)
+    )
+    return (narrow if which is None else narrow.where(which)).cte("waiting")
+
+
+def _placed(rows: CTE) -> CTE:
+    """The same, each with its position in its queue."""
+    rank = [*rows.c[_RANK], _bytewise(rows.c.kind), _bytewise(rows.c.uid)]
+    position = func.row_number().over(partition_by=rows.c.queue, order_by=rank)
+    return select(*rows.c["kind", "uid", "queue", "namespace"], position.label("position")).cte("placed")
+
+
+def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:
+    return _TERMS.rows(
+        [
+            (queue, each.by_created, each.by_priority, each.by_run, each.unknown_run, int(each.small_first))
+            for queue, each in order.items()
+        ]
+    )
+
+
+def _visible(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
+    """Whether a workload may be seen."""
+    if seen is None:
+        return literal(True)
+    kinds = {kind: names for kind, names in seen.items() if names is None or names}
+    everywhere = [kind for kind, names in kinds.items() if names is None]
+    return or_(
+        columns.kind.in_(everywhere),
+        *(
+            and_(columns.kind == kind, columns.namespace.in_(names))
+            for kind, names in kinds.items()
+            if names is not None
+        ),
+    )
+
+
+def _bytewise(column: ColumnElement[str]) -> ColumnElement[str]:
+    """In the order in which Python compares names, whatever the database's locale."""
+    return cast(column, String).collate("C")

@@ -1,0 +1,77 @@
+"""Health and metrics: for the kubelet and Prometheus, in plain HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from admission.settings import Address
+from admission.web.health import HealthApi
+from admission.web.http import serving
+from admission.web.reader import Check
+
+
+@asynccontextmanager
+async def health(
+    checks: Mapping[str, Check], metrics: Callable[[], bytes] | None = lambda: b"muster_leader 1.0\n"
+) -> AsyncIterator[str]:
+    application = HealthApi(ready=checks, metrics=metrics).application()
+    async with serving(application, Address("127.0.0.1", 0)) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def get(url: str) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_readiness_follows_its_checks_and_life_does_not() -> None:
+    problem: list[str | None] = ["the watch of pods is interrupted, 50 s behind"]
+
+    async def watches() -> str | None:
+        return problem[0]
+
+    async with health({"watches": watches}) as url:
+        not_ready, checks = await get(f"{url}/readyz")
+        alive, _ = await get(f"{url}/livez")
+        as_ever, _ = await get(f"{url}/healthz")
+        problem[0] = None
+        ready, _ = await get(f"{url}/readyz")
+
+    assert (not_ready, alive, as_ever, ready) == (503, 200, 200, 200)
+    assert checks["checks"] == [
+        {"name": "watches", "ok": False, "message": "the watch of pods is interrupted, 50 s behind"}
+    ]
+
+
+async def test_a_check_that_breaks_or_hangs_fails_instead_of_breaking_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def breaks() -> str | None:
+        raise RuntimeError("no lease")
+
+    async def hangs() -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    monkeypatch.setattr("admission.web.health._CHECK_SECONDS", 0.01)
+    async with health({"breaks": breaks, "hangs": hangs}) as url:
+        status, body = await get(f"{url}/readyz")
+
+    assert status == 503
+    assert [check["message"] for check in body["checks"]] == [
+        "RuntimeError: no lease",
+        "no answer within 0.01 seconds",
+    ]
+
+
+async def test_metrics_are_served_as_prometheus_text_unless_they_are_protected() -> None:
+    async with health({}) as url, aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert await answer.text() == "muster_leader 1.0\n"
+    async with health({}, metrics=None) as url:
+        status, problem = await get(f"{url}/metrics")
+        assert (status, problem["error"]) == (403, "Metrics are not open here (metricsAccess).")
