@@ -121,6 +121,14 @@ DEPLOYMENTS: Final = ApiResource(_APPS, "deployments", "Deployment")
 
 STATEFUL_SETS: Final = ApiResource(_APPS, "statefulsets", "StatefulSet")
 
+REPLICA_SETS: Final = ApiResource(_APPS, "replicasets", "ReplicaSet")
+
+DAEMON_SETS: Final = ApiResource(_APPS, "daemonsets", "DaemonSet")
+
+REPLICATION_CONTROLLERS: Final = ApiResource(CORE, "replicationcontrollers", "ReplicationController")
+
+CRON_JOBS: Final = ApiResource(BATCH, "cronjobs", "CronJob")
+
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )

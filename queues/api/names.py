@@ -26,7 +26,12 @@ QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 #: Label and annotation of a Volcano Job's pods; read on other pods as a last resort.
 VOLCANO_QUEUE: Final = "volcano.sh/queue-name"
 #: Label on a Namespace, ``"true"``: all pods and Jobs created in it wait, also if they name no queue.
+#: A policy writes it on a Namespace that names a queue, unless it is there already.
 GATED_NAMESPACE: Final = "muster.dev/gated"
+
+#: Annotations of a Namespace: ``"true"`` until a time (RFC 3339, in UTC), and its running pods are adopted until then.
+ADOPT: Final = "muster.dev/adopt"
+ADOPT_UNTIL: Final = "muster.dev/adopt-until"
 
 #: The PodGroup of a pod, in its namespace: the name that most schedulers read, then Volcano's newer one.
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"

@@ -16,7 +16,14 @@ from admission.kube.install.crds import apply_definitions
 from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import rbac
 from admission.kube.install.read_api import read_api
-from admission.kube.install.server_side_apply import FIELD_MANAGER, Tell, apply, apply_all, found_at
+from admission.kube.install.server_side_apply import (
+    FIELD_MANAGER,
+    Tell,
+    apply,
+    apply_all,
+    found_at,
+    items_of,
+)
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.certificates import Keyring
@@ -33,11 +40,13 @@ from queues.api.names import (
     DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
+    GATED_NAMESPACE,
     QUEUE_LABEL,
     RELEASED,
     ROOT_QUEUE,
     VOLCANO_SCHEDULER,
 )
+from queues.api.validation.defaults import namespace_queue
 from queues.errors import ApiError, MusterError
 
 #: MutatingAdmissionPolicy is stable from here on.
@@ -94,6 +103,7 @@ async def install(client: Client, installation: Installation, tell: Tell) -> Non
     for name in (ROOT_QUEUE, DEFAULT_QUEUE):
         await create_first_queue(client, name, tell)
     await _policies_in_force(client, installation.namespace, tell)
+    await _gate_namespaces(client, tell)
 
 
 def policies(installation: Installation) -> list[Document]:
@@ -128,6 +138,19 @@ async def _apply_account(client: Client, installation: Installation, tell: Tell)
     account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", installation.identity)
     if account and account[1] == installation.namespace:
         await apply(client, SERVICE_ACCOUNTS.document(account[2], account[1]), tell)
+
+
+async def _gate_namespaces(client: Client, tell: Tell) -> None:
+    """Namespaces that named a queue before there was a policy that labels them."""
+    async for namespace in items_of(client, NAMESPACES.path()):
+        metadata = namespace["metadata"]
+        named = namespace_queue(metadata.get("annotations")) and metadata["name"] != "kube-system"
+        if named and GATED_NAMESPACE not in (metadata.get("labels") or {}):
+            patch = {"metadata": {"labels": {GATED_NAMESPACE: "true"}}}
+            await client.patch(NAMESPACES.path(name=metadata["name"]), patch)
+            tell(
+                f"namespace/{metadata['name']} labelled {GATED_NAMESPACE}=true: it names a queue, all in it waits"
+            )
 
 
 async def _apply_webhooks(client: Client, installation: Installation, keyring: Keyring, tell: Tell) -> None:

@@ -28,6 +28,16 @@ def annotation(key: str, of: str = "object") -> str:
     return f"{of}.metadata.?annotations[?{text(key)}].orValue('')"
 
 
+def has_any(of: str, *, labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> str:
+    """Whether metadata has one of these labels or annotations, with whatever value."""
+    found = [
+        f"{text(key)} in {of}.metadata.?{field}.orValue({{}})"
+        for field, keys in (("labels", labels), ("annotations", annotations))
+        for key in keys
+    ]
+    return f"({' || '.join(found)})"
+
+
 def add(path: str, value: str) -> str:
     """A patch of one step: this expression's value at a path."""
     return f"[JSONPatch{{op: 'add', path: {text(path)}, value: {value}}}]"

@@ -10,11 +10,14 @@ never match the same object do the work:
 
 - *named*: the object has the label ``muster.dev/queue-name``;
 - *namespace*: it has not, but its namespace is labelled ``muster.dev/gated: "true"``;
-- *volcano*: neither; but it asks for Volcano's scheduler, or names a Volcano queue or group in an annotation.
-  Selectors see labels only, so here a condition looks at every remaining object outside ``kube-system``.
+- *volcano*: neither; but it asks for Volcano's scheduler, names a Volcano queue or group, or has Muster's gate
+  already. Selectors see labels only, so here a condition looks at every remaining object outside ``kube-system``.
 
-None matches what Muster has released (label ``muster.dev/released: "true"``). Every pod that waits gets that
-label with the value ``"false"``: the guard selects pods by it, and both maps of its metadata exist.
+No condition can see annotations of the namespace. So a namespace that names a default queue by an annotation gets the
+label ``muster.dev/gated: "true"`` from a policy of its own, once, when it is written.
+
+Pods that Muster has released (label ``muster.dev/released: "true"``) are matched by none. Every pod that waits gets
+that label with the value ``"false"``. Jobs are matched whatever they or their templates say: Muster makes none.
 """
 
 from collections.abc import Sequence
@@ -33,7 +36,16 @@ from admission.kube.policies.cel import (
     texts,
 )
 from admission.workloads.kinds import KINDS, Holding
-from queues.api.api_resources import JOBS, PODS, POLICIES, POLICY_BINDINGS, QUEUES, ApiResource, Document
+from queues.api.api_resources import (
+    JOBS,
+    NAMESPACES,
+    PODS,
+    POLICIES,
+    POLICY_BINDINGS,
+    QUEUES,
+    ApiResource,
+    Document,
+)
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -74,13 +86,20 @@ class PolicyOptions:
 def mutating_policies(options: PolicyOptions) -> list[Document]:
     """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
     documents = [
-        *_waiting(PODS, _pod_patches(options), _of_volcano("object", options), options),
+        *_waiting(
+            PODS,
+            _pod_patches(options),
+            f"{_of_volcano('object', options)} || {has_gate('object')}",
+            options,
+        ),
         *_waiting(
             JOBS,
             _job_patches(options),
-            f"{_of_volcano('object.spec.template', options)} || {annotation(QUEUE_ANNOTATION)} != ''",
+            f"{_of_volcano('object.spec.template', options)} || {_names_volcano_queue('object')}",
             options,
         ),
+        *_late_jobs(options),
+        *_gated_namespaces(),
     ]
     for plural, kind in signed_kinds():
         name = f"muster-requester-{plural}"
@@ -113,20 +132,21 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
 def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOptions) -> list[Document]:
     """Everything that makes one kind wait: two policies, three bindings that exclude one another."""
     noun = {"pods": "gate", "jobs": "suspend"}[kind.plural]
-    unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
+    # Nobody releases Jobs by a label: a Job with this one has it from its user.
+    unreleased = [{"key": RELEASED, "operator": "NotIn", "values": ["true"]}] if kind is PODS else []
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
     gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}
     ungated = {"key": GATED_NAMESPACE, "operator": "NotIn", "values": ["true"]}
     ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
     selectors: dict[str, Document] = {
-        f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, unreleased]}},
+        f"muster-{noun}-named": {"objectSelector": {"matchExpressions": [named, *unreleased]}},
         f"muster-{noun}-namespace": {
-            "objectSelector": {"matchExpressions": [unnamed, unreleased]},
+            "objectSelector": {"matchExpressions": [unnamed, *unreleased]},
             "namespaceSelector": {"matchExpressions": [gated]},
         },
         f"muster-{noun}-volcano": {
-            "objectSelector": {"matchExpressions": [unnamed, unreleased]},
+            "objectSelector": {"matchExpressions": [unnamed, *unreleased]},
             "namespaceSelector": {"matchExpressions": [ungated, ordinary]},
         },
     }
@@ -144,6 +164,36 @@ def _waiting(kind: ApiResource, patches: str, of_volcano: str, options: PolicyOp
             _binding(name, by_condition if name == by_condition else by_selector, selector)
             for name, selector in selectors.items()
         ),
+    ]
+
+
+def _late_jobs(options: PolicyOptions) -> list[Document]:
+    """A Job that names a queue later is signed by the user who names it. It must be suspended: a guard sees to that."""
+    late = f"{_names_queue('object')} && !{_names_queue('oldObject')}"
+    conditions = [not_by(options.identity), {"name": "enters-a-queue", "expression": late}]
+    name = "muster-requester-jobs"
+    queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {_queue_of('object')})"
+    patches = join(
+        map_exists("object", "", "labels"),
+        add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
+        map_exists("object", "", "annotations"),
+        add(f"/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
+    )
+    return [_policy(name, JOBS, ["UPDATE"], patches, conditions=conditions), _binding(name, name, {})]
+
+
+def _gated_namespaces() -> list[Document]:
+    """Everything waits in a namespace that names a queue, unless its label says otherwise."""
+    names_queue = f"{annotation(QUEUE_LABEL)} != '' || {annotation(QUEUE_ANNOTATION)} != ''"
+    expression = f"({names_queue}) && {label(GATED_NAMESPACE)} == '' && object.metadata.name != 'kube-system'"
+    condition = {"name": "names-a-queue", "expression": expression}
+    patches = join(
+        map_exists("object", "", "labels"), add(f"/metadata/labels/{escaped(GATED_NAMESPACE)}", "'true'")
+    )
+    name = "muster-gate-namespaces"
+    return [
+        _policy(name, NAMESPACES, ["CREATE", "UPDATE"], patches, conditions=[condition]),
+        _binding(name, name, {}),
     ]
 
 
@@ -191,10 +241,24 @@ def by_job_controller(options: PolicyOptions) -> str:
     )
 
 
+def has_gate(of: str) -> str:
+    """Whether a pod carries Muster's gate."""
+    return f"{of}.spec.?schedulingGates.orValue([]).exists(g, g.name == {text(GATE)})"
+
+
+def _names_volcano_queue(of: str) -> str:
+    return f"({annotation(QUEUE_ANNOTATION, of)} != '' || {label(QUEUE_ANNOTATION, of)} != '')"
+
+
+def _names_queue(of: str) -> str:
+    return f"({label(QUEUE_LABEL, of)} != '' || {_names_volcano_queue(of)})"
+
+
 def _queue_of(of: str) -> str:
-    """The queue of an object without label: Volcano's annotation, the namespace's default, ``default``."""
+    """The queue of an object without Muster's label: Volcano's, the namespace's default, ``default``."""
     candidates = [
         f"{of}.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
+        f"{of}.metadata.?labels[?{text(QUEUE_ANNOTATION)}]",
         f"namespaceObject.metadata.?annotations[?{text(QUEUE_LABEL)}]",
         f"namespaceObject.metadata.?annotations[?{text(QUEUE_ANNOTATION)}]",
     ]
@@ -248,9 +312,8 @@ def _job_patches(options: PolicyOptions) -> str:
 
 def _complete(options: PolicyOptions) -> str:
     """Whether the job controller copied gate, mark and requester, so that nothing is left to be changed."""
-    gated = f"object.spec.?schedulingGates.orValue([]).exists(g, g.name == {text(GATE)})"
     marked = f"{label(RELEASED)} == 'false' && {annotation(USER)} != ''"
-    return f"{by_job_controller(options)} && {gated} && {marked}"
+    return f"{by_job_controller(options)} && {has_gate('object')} && {marked}"
 
 
 def _scheduler(of: str, at: str, options: PolicyOptions) -> str:
@@ -280,6 +343,11 @@ def _changed_by_patch() -> str:
 def _of_volcano(of: str, options: PolicyOptions) -> str:
     """Asks for an aliased scheduler; or for ours, and names a Volcano queue or group."""
     keys = texts([QUEUE_ANNOTATION, GROUP_ANNOTATION, GROUP_ANNOTATION_VOLCANO])
-    named = f"{of}.metadata.?annotations.orValue({{}}).exists(k, k in {keys})"
+    named = (
+        f"({of}.metadata.?annotations.orValue({{}}).exists(k, k in {keys})"
+        f" || {label(QUEUE_ANNOTATION, of)} != '')"
+    )
     scheduler = f"{of}.spec.?schedulerName.orValue({text(options.scheduler)})"
-    return f"{scheduler} in {texts(options.aliases)} || ({scheduler} == {text(options.scheduler)} && {named})"
+    return (
+        f"({scheduler} in {texts(options.aliases)} || ({scheduler} == {text(options.scheduler)} && {named}))"
+    )

@@ -9,6 +9,8 @@ from queues.api.check.finding import Finding, Subject
 _WRITTEN_BY_USERS: Final = {
     names.QUEUE_LABEL,
     names.GATED_NAMESPACE,
+    names.ADOPT,
+    names.ADOPT_UNTIL,
     names.REQUIRED_TOPOLOGY,
     names.PREFERRED_TOPOLOGY,
     names.PARTITIONS,

@@ -17,6 +17,7 @@ UPDATE_REFUSED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
     "`PriorityClassName`"
 )
+TASKS_UPDATE_REFUSED = "job updates may not add or remove tasks"
 
 #: Stands for the suffix that the API server appends to generateName.
 _GENERATED = "xxxxx"
@@ -61,10 +62,8 @@ def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
     if gang := [*_gang(new, "job 'minAvailable' must not be greater than total replicas")]:
         return gang
     if len(old.spec.tasks) != len(new.spec.tasks):
-        wording = "job updates may not add or remove tasks"
-        return [
-            Violation("spec.tasks", f"{len(new.spec.tasks)} tasks", f"{len(old.spec.tasks)} tasks", wording)
-        ]
+        found, expected = f"{len(new.spec.tasks)} tasks", f"{len(old.spec.tasks)} tasks"
+        return [Violation("spec.tasks", found, expected, TASKS_UPDATE_REFUSED)]
     before, after = _fixed_part(old), _fixed_part(new)
     changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     if not changed:

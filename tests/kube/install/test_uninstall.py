@@ -9,8 +9,10 @@ from admission.kube.client.client import Client
 from admission.kube.install.drain import DrainMode
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
+from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import QUEUES
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
+from tests.kube.support.guarded_namespace import MUSTER
 from tests.kube.support.installation import (
     HOME,
     JOBS,
@@ -138,13 +140,16 @@ async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
     await admin.patch(f"{PODS}/a", {"spec": {"schedulingGates": None}})
 
 
-async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(admin: Client) -> None:
+async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(
+    admin: Client, install_cluster: LocalCluster
+) -> None:
     await installed(admin)
     held = pod(
         "a", labels={"muster.dev/released": "false"}, schedulingGates=[{"name": "muster.dev/admission"}]
     )
     held["metadata"]["finalizers"] = ["muster.dev/outcome"]
-    await admin.create(PODS, held)
+    async with await Client.connect(install_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
+        await muster.create(PODS, held)
     await removed(admin, Removal(waiting=DrainMode.LEAVE))
     assert "finalizers" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["metadata"]
 

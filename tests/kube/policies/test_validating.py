@@ -153,7 +153,7 @@ async def test_a_running_job_stays_in_its_queue(guarded: GuardedNamespace) -> No
 async def test_a_user_cannot_declare_the_pods_of_a_job_released(guarded: GuardedNamespace) -> None:
     with pytest.raises(ApiRefused) as refused:
         await guarded.create("jobs", signed_job())
-    assert "The pod template has label muster.dev/released" in _refusal(refused)
+    assert "The Job or its pod template has label muster.dev/released" in _refusal(refused)
     await guarded.create("jobs", batch_job("a", labels=QUEUED))
     template = {"metadata": {"labels": {"muster.dev/released": "true"}}}
     with pytest.raises(ApiRefused) as refused:
@@ -174,7 +174,12 @@ async def test_a_user_cannot_sign_the_pods_of_a_job(guarded: GuardedNamespace, n
     assert "which only Muster writes" in _refusal(refused)
 
 
-RELEASED_TEMPLATE = {"metadata": {"labels": {"muster.dev/released": "true"}}}
+RELEASED_TEMPLATE = {
+    "metadata": {
+        "labels": {"muster.dev/released": "true"},
+        "annotations": {"muster.dev/admission-id": "1"},
+    }
+}
 
 
 async def test_pods_of_a_released_job_do_not_wait_and_others_do(guarded: GuardedNamespace) -> None:
@@ -214,16 +219,25 @@ async def test_a_released_job_cannot_grow_beyond_its_seats(guarded: GuardedNames
 
 
 async def test_no_other_controller_may_declare_its_pods_released(guarded: GuardedNamespace) -> None:
-    released = pod("a", labels={"muster.dev/released": "true"})
+    labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
+    released = pod("a", labels=labels, annotations=annotations)
     with pytest.raises(ApiRefused):
         await guarded.create("pods", released, by="system:serviceaccount:kube-system:replicaset-controller")
     await guarded.create("pods", released, by=JOB_CONTROLLER)
 
 
+async def test_the_job_controller_is_believed_only_with_the_admission_that_muster_wrote_on_the_template(
+    guarded: GuardedNamespace,
+) -> None:
+    with pytest.raises(ApiRefused):
+        await guarded.create("pods", pod("a", labels={"muster.dev/released": "true"}), by=JOB_CONTROLLER)
+
+
 async def test_a_controller_manager_with_one_credential_is_believed_for_pods_of_jobs(
     guarded: GuardedNamespace,
 ) -> None:
-    released = pod("a", labels={"muster.dev/released": "true"})
+    labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
+    released = pod("a", labels=labels, annotations=annotations)
     with pytest.raises(ApiRefused):
         await guarded.create("pods", released, by="system:kube-controller-manager")
     released["metadata"]["ownerReferences"] = [

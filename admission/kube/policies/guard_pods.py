@@ -1,0 +1,166 @@
+"""Guards of pods: only Muster lets a gated pod go, and only Muster and the job controller write its names. Pure."""
+
+from collections.abc import Iterator
+
+from admission.kube.policies.cel import annotation, label, text, texts
+from admission.kube.policies.guard_rules import (
+    CREATED,
+    SIGNS,
+    WHO,
+    carries_own_names,
+    guard,
+    no_system_priority,
+    own_user,
+    rule,
+    shown,
+    subresource_rule,
+    unchanged,
+    unsigned,
+    variable,
+)
+from admission.kube.policies.mutating import PolicyOptions, by_job_controller, has_gate
+from queues.api.api_resources import PODS, Document
+from queues.api.names import (
+    ADMISSION_ID,
+    BATCH,
+    BATCH_VOLCANO,
+    FINALIZER,
+    GATE,
+    GROUP_ANNOTATION,
+    GROUP_ANNOTATION_VOLCANO,
+    QUEUE_LABEL,
+    RELEASED,
+    USER,
+)
+
+_VARIABLES = (
+    variable("gated", has_gate("object")),
+    variable("wasGated", f"oldObject != null && {has_gate('oldObject')}"),
+)
+
+
+def pod_guards(options: PolicyOptions) -> list[Document]:
+    """The policies for pods, and for changes of their resources in place."""
+    return [
+        *guard(
+            "muster-guard-pods",
+            [PODS.rule(["CREATE", "UPDATE"])],
+            _rules(options),
+            options,
+            concerns=_concerns(options),
+            variables=_VARIABLES,
+        ),
+        *guard(
+            "muster-guard-resize",
+            [subresource_rule(PODS, "resize")],
+            [_keeps_its_size()],
+            options,
+            concerns=_marked("object"),
+        ),
+    ]
+
+
+def _concerns(options: PolicyOptions) -> str:
+    """Pods with one of Muster's names, or a Job that they claim to be of, or a queue that is new to them.
+
+    Pods that the job controller copies from a template of Muster are in order; asking the rules about each costs
+    a millisecond.
+    """
+    created = f"!({_copied(options)}) && ({_marked('object')} || {_jobs('object')} != [])"
+    updated = (
+        f"{_marked('object')} || {_marked('oldObject')}"
+        f" || {label(QUEUE_LABEL)} != {label(QUEUE_LABEL, 'oldObject')}"
+        f" || {_jobs('object')} != {_jobs('oldObject')}"
+    )
+    return f"{CREATED} ? ({created}) : ({updated})"
+
+
+def _marked(of: str) -> str:
+    return f"({carries_own_names(of)} || {_finalizer(of)})"
+
+
+def _finalizer(of: str) -> str:
+    return f"({text(FINALIZER)} in {of}.metadata.?finalizers.orValue([]))"
+
+
+def _copied(options: PolicyOptions) -> str:
+    """Copied from the template of a Job, which is guarded: released with its admission, or gated."""
+    released = f"{label(RELEASED)} == 'true' && {annotation(ADMISSION_ID)} != ''"
+    gated = f"{has_gate('object')} && {label(RELEASED)} == 'false'"
+    return f"{by_job_controller(options)} && (({released}) || ({gated}))"
+
+
+def _jobs(of: str) -> str:
+    """Uids of the Jobs, of Kubernetes or of Volcano, that are said to have made the pod: one at most."""
+    versions = texts((BATCH, BATCH_VOLCANO))
+    return (
+        f"{of}.metadata.?ownerReferences.orValue([])"
+        f".filter(o, o.?controller.orValue(false) && o.kind == 'Job' && o.apiVersion in {versions})"
+        ".map(o, o.uid)"
+    )
+
+
+def _rules(options: PolicyOptions) -> list[Document]:
+    released, copied = label(RELEASED), f"({_copied(options)})"
+    copier = by_job_controller(options)
+    return [
+        rule(
+            f"!({CREATED}) || {released} == '' || variables.gated || {copied}",
+            f"'Pod with label {RELEASED}: found \"' + {released} + '\" and no scheduling gate, created by '"
+            f" + {WHO} + '; expected no such label, which only Muster writes."
+            f" Remove it and name a queue by label {QUEUE_LABEL}.'",
+        ),
+        rule(
+            f"!({CREATED}) || {copied} || ({unsigned('object')})",
+            f"'Annotations {', '.join(SIGNS)}: found on a pod created by ' + {WHO}"
+            f" + '; expected none, only Muster writes them. Remove them.'",
+        ),
+        own_user(unless=copier),
+        rule(
+            f"{copier} || {_jobs('object')} == []"
+            f" || (oldObject != null && {_jobs('object')} == {_jobs('oldObject')})",
+            f"'metadata.ownerReferences: found a Job as controller, written by ' + {WHO}"
+            f" + '; expected none: only the controller of Jobs makes the pods of a Job. Remove it.'",
+        ),
+        no_system_priority("object.spec", "spec", unless="!variables.gated"),
+        rule(
+            "!variables.wasGated || variables.gated",
+            f"'Scheduling gate {GATE}: found removed by ' + {WHO}"
+            f" + '; expected it to stay until Muster releases the pod."
+            f" Wait, or delete the pod; `kubectl muster explain` tells what it waits for.'",
+        ),
+        rule(
+            f"{_finalizer('object')} == ({CREATED} ? false : {_finalizer('oldObject')})",
+            f"'Finalizer {FINALIZER}: found ' + ({_finalizer('object')} ? 'added' : 'removed') + ' by ' + {WHO}"
+            f" + '; expected it to stay until Muster has stored how the pod ended: only Muster adds and removes it.'",
+        ),
+        unchanged("Label", RELEASED, label),
+        *(unchanged("Annotation", key, annotation) for key in (*SIGNS, USER)),
+        *_queue_and_group_rules(),
+    ]
+
+
+def _queue_and_group_rules() -> Iterator[Document]:
+    """A pod changes its queue or its group only while it waits, and enters a queue only when it is created."""
+    for what, key, read in (
+        ("Label", QUEUE_LABEL, label),
+        ("Annotation", GROUP_ANNOTATION, annotation),
+        ("Annotation", GROUP_ANNOTATION_VOLCANO, annotation),
+    ):
+        now, before = read(key, "object"), read(key, "oldObject")
+        yield rule(
+            f"{CREATED} || {now} == {before} || (variables.gated && {now} != '')",
+            f"'{what} {key}: found ' + {shown(now)} + ', expected ' + {shown(before)}"
+            f" + '; a pod may move to another queue or group only while it waits, and leave none."
+            f" Delete the pod and create it again.'",
+        )
+
+
+def _keeps_its_size() -> Document:
+    """A pod with a seat keeps the size of its seat; one that waits is created again with another size."""
+    return rule(
+        "object.spec == oldObject.spec",
+        f"'spec.containers: found resources changed in place by ' + {WHO}"
+        f" + '; expected those that the pod was created with: its queue is charged for them."
+        f" Delete the pod and create it again.'",
+    )

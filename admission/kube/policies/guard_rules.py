@@ -1,0 +1,128 @@
+"""What the guards of all kinds share: forms of policies and rules, and the names that only Muster writes. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from admission.kube.policies.cel import annotation, has_any
+from admission.kube.policies.mutating import PolicyOptions, not_by
+from queues.api.api_resources import POLICIES, POLICY_BINDINGS, ApiResource, Document
+from queues.api.names import ADMISSION_ID, DEVICES, RECREATED_FROM, RELEASED, SEAT, USER
+
+WHO: Final = "request.userInfo.username"
+CREATED: Final = "request.operation == 'CREATE'"
+#: Annotations of pods that name their admission and seat.
+SIGNS: Final = (ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM)
+#: ``label`` or ``annotation``: (key, of what) → a CEL expression for its value.
+Reader = Callable[[str, str], str]
+
+
+def guard(
+    name: str,
+    rules: Sequence[Document],
+    validations: Iterable[Document],
+    options: PolicyOptions,
+    *,
+    concerns: str = "",
+    variables: Sequence[Document] = (),
+) -> list[Document]:
+    """A policy that denies, with its binding. ``rules``: kinds and operations; ``concerns``: CEL, which requests.
+
+    Requests of Muster itself are never looked at. Others are left out by a condition and not by a selector: a
+    selector sees labels, and what is guarded may stand in annotations, or in a template. A request that a condition
+    leaves out costs the API server nothing measurable.
+    """
+    conditions = [not_by(options.identity)]
+    if concerns:
+        conditions.append({"name": "concerns-muster", "expression": concerns})
+    spec: Document = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": list(rules)},
+        "matchConditions": conditions,
+        **({"variables": list(variables)} if variables else {}),
+        "validations": list(validations),
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [POLICIES[1].document(name, spec=spec), POLICY_BINDINGS[1].document(name, spec=binding)]
+
+
+def subresource_rule(kind: ApiResource, subresource: str) -> Document:
+    """The rule of a policy that is about updates of a subresource."""
+    return {**kind.rule(["UPDATE"]), "resources": [f"{kind.plural}/{subresource}"]}
+
+
+def rule(expression: str, message: str) -> Document:
+    """``message`` is CEL: found, expected, what to do. The plain one is used should CEL fail."""
+    return {
+        "expression": expression,
+        "messageExpression": message,
+        "message": "Only Muster may do this: it would release what waits in a queue.",
+        "reason": "Forbidden",
+    }
+
+
+def unchanged(what: str, key: str, read: Reader, of: str = "", unless: str = "") -> Document:
+    """A label or annotation keeps its value on update. ``of``: ``.spec.template`` for a pod template's.
+
+    ``unless``: CEL, when it may change.
+    """
+    now, before = read(key, f"object{of}"), read(key, f"oldObject{of}")
+    place = " of the pod template" if of else ""
+    return rule(
+        f"{CREATED} || {now} == {before}" + (f" || {unless}" if unless else ""),
+        f"'{what} {key}{place}: found ' + {shown(now)} + ' written by ' + {WHO}"
+        f" + ', expected ' + {shown(before)} + ', which only Muster writes. Leave it as it is.'",
+    )
+
+
+def carries_own_names(of: str) -> str:
+    """Whether metadata has a label or an annotation that only Muster writes on workloads, pods and templates."""
+    return has_any(of, labels=(RELEASED,), annotations=(*SIGNS, USER))
+
+
+def unsigned(of: str) -> str:
+    """Whether no annotation names an admission or a seat."""
+    return " && ".join(f"{annotation(key, of)} == ''" for key in SIGNS)
+
+
+def own_user(of: str = "", unless: str = "") -> Document:
+    """Nobody creates an object with another user's name on it. Where the name counts, it was just overwritten.
+
+    ``of``: ``.spec.template`` for a pod template's; ``unless``: CEL, who may copy a name.
+    """
+    user = annotation(USER, f"object{of}")
+    place = " of the pod template" if of else ""
+    return rule(
+        f"!({CREATED}) || {user} in ['', {WHO}]" + (f" || {unless}" if unless else ""),
+        f"'Annotation {USER}{place}: found \"' + {user} + '\" written by ' + {WHO}"
+        f" + ', expected none, only Muster writes it. Remove it.'",
+    )
+
+
+def no_node_name(spec: str, where: str, unless: str) -> Document:
+    """A template names no node: its pods would go there past their seats."""
+    node = f"{spec}.?nodeName.orValue('')"
+    return rule(
+        f"{node} == '' || {unless}",
+        f"'{where}.nodeName: found \"' + {node} + '\", expected none: Muster chooses the node."
+        f" Use nodeSelector or affinity, which it obeys.'",
+    )
+
+
+def no_system_priority(spec: str, where: str, unless: str = "") -> Document:
+    """What waits in a queue does not rank as a part of the cluster itself, above all work of all queues."""
+    name = f"{spec}.?priorityClassName.orValue('')"
+    return rule(
+        f"!({CREATED}) || !{name}.startsWith('system-')" + (f" || {unless}" if unless else ""),
+        f"'{where}.priorityClassName: found \"' + {name} + '\", expected a class for workloads: classes of the"
+        f" system are not for work in queues. Name another, or none.'",
+    )
+
+
+def shown(value: str) -> str:
+    """A value in a message."""
+    return f"({value} == '' ? 'none' : '\"' + {value} + '\"')"
+
+
+def variable(name: str, expression: str) -> Document:
+    """A variable of a policy: worked out when it is first used."""
+    return {"name": name, "expression": expression}

@@ -1,0 +1,96 @@
+"""Guards of Volcano's kinds: what was admitted stays as it is, also while no webhook answers. Pure.
+
+A Volcano Job's pods are made from its document as it is then, so a document that changes after the admission would
+give pods of another size to seats that are taken. The webhook refuses such a change in Volcano's words, and fails
+open; these policies are evaluated by the API server itself, and fail closed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from admission.kube.policies.cel import annotation, text, texts
+from admission.kube.policies.guard_rules import (
+    CREATED,
+    SIGNS,
+    WHO,
+    carries_own_names,
+    guard,
+    no_system_priority,
+    rule,
+    unchanged,
+)
+from admission.kube.policies.mutating import PolicyOptions
+from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS, Document
+from queues.api.names import RELEASED, USER
+from queues.api.validation.job_rules import TASKS_UPDATE_REFUSED, UPDATE_REFUSED
+
+_TASKS = "object.spec.?tasks.orValue([])"
+_TASKS_BEFORE = "oldObject.spec.?tasks.orValue([])"
+#: Fields that may change.
+_OF_JOB = ("minAvailable", "priorityClassName", "tasks")
+_OF_TASK = ("replicas", "minAvailable")
+
+
+def volcano_guards(options: PolicyOptions) -> list[Document]:
+    """The policies for Volcano Jobs and PodGroups."""
+    operations = ["CREATE", "UPDATE"]
+    of_group = [no_system_priority("object.spec", "spec"), unchanged("Annotation", USER, annotation)]
+    return [
+        *guard("muster-guard-vcjobs", [VOLCANO_JOBS.rule(operations)], _job_rules(), options),
+        *guard("muster-guard-podgroups", [POD_GROUPS.rule(operations)], of_group, options),
+    ]
+
+
+def _job_rules() -> list[Document]:
+    as_many = f"size({_TASKS}) == size({_TASKS_BEFORE})"
+    tasks = f"{_TASKS}.all(i, task, {_same('task', f'{_TASKS_BEFORE}[i]', _OF_TASK)})"
+    return [
+        no_system_priority("object.spec", "spec"),
+        *_template_rules(),
+        unchanged("Annotation", USER, annotation),
+        rule(
+            f"{CREATED} || {as_many}",
+            f"'{TASKS_UPDATE_REFUSED}: found ' + string(size({_TASKS})) + ' tasks, expected '"
+            f" + string(size({_TASKS_BEFORE})) + '. Delete the Job and create it again.'",
+        ),
+        rule(
+            f"{CREATED} || ({_same('object.spec', 'oldObject.spec', _OF_JOB)} && {as_many} && {tasks})",
+            f"'{UPDATE_REFUSED}: found another field changed by ' + {WHO}"
+            " + '. Delete the Job and create it again.'",
+        ),
+    ]
+
+
+def _same(now: str, before: str, but: Sequence[str]) -> str:
+    """Whether two objects are equal in all fields but these."""
+    free = texts(but)
+    return (
+        f"dyn({now}).all(key, key in {free} || (key in {before} && {now}[key] == {before}[key]))"
+        f" && dyn({before}).all(key, key in {free} || key in {now})"
+    )
+
+
+def _template_rules() -> Iterator[Document]:
+    """Templates of new Jobs: no node, no class of the system, none of Muster's names."""
+    templates = f"{_TASKS}.filter(task, has(task.template)).map(task, task.template)"
+    yield _of_each(
+        templates,
+        "template.?spec.?nodeName.orValue('') != ''",
+        "nodeName: found in the template of a task, expected none: Muster chooses the node."
+        " Use nodeSelector or affinity, which it obeys.",
+    )
+    yield _of_each(
+        templates,
+        "template.?spec.?priorityClassName.orValue('').startsWith('system-')",
+        "priorityClassName: found a class of the system in the template of a task, expected a class for"
+        " workloads. Name another, or none.",
+    )
+    yield _of_each(
+        templates,
+        f"has(template.metadata) && {carries_own_names('template')}",
+        f"The template of a task has a label {RELEASED} or an annotation {' or '.join((*SIGNS, USER))}:"
+        " expected none, only Muster writes them. Remove them.",
+    )
+
+
+def _of_each(templates: str, broken: str, message: str) -> Document:
+    return rule(f"!({CREATED}) || !{templates}.exists(template, {broken})", text(message))
