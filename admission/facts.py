@@ -136,6 +136,17 @@ class BudgetFact:
         return self.selector is not None and all(holds(each, labels) for each in self.selector)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFact:
+    """A Namespace: the queue of objects in it that name none, and whether pods that run there are adopted."""
+
+    name: str
+    #: None: it has no default queue.
+    queue: QueueName | None = None
+    #: Migration mode: when it ends or ended (seconds); 0: it is not in that mode.
+    adopt_until: int = 0
+
+
 # ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -268,6 +279,8 @@ class PodFact:
     #: Annotations written by Muster.
     admission: AdmissionId | None = None
     seat: tuple[str, int] | None = None
+    #: Its namespace lets Muster adopt pods that run until then (seconds); 0: it does not.
+    adopt_until: int = 0
     #: Made again by Muster: uid of the pod that was taken back.
     recreated_from: str | None = None
     #: volcano.sh/job-version; a pod of an older version is stale.

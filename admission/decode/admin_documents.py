@@ -1,18 +1,27 @@
-"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies. Pure; what cannot be used says why."""
+"""Documents of administrators → facts: Queues, ResourceFlavors, Namespaces … Pure; what cannot be used says why."""
 
 from typing import Any
 
 import msgspec
 
-from admission.decode.fields import requirements_of
-from admission.facts import BudgetFact, FlavorFact, HyperNodeFact, HyperNodeMember, QueueFact, TopologyFact
-from admission.wire import Bare, WireLabelSelector, WirePodDisruptionBudget
+from admission.decode.fields import requirements_of, seconds
+from admission.facts import (
+    BudgetFact,
+    FlavorFact,
+    HyperNodeFact,
+    HyperNodeMember,
+    NamespaceFact,
+    QueueFact,
+    TopologyFact,
+)
+from admission.wire import Bare, WireLabelSelector, WireNamespace, WirePodDisruptionBudget
 from queues.api import names
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
+from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue
@@ -97,4 +106,18 @@ def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
         name=meta.name,
         allowed=max(0, budget.status.disruptions_allowed),
         selector=None if selector is None else requirements_of(selector),
+    )
+
+
+def namespace_fact(namespace: WireNamespace) -> NamespaceFact:
+    """A Namespace. Migration mode without a readable end is none."""
+    meta = namespace.metadata
+    annotations = meta.annotations or {}
+    queue = namespace_queue(annotations)
+    return NamespaceFact(
+        name=meta.name,
+        queue=None if queue is None else QueueName(queue),
+        adopt_until=seconds(annotations.get(names.ADOPT_UNTIL))
+        if annotations.get(names.ADOPT) == "true"
+        else 0,
     )

@@ -32,7 +32,9 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     annotations, labels = meta.annotations or {}, meta.labels or {}
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     gated = names.GATE in gates
-    admission = number(annotations.get(names.ADMISSION_ID))
+    # Guarded by the admission policies: without the label the annotations are not Muster's.
+    released = labels.get(names.RELEASED) == "true"
+    admission = number(annotations.get(names.ADMISSION_ID)) if released else None
     queue = (
         labels.get(names.QUEUE_LABEL)
         or annotations.get(names.QUEUE_ANNOTATION)
@@ -75,7 +77,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
             or _of_job(names.TASK_INDEX, annotations, labels)
         ),
         admission=None if admission is None else AdmissionId(admission),
-        seat=_seat(annotations.get(names.SEAT)),
+        seat=_seat(annotations.get(names.SEAT)) if released else None,
         recreated_from=annotations.get(names.RECREATED_FROM),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),

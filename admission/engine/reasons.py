@@ -207,9 +207,10 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
 
 
 def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
-    """access.maxPendingPerUser."""
+    """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's."""
+    whose = user or "work without a known user"
     message = (
-        f"queue {queue} considers {limit} waiting workloads of one user at a time, and {user} has as many "
+        f"queue {queue} considers {limit} waiting workloads of one user at a time, and {whose} has as many "
     )
     return _reason(
         ReasonCode.PENDING_LIMIT, message + "that came earlier", queue=queue, limit=limit, user=user

@@ -129,7 +129,7 @@ def _job_orders(state: WorkloadState, fact: WorkloadFact, inventory: NodeInvento
     if fact.suspended and open_ and not evicting:
         return [_resume(state, fact, open_, inventory)]
     # One that lacks nothing is about to end, or was scaled to nothing: it has nothing to be kept from.
-    goes_back = evicting or (not open_ and state.needs_seats)
+    goes_back = evicting or (not open_ and state.needs_seats and not state.foreign)
     if not fact.suspended and goes_back and state.unbooked is None:
         return [_patch_job(fact, "suspend", {"suspend": True})]
     return []

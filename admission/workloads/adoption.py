@@ -1,19 +1,42 @@
-"""Pods that run in a queue without an admission: the next plan adopts them. Pure."""
+"""Pods that run in a queue without a seat: the next plan adopts them, or they are strangers to it. Pure.
+
+Adopted are pods that a ledger released (their label and annotations are guarded by the admission policies), as when
+this ledger was lost or restored from a backup; and all pods of a namespace in migration mode
+(``muster.dev/adopt``), until its end. Other pods count on their node, as pods without a queue do, and are told so.
+Their queue is never charged: anybody may write a queue's name on a pod that runs.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from admission.engine.snapshot import Unbooked, UnbookedPod
+from admission.facts import PodFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.rollback import outgrowing_pods
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
+from queues.api.names import ADOPT
+from queues.reason_codes import ReasonCode
+from queues.text_format import rfc3339
+from queues.workload import Obstacle
 
 
-def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooked | None:
-    """Pods that run in a queue without a seat of their size.
+@dataclass(frozen=True, slots=True)
+class PodsWithoutSeat:
+    """Live pods of a workload that are bound to nodes, and have no seat."""
 
-    Pods without an admission, pods beyond those for which their Job was directed, and pods that outgrew their seats.
+    #: To be adopted.
+    adoptable: tuple[PodFact, ...] = ()
+    #: Not Muster's, though they name a queue, or belong to an object that does.
+    foreign: tuple[PodFact, ...] = ()
+
+
+def pods_without_seat(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], now: int) -> PodsWithoutSeat:
+    """Pods that run in a queue without a seat of their size. ``now`` is in seconds.
+
+    Pods without an admission, pods beyond those for which their Job was directed, and pods that outgrew their seats;
+    not leftovers of closed admissions.
     """
     ids = {admission.id for admission in inputs.admissions}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
@@ -34,6 +57,35 @@ def unbooked_of(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Unbooke
         and pod.uid not in seated
         and (pod.admission not in ids or pod.uid in surplus)
     ]
+    return PodsWithoutSeat(
+        adoptable=tuple(pod for pod in found if _may_be_adopted(pod, inputs, now)),
+        foreign=tuple(pod for pod in found if not _may_be_adopted(pod, inputs, now)),
+    )
+
+
+def _may_be_adopted(pod: PodFact, inputs: WorkloadInputs, now: int) -> bool:
+    if any(pod.admission == each.id or pod.uid in (each.adopted or ()) for each in inputs.admissions):
+        return True  # in the books already, with less than it takes
+    # A pod names an admission only if Muster released it: see ``admission.decode.pods``.
+    return inputs.may_use_queue and (pod.admission is not None or now < pod.adopt_until)
+
+
+def foreign_obstacle(pod: PodFact, inputs: WorkloadInputs, now: int) -> Obstacle:
+    """Why a pod that runs is not adopted, and what helps."""
+    why = f"pod {pod.name} runs without an admission; it counts on its node and is not charged to the queue"
+    if not inputs.may_use_queue:
+        hint = f"namespace {pod.namespace} may not use the queue"
+    elif 0 < pod.adopt_until <= now:
+        hint = f"{ADOPT} of namespace {pod.namespace} ended at {rfc3339(pod.adopt_until)}"
+    else:
+        hint = f"namespace {pod.namespace} is not in migration mode ({ADOPT})"
+    return Obstacle(ReasonCode.NOT_GATED, f"{why}: {hint}. To have it wait, delete it and create it again")
+
+
+def unbooked_of(
+    inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], found: Sequence[PodFact]
+) -> Unbooked | None:
+    """What the plan is to adopt of a workload. ``found``: its adoptable pods; none: None."""
     if not found:
         return None
     fact, first = inputs.fact, found[0]

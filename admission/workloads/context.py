@@ -24,6 +24,8 @@ class Context:
     default_priority: int = 0
     #: Default queue by namespace.
     queues: Mapping[str, QueueName] = field(default_factory=dict)
+    #: Namespaces in migration mode, and when it ends or ended (seconds).
+    adopt_until: Mapping[str, int] = field(default_factory=dict)
     #: Node label keys of the topology, outermost first, the host last.
     levels: tuple[str, ...] = ()
     #: Tiers of the HyperNodes, ascending, and those that have a name.
@@ -34,13 +36,12 @@ class Context:
 def in_context(fact: Fact, context: Context) -> Fact:
     """The fact with what other objects say about it; the same object when they say nothing."""
     if isinstance(fact, PodFact):
-        if not fact.gated or fact.queue is not None:
-            return fact
-        default = context.queues.get(fact.namespace)
-        return fact if default is None else replace(fact, queue=default)
+        return _pod_in_context(fact, context)
     if not isinstance(fact, WorkloadFact):
         return fact
-    queue = fact.queue or context.queues.get(fact.namespace)
+    queue = fact.queue
+    if queue is None and (not support_of(fact.key).needs_queue or fact.namespace in context.adopt_until):
+        queue = context.queues.get(fact.namespace)
     if queue is None and not support_of(fact.key).needs_queue:
         queue = QueueName(names.DEFAULT_QUEUE)
     priority, obstacle = _priority(fact, context)
@@ -48,6 +49,22 @@ def in_context(fact: Fact, context: Context) -> Fact:
     if (queue, priority, obstacle) == (fact.queue, fact.priority, fact.obstacle):
         return fact
     return replace(fact, queue=queue, priority=priority, obstacle=obstacle)
+
+
+def _pod_in_context(pod: PodFact, context: Context) -> PodFact:
+    """A pod that names no queue is in its namespace's if it waits there, or may be adopted there.
+
+    Else it ran past the admission policies: it was there before them, or its namespace is said not to be gated.
+    """
+    until = context.adopt_until.get(pod.namespace, 0)
+    queue = pod.queue
+    if queue is None and (pod.gated or until):
+        queue = context.queues.get(pod.namespace)
+    return (
+        pod
+        if (queue, until) == (pod.queue, pod.adopt_until)
+        else replace(pod, queue=queue, adopt_until=until)
+    )
 
 
 def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:

@@ -66,5 +66,7 @@ class WorkloadInputs:
     closed: frozenset[AdmissionId] = frozenset()
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""
+    #: Its namespace may use its queue, so that pods that run may be adopted into it.
+    may_use_queue: bool = True
     #: Pods of it that were taken back, or are about to be, and are to be made again.
     recreations: tuple[Recreation, ...] = ()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
-from admission.workloads.adoption import unbooked_of
+from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
@@ -68,6 +68,8 @@ class WorkloadState:
     #: Pods to remove that no controller recreates: removed once their recreation is stored.
     to_recreate: tuple[PodFact, ...] = ()
     unbooked: Unbooked | None = None
+    #: Pods that run without an admission and are not adopted: they are left alone, and the workload waits for its own.
+    foreign: tuple[PodFact, ...] = ()
     #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
 
@@ -93,7 +95,8 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         return _ended_state(inputs)
     seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
     pod_sets = support.pod_sets(inputs, seat_maps)
-    unbooked = unbooked_of(inputs, seat_maps) if not over else None
+    extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
+    unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
     successors = successors_of(inputs.fact, support, inputs.pods, pod_sets, seat_maps, over=over)
     open_ = [place for place in seat_maps if place.admission.state is AdmissionState.OPEN]
     misplaced = tuple(
@@ -124,6 +127,8 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         pod_sets = support.pod_sets(inputs, left)
     lost = lost_pods(inputs, now, timeouts)
     workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps, lost.reason)
+    if extra.foreign:
+        workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
     refused = [
         pod for place in open_ for pod in pods_that_count_as_refused(place) if pod.refused and not pod.node
     ]
@@ -155,6 +160,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         lost=lost.gone,
         to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
         unbooked=unbooked,
+        foreign=extra.foreign,
         awaits_timeout=bool(refused or lost.awaited),
     )
 

@@ -131,7 +131,8 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
     elif pod is not None and not pod.gated and last is None:
         obstacle = Obstacle(
             ReasonCode.NOT_GATED,
-            "the pod was not gated when it was created; it enters the books once it runs",
+            "the pod was not gated when it was created, so it does not wait in the queue;"
+            " it will count on its node. To have it wait, delete it and create it again",
         )
     named = pod or last or again
     return Workload(

@@ -92,7 +92,9 @@ class PodIndex:
             group = self._groups.get((pod.namespace, pod.group)) or self._group_gone(pod)
             if group is not None:
                 return group
-        if pod.gated or pod.queue is not None or pod.admission is not None:
+        named = pod.gated or pod.queue is not None or pod.admission is not None
+        # What was adopted stays so, also when its namespace has no default queue any more.
+        if named or self._admission_index.admission_of(pod) is not None:
             return WorkloadKey(WorkloadKind.POD, pod.uid)
         return None
 

@@ -66,6 +66,11 @@ def gated(name: str, **facts: Any) -> PodFact:
     return pod(name, gated=True, **facts)
 
 
+def migrated(name: str, node: str | None = None, **facts: Any) -> PodFact:
+    """A pod of a namespace in migration mode."""
+    return pod(name, node, adopt_until=NOW + 1, **facts)
+
+
 def released(name: str, seat: str | None, node: str | None = None, *, by: int = 1, **facts: Any) -> PodFact:
     """A pod of an admission, in the seat ``set/ordinal`` (None: of a directed Job)."""
     place = None

@@ -341,7 +341,7 @@ class PendingLimits:
             users[workload.user] += 1
             if limit is not None and place >= limit:
                 beyond[workload.key] = reasons.pending_limit(queue=name, limit=limit)
-            elif of_user is not None and workload.user and users[workload.user] > of_user:
+            elif of_user is not None and users[workload.user] > of_user:
                 beyond[workload.key] = reasons.user_limit(queue=name, limit=of_user, user=workload.user)
         return beyond
 

@@ -15,12 +15,13 @@ from admission.decode.admin_documents import (
     budget_fact,
     flavor_fact,
     hypernode_fact,
+    namespace_fact,
     queue_fact,
     topology_fact,
 )
 from admission.decode.nodes import node_fact
 from admission.decode.workload_facts import unreadable_fact
-from admission.facts import Change, Fact, FactKind, HyperNodeFact, TopologyFact, asks
+from admission.facts import Change, Fact, FactKind, HyperNodeFact, NamespaceFact, TopologyFact, asks
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
@@ -40,7 +41,6 @@ from queues.api.api_resources import (
     TOPOLOGIES,
     ApiResource,
 )
-from queues.api.validation.defaults import namespace_queue
 from queues.workload import WorkloadKind
 
 AnyKind = WatchedKind[Any, Any]
@@ -83,7 +83,7 @@ _FACTS: Final = (
 
 _CONTEXT: Final = (
     _kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),
-    _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_queue(found.metadata.annotations)),
+    _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found)),
 )
 
 
@@ -212,12 +212,14 @@ class Informers:
         defaults = [found.value for found in classes.values() if found.is_default]
         topologies: dict[str, TopologyFact] = self._values("topologies")
         first = min(topologies, default=None)
+        namespaces: dict[str, NamespaceFact] = self._values("namespaces")
         hypernodes: list[HyperNodeFact] = list(self._values("hypernodes").values())
         return Context(
             priorities={name: found.value for name, found in classes.items()},
             # The API server takes the lowest where several claim to be the default.
             default_priority=min(defaults, default=0),
-            queues=self._values("namespaces"),
+            queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
+            adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
             levels=topologies[first].levels if first is not None else (),
             hypernodes=tuple(sorted({each.tier for each in hypernodes})),
             tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),

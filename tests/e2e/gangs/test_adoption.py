@@ -7,6 +7,7 @@ import pytest
 
 from deploy.local.stack import Stack
 from tests.cluster_faults import stop_muster
+from tests.e2e.support.api_paths import path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod, pod_group, volcano_job
@@ -28,7 +29,9 @@ def bare_sandbox(kubernetes_binaries: dict[str, Path]) -> Iterator[Sandbox]:
         ledger.close()
 
 
-def test_pods_that_run_when_muster_is_installed_are_adopted(bare_sandbox: Sandbox) -> None:
+def test_pods_that_run_when_muster_is_installed_are_adopted_once_their_namespace_says_so(
+    bare_sandbox: Sandbox,
+) -> None:
     sandbox = bare_sandbox
     sandbox.add(batch_job(sandbox, "train", 2, 3), bare_pod(sandbox, "alone", 1), pod(sandbox, "foreign", 2))
     sandbox.add(*(grouped(sandbox, "ring", f"ring-{index}", 1) for index in range(2)))
@@ -38,6 +41,12 @@ def test_pods_that_run_when_muster_is_installed_are_adopted(bare_sandbox: Sandbo
     sandbox.stack.install()
     sandbox.add(pod_group(sandbox, "ring", 2))
     sandbox.stack.start_muster()
+    # Anybody may write a queue's name on a pod: the queue is not charged for it.
+    for name in ("train", "alone", "ring"):
+        sandbox.wait_reason(name, "NotGated")
+    assert not sandbox.held().get(f"queue default {GPU}")
+    mode = {"muster.dev/adopt": "true", "muster.dev/adopt-until": "2100-01-01T00:00:00Z"}
+    sandbox.api.merge(path("Namespace", "", sandbox.name), {"metadata": {"annotations": mode}})
     sandbox.wait(
         lambda: sandbox.held().get(f"queue default {GPU}") == 9_000,
         "six GPUs of train, one of alone, two of ring",

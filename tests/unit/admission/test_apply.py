@@ -38,6 +38,7 @@ from tests.builders.facts import (
     gpus,
     group,
     job,
+    migrated,
     node,
     pod,
     queue,
@@ -214,7 +215,7 @@ async def test_a_plan_of_another_ledger_sequence_writes_nothing(ring: Ring) -> N
 
 
 async def test_pods_that_run_already_are_in_the_books_after_the_first_turn(ring: Ring) -> None:
-    running = pod("a", "n1", owner=JOB)
+    running = migrated("a", "n1", owner=JOB)
     await ring.begin(*QUEUES, node("n1"), job(1), running)
     report = await ring.turn()
     assert (report.adopted, ring.admissions[0].adopted, ring.admissions[0].started) == (1, {"a": 0}, True)
@@ -222,7 +223,7 @@ async def test_pods_that_run_already_are_in_the_books_after_the_first_turn(ring:
 
 
 async def test_running_pods_are_adopted_though_their_queue_does_not_exist(ring: Ring) -> None:
-    await ring.begin(*QUEUES, node("n1"), job(1, queue=QueueName("nowhere")), pod("a", "n1", owner=JOB))
+    await ring.begin(*QUEUES, node("n1"), job(1, queue=QueueName("nowhere")), migrated("a", "n1", owner=JOB))
     assert (await ring.turn()).adopted == 1
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.admin_documents import flavor_fact, queue_fact, topology_fact
+from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_fact, topology_fact
 from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
 from admission.decode.topology_requests import Tiers
 from admission.facts import NodeFact, PodFact, PodPhase
-from admission.wire import WireNode, WirePod
+from admission.wire import WireNamespace, WireNode, WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
 from queues.api import names
@@ -55,6 +55,7 @@ def controlled_by(api_version: str, kind: str = "Job") -> dict[str, Any]:
     }
 
 
+RELEASED = {"muster.dev/released": "true"}
 PIN = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
 
 
@@ -139,20 +140,51 @@ def test_a_gated_pod_without_a_queue_takes_its_namespaces_default() -> None:
     assert in_context(a_pod(), context).queue is None  # type: ignore[union-attr]
 
 
+def test_a_pod_of_a_namespace_in_migration_mode_is_in_its_queue_though_it_does_not_wait() -> None:
+    context = Context(queues={"ns": QueueName("team")}, adopt_until={"ns": 7})
+    found = in_context(a_pod(), context)
+    assert (found.queue, found.adopt_until) == ("team", 7)  # type: ignore[union-attr]
+    assert in_context(a_pod({"labels": {"muster.dev/queue-name": "own"}}), context).queue == "own"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "until"),
+    [
+        ({}, 0),
+        ({"muster.dev/adopt": "true"}, 0),
+        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "soon"}, 0),
+        ({"muster.dev/adopt": "false", "muster.dev/adopt-until": "2027-01-15T08:00:00Z"}, 0),
+        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "2027-01-15T08:00:00Z"}, 1_800_000_000),
+    ],
+)
+def test_a_namespace_is_in_migration_mode_until_a_time(annotations: dict[str, str], until: int) -> None:
+    named = {**annotations, "muster.dev/queue-name": "team"}
+    document = msgspec.json.encode({"metadata": {"name": "ns", "annotations": named}})
+    fact = namespace_fact(msgspec.json.decode(document, type=WireNamespace))
+    assert (fact.name, fact.queue, fact.adopt_until) == ("ns", "team", until)
+
+
 def test_what_muster_wrote_on_a_pod_is_read_back() -> None:
     written = {"muster.dev/admission-id": "42", "muster.dev/seat": "a/b/7"}
-    fact = a_pod({"annotations": written})
+    fact = a_pod({"labels": RELEASED, "annotations": written})
     assert (fact.admission, fact.seat) == (AdmissionId(42), ("a/b", 7))
+
+
+@pytest.mark.parametrize("labels", [{}, {"muster.dev/released": "false"}])
+def test_an_admission_counts_only_on_a_pod_that_muster_released(labels: dict[str, str]) -> None:
+    written = {"muster.dev/admission-id": "42", "muster.dev/seat": "a/b/7"}
+    fact = a_pod({"labels": labels, "annotations": written})
+    assert (fact.admission, fact.seat) == (None, None)
 
 
 @pytest.mark.parametrize("seat", ["", "x", "x/", "x/-1", "x/1.5", "x/٣x"])
 def test_a_seat_that_muster_cannot_have_written_is_no_seat(seat: str) -> None:
-    assert a_pod({"annotations": {"muster.dev/seat": seat}}).seat is None
+    assert a_pod({"labels": RELEASED, "annotations": {"muster.dev/seat": seat}}).seat is None
 
 
 def test_the_pin_of_a_released_pod_is_not_part_of_its_shape() -> None:
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
-    released = {"annotations": {"muster.dev/admission-id": "1"}}
+    released = {"labels": RELEASED, "annotations": {"muster.dev/admission-id": "1"}}
     assert a_pod(released, required(PIN)).shape.nodes == a_pod().shape.nodes
     asked = a_pod(spec=required({"matchExpressions": [zone]})).shape.nodes
     assert a_pod(released, required({**PIN, "matchExpressions": [zone]})).shape.nodes == asked
@@ -326,7 +358,9 @@ def test_a_complaint_names_field_found_and_expected() -> None:
 def test_a_number_that_no_column_holds_is_none(text: str) -> None:
     """Anybody may write annotations, also ones that Python refuses to read as a number."""
     keys = (names.ADMISSION_ID, names.JOB_VERSION, names.TASK_INDEX)
-    found = a_pod({"annotations": {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}})
+    found = a_pod(
+        {"labels": RELEASED, "annotations": {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}}
+    )
     assert (found.admission, found.version, found.index, found.seat) == (None, 0, None, None)
 
 

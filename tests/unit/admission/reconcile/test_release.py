@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.reconcile.release import Order, Promised, Verb, json_patch, orders_for
 from admission.workloads.pod_shapes import shape_name
@@ -22,6 +24,7 @@ from tests.builders.facts import (
     gpus,
     group,
     job,
+    migrated,
     node,
     pod,
     released,
@@ -169,8 +172,9 @@ def test_a_job_that_somebody_started_without_an_admission_is_suspended() -> None
     assert body(order)["spec"] == {"suspend": True}
 
 
-def test_a_job_whose_pods_run_already_is_not_suspended_but_adopted() -> None:
-    assert orders(state_of(job(1), [pod("a", "n1")]), job(1)) == []
+@pytest.mark.parametrize("made", [pod, migrated])
+def test_a_job_whose_pods_run_already_is_not_suspended_whether_they_are_adopted_or_not(made: Any) -> None:
+    assert orders(state_of(job(1), [made("a", "n1")]), job(1)) == []
 
 
 def test_a_job_that_wants_no_pod_any_more_is_left_alone() -> None:

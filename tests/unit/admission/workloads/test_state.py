@@ -22,6 +22,7 @@ from tests.builders.facts import (
     gpus,
     group,
     job,
+    migrated,
     pod,
     released,
     state_of,
@@ -261,7 +262,8 @@ def test_live_pods_of_closed_admissions_are_strays() -> None:
 
 def test_pods_that_run_without_an_admission_are_to_be_adopted_under_their_own_numbers() -> None:
     found = state_of(
-        volcano_job(3), [pod("c", "n3", task="worker", index=2), pod("a", "n1", task="worker", index=0)]
+        volcano_job(3),
+        [migrated("c", "n3", task="worker", index=2), migrated("a", "n1", task="worker", index=0)],
     )
     assert found.unbooked is not None
     assert [row[:3] for row in found.unbooked.pods] == [("c", "worker", 2), ("a", "worker", 0)]
@@ -276,7 +278,7 @@ def test_pods_of_a_lost_ledger_are_adopted_and_not_removed() -> None:
 
 def test_a_pod_that_ran_before_is_adopted_on_its_own_index_though_a_seat_is_kept_for_it() -> None:
     taken = admission(JOB, "n1 n2")
-    found = state_of(job(2, indexed=True), [pod("b", "n3", index=1)], [taken])
+    found = state_of(job(2, indexed=True), [migrated("b", "n3", index=1)], [taken])
     assert found.unbooked is not None
     assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
 
@@ -290,13 +292,53 @@ def test_pods_beyond_what_a_job_was_directed_for_enter_the_books() -> None:
 
 
 def test_a_workload_that_is_over_adopts_nobody() -> None:
-    assert state_of(job(1, finished=True), [pod("a", "n1")]).unbooked is None
+    assert state_of(job(1, finished=True), [migrated("a", "n1")]).unbooked is None
 
 
 def test_the_queue_of_a_job_counts_for_what_is_adopted() -> None:
-    found = state_of(job(1, queue=QueueName("other")), [pod("a", "n1")])
+    found = state_of(job(1, queue=QueueName("other")), [migrated("a", "n1")])
     assert found.unbooked is not None
     assert found.unbooked.queue == "other"
+
+
+@pytest.mark.parametrize(
+    ("fact", "key"),
+    [(job(1), JOB), (volcano_job(1), VOLCANO), (group(1), GROUP), (None, BARE)],
+    ids=["job", "volcano job", "group", "pod"],
+)
+def test_a_pod_that_runs_in_a_queue_without_an_admission_is_told_and_never_adopted(
+    fact: WorkloadFact | None, key: WorkloadKey
+) -> None:
+    found = state_of(fact, [pod("a", "n1", queue=TEAM)], key=key)
+    assert (found.unbooked, [each.name for each in found.foreign]) == (None, ["a"])
+    assert found.needs_seats
+    assert found.workload.obstacle is not None
+    assert found.workload.obstacle.code == "NotGated"
+    assert "pod a runs without an admission" in found.workload.obstacle.message
+
+
+def test_after_its_end_the_migration_mode_of_a_namespace_adopts_nothing() -> None:
+    late = pod("a", "n1", adopt_until=NOW)
+    found = state_of(job(1), [late])
+    assert found.unbooked is None
+    assert found.workload.obstacle is not None
+    assert "muster.dev/adopt of namespace ns ended at 2027-01-15T08:00:00Z" in found.workload.obstacle.message
+    assert state_of(job(1), [late], now=NOW - 1).unbooked is not None
+
+
+def test_a_namespace_that_may_not_use_a_queue_has_nothing_adopted_into_it() -> None:
+    pods = [migrated("a", "n1"), released("b", None, "n1", by=9)]
+    found = state_of(job(2), pods, may_use_queue=False)
+    assert (found.unbooked, len(found.foreign)) == (None, 2)
+    assert found.workload.obstacle is not None
+    assert "may not use the queue" in found.workload.obstacle.message
+
+
+def test_of_a_gang_those_are_adopted_that_may_be() -> None:
+    found = state_of(job(2), [pod("a", "n1"), released("b", None, "n1", by=9)])
+    assert found.unbooked is not None
+    assert [each.uid for each in found.unbooked.pods] == ["b"]
+    assert [each.name for each in found.foreign] == ["a"]
 
 
 def test_a_job_of_several_sets_keeps_each_sets_minimum() -> None:

@@ -80,6 +80,14 @@ def test_of_one_user_only_so_many_are_considered_at_a_time() -> None:
     assert (reason.code, reason.facts) == ("PendingLimit", {"queue": "q", "limit": 2, "user": "ann"})
 
 
+def test_work_without_a_known_user_counts_as_one_users() -> None:
+    plan = plan_of(8, job(1, ""), job(2, "ann"), job(3, ""), max_pending_per_user=1)
+
+    assert admitted(plan) == ["w1", "w2"]
+    (reason,) = plan.reasons.values()
+    assert (reason.code, reason.facts["user"]) == ("PendingLimit", "")
+
+
 def test_when_the_head_of_a_strict_queue_leaves_the_others_stand_behind_the_next() -> None:
     first, second, third = job(1, gpus=2), job(2, gpus=3), job(3, gpus=4)
     snapshot = snapshot_of(1, first, second, third, order="strict-fifo")

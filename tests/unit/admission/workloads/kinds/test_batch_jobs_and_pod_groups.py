@@ -21,9 +21,12 @@ def test_a_job_asks_for_its_pods_at_once() -> None:
     assert (pods.count, pods.takes, pods.done) == (4, TAKES, frozenset())
 
 
-def test_a_job_without_a_queue_is_not_managed_unless_its_namespace_has_one() -> None:
+def test_a_job_that_names_no_queue_is_not_managed_unless_its_namespace_is_in_migration_mode() -> None:
+    """The admission policies write a queue's name on every Job that they make wait."""
     assert in_context(a_job(), Context()).queue is None  # type: ignore[union-attr]
-    assert in_context(a_job(), Context(queues={"ns": QueueName("team")})).queue == "team"  # type: ignore[union-attr]
+    default = Context(queues={"ns": QueueName("team")})
+    assert in_context(a_job(), default).queue is None  # type: ignore[union-attr]
+    assert in_context(a_job(), replace(default, adopt_until={"ns": 1})).queue == "team"  # type: ignore[union-attr]
 
 
 def test_an_indexed_jobs_ordinals_are_completion_indexes() -> None:
