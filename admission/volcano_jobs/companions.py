@@ -20,6 +20,8 @@ class Companion:
     status_entry: tuple[str, str] | None = None
     #: The manifest lacks an SSH key pair; one is generated if the object does not exist.
     needs_key_pair: bool = False
+    #: The Job's uid is part of the name: an object of that name is the Job's and is never read.
+    named_by_uid: bool = False
     #: The object's ``data`` is updated when the Job is scaled.
     follows_scale: bool = False
 

@@ -138,6 +138,15 @@ def test_all_decisions_are_listed_with_their_titles() -> None:
     assert listed == titles
 
 
+def test_every_claim_about_security_names_a_test_that_there_is() -> None:
+    text = (DOCS / "explanation/security.md").read_text(encoding="utf-8")
+    claims = re.findall(r"^\| (?!claim)[^|]+ \| (`\w+/.*) \|$", text, re.MULTILINE)
+    assert len(claims) >= 15
+    for claim in claims:
+        for path, name in re.findall(r"`([\w/]+\.py)::(\w+)`", claim):
+            assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{name}"
+
+
 def test_a_decision_is_one_page() -> None:
     for page in (DOCS / "decisions").glob("[0-9]*.md"):
         assert len(page.read_text(encoding="utf-8").splitlines()) <= 60, page.name

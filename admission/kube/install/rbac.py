@@ -129,13 +129,7 @@ CONTROLLER: Final = (
     PolicyRule(
         "create-config-maps", "plugin svc: lists of members", "", ("configmaps",), ("create", "get", "patch")
     ),
-    PolicyRule(
-        "create-secrets",
-        "plugin ssh: keys of a Job; get tells whose a Secret of that name is",
-        "",
-        ("secrets",),
-        ("create", "get"),
-    ),
+    PolicyRule("create-secrets", "plugin ssh: keys of a Job; it reads none", "", ("secrets",), ("create",)),
     PolicyRule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
     PolicyRule(
         "create-network-policies",

@@ -5,9 +5,11 @@ answers. A review that cannot be read is answered with 400 and a sentence; shoul
 decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 """
 
+import asyncio
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -24,8 +26,13 @@ from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
 
-#: Two objects of at most 1.5 MiB each as etcd takes them, as JSON, and the review's own fields about the request.
-LARGEST_REVIEW: Final = 16 * 1024 * 1024
+#: Bytes: an object before and after a change, each of at most 1.5 MiB as etcd takes them, and what is beside them.
+LARGEST_REVIEW: Final = 4 * 1024 * 1024
+#: Reviews that are received and answered at a time: they bound the memory of it. Others wait, up to so many.
+MOST_REVIEWS: Final = 16
+MOST_WAITING: Final = 512
+#: Seconds to send a review. The API server sends it in one piece.
+RECEIVE_SECONDS: Final = 1.0
 #: The API server shows a user warnings up to this length.
 _LONGEST_WARNING: Final = 256
 #: A refusal names so many violations; more would bury the first.
@@ -167,15 +174,21 @@ def _beginning(body: bytes) -> str:
 
 
 def app(surroundings: ReviewContext) -> web.Application:
-    """``POST /mutate`` and ``POST /validate``."""
+    """``POST /mutate`` and ``POST /validate``.
+
+    Whoever reaches the port may send anything, so size, time and number of reviews are bounded.
+    """
 
     async def mutating(body: bytes) -> ReviewAnswer:
         return mutate(body, surroundings)
 
+    limit = _ReviewLimit()
+
     def answering(answer: Any) -> Any:
         async def handle(request: web.Request) -> web.Response:
             try:
-                verdict: ReviewAnswer = await answer(await request.read())
+                async with limit.body_of(request) as body:
+                    verdict: ReviewAnswer = await answer(body)
             except web.HTTPException:
                 raise
             except InvalidReview as error:
@@ -192,3 +205,33 @@ def app(surroundings: ReviewContext) -> web.Application:
     application.router.add_post("/mutate", answering(mutating))
     application.router.add_post("/validate", answering(lambda body: validate(body, surroundings)))
     return application
+
+
+class _ReviewLimit:
+    """Lets so many requests in at a time, each with the body that it has sent in time."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(MOST_REVIEWS)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def body_of(self, request: web.Request) -> AsyncIterator[bytes]:
+        """The body of a request, while it may be answered. Raises HTTPTooManyRequests, HTTPRequestTimeout."""
+        if self._waiting >= MOST_WAITING:
+            raise web.HTTPTooManyRequests(text="Too many reviews wait for an answer.\n")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            try:
+                async with asyncio.timeout(RECEIVE_SECONDS):
+                    body = await request.read()
+            except TimeoutError as error:
+                raise web.HTTPRequestTimeout(
+                    text=f"No review within {RECEIVE_SECONDS:g} seconds.\n"
+                ) from error
+            yield body
+        finally:
+            self._slots.release()

@@ -122,6 +122,8 @@ class Companions:
         except Conflict as error:
             if error.facts.get("code") != "AlreadyExists":
                 raise
+            if one.named_by_uid:
+                return
             await self._check(job, one, one.resource.path(job.namespace, one.name))
 
     async def _check(self, job: JobSpec, one: Companion, path: str) -> None:

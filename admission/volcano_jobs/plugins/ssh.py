@@ -19,7 +19,11 @@ _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
-    """Secret ``<job>-ssh`` with a key pair of the Job's own, mounted in every container."""
+    """A Secret with a key pair of the Job's own, mounted in every container.
+
+    In Volcano the Secret is named ``<job>-ssh``. Here the Job's uid is part of the name: a Secret of that name is the
+    Job's, so that nobody has to read it to know, and Muster needs no right to read Secrets.
+    """
 
     name: ClassVar[str] = "ssh"
     flags: ClassVar[frozenset[str]] = frozenset(
@@ -51,21 +55,21 @@ class Ssh:
 
     def configure_pod(self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: str) -> None:
         """Mount the Secret's files below one directory."""
-        secret = f"{job.name}-ssh"
+        name = f"{job.name}-ssh"
         volume = {
-            "name": secret,
+            "name": name,
             "secret": {
-                "secretName": secret,
+                "secretName": secret_name(job),
                 "items": [{"key": file, "path": f".ssh/{file}"} for file in _FILES],
                 # Other users than root must be able to read what root owns.
                 "defaultMode": 0o600 if self.path == ROOT_PATH else 0o644,
             },
         }
-        add_volume(pod, volume, {"name": secret, "mountPath": self.path, "subPath": ".ssh"})
+        add_volume(pod, volume, {"name": name, "mountPath": self.path, "subPath": ".ssh"})
 
     def companions(self, job: JobSpec) -> tuple[Companion, ...]:
         """The Secret. Its key pair is generated later if the flags bring none."""
-        name = f"{job.name}-ssh"
+        name = secret_name(job)
         manifest = owned_manifest(
             SECRETS, job, name, data={"config": _encoded(self.client_configuration(job))}
         )
@@ -78,6 +82,7 @@ class Ssh:
                 manifest=manifest,
                 status_entry=("plugin-ssh", "ssh"),
                 needs_key_pair=not self.private_key,
+                named_by_uid=True,
             ),
         )
 
@@ -88,6 +93,11 @@ class Ssh:
             for host in hosts_of(job, task):
                 lines += [f"Host {host.name}", f"  HostName {host}", f"  Port {self.port}"]
         return "\n".join(lines) + "\n"
+
+
+def secret_name(job: JobSpec) -> str:
+    """Name of the Secret with the key pair."""
+    return f"{job.name}-ssh-{job.uid}"
 
 
 def with_keys(manifest: Mapping[str, Any], *, private: str, public: str) -> dict[str, Any]:

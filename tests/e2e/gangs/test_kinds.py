@@ -34,7 +34,8 @@ def test_a_volcano_job_runs_with_everything_its_plugins_promise(sandbox: Sandbox
     assert sandbox.get("Service", "train")["spec"]["clusterIP"] == "None"
     hosts = sandbox.get("ConfigMap", "train-svc")["data"]["worker.host"].splitlines()
     assert hosts == [f"train-worker-{index}.train" for index in range(4)]
-    keys = sandbox.get("Secret", "train-ssh")["data"]
+    job = sandbox.get("Job", "train")["metadata"]
+    keys = sandbox.get("Secret", f"train-ssh-{job['uid']}")["data"]
     assert {"id_rsa", "id_rsa.pub", "authorized_keys"} <= keys.keys()
 
     sandbox.wait_phase("Job", "train", "Running")

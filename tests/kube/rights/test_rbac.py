@@ -111,7 +111,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "read-a-queue": [_at(_in(api_resources.QUEUES))],
     "create-services": _companion("/api/v1", "services"),
     "create-config-maps": _companion("/api/v1", "configmaps", follows=True),
-    "create-secrets": _companion("/api/v1", "secrets"),
+    "create-secrets": [_creates("/api/v1/namespaces/default/secrets")],
     "create-claims": _companion("/api/v1", "persistentvolumeclaims"),
     "create-network-policies": _companion("/apis/networking.k8s.io/v1", "networkpolicies"),
     "tell-events": [_creates(api_resources.EVENTS.path("default"))],
@@ -120,8 +120,8 @@ PURPOSES: dict[str, list[Ask]] = {
     "know-users": [_creates("/apis/authentication.k8s.io/v1/tokenreviews")],
     "ask-rights": [_creates("/apis/authorization.k8s.io/v1/subjectaccessreviews")],
     "make-certificates": [_creates(SECRETS)],
-    # Reading it is included in "create-secrets", which has to tell whose a Secret is.
     "keep-certificates": [
+        _at(f"{SECRETS}/muster-webhook"),
         lambda client: client.replace(f"{SECRETS}/muster-webhook", {"metadata": {"name": "muster-webhook"}}),
     ],
 }
@@ -159,6 +159,11 @@ async def _allowed(client: Client, ask: Ask) -> bool:
     except ApiRefused as error:
         return error.facts["status"] != 403
     return True
+
+
+def test_muster_reads_no_secret_outside_its_namespace() -> None:
+    for rule in CONTROLLER:
+        assert "secrets" not in rule.resources or rule.verbs == ("create",)
 
 
 def test_every_right_is_tried() -> None:

@@ -16,6 +16,7 @@ from admission.kube.install.install import Installation, install
 from admission.kube.webhook.certificates import Lifetimes
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
+from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
@@ -255,6 +256,24 @@ async def test_a_job_of_the_wrong_form_is_refused_and_never_breaks_anything(
         assert answer["allowed"] is allowed
 
 
+async def test_what_is_too_large_or_too_slow_for_a_review_is_turned_away(running: Running) -> None:
+    async def large() -> AsyncIterator[bytes]:
+        for _ in range(LARGEST_REVIEW // 2**20 + 1):
+            yield b" " * 2**20
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    status, _ = await _posted(running, "validate", large())
+    assert status == 413
+
+    status, text = await _posted(running, "validate", never())
+    assert (status, "No review within 1 seconds" in text) == (408, True)
+    status, _ = await _posted(running, "validate", b"")
+    assert status == 400
+
+
 async def test_other_kinds_are_none_of_its_business(running: Running) -> None:
     review = {
         "apiVersion": "admission.k8s.io/v1",
@@ -270,7 +289,7 @@ async def test_other_kinds_are_none_of_its_business(running: Running) -> None:
         assert msgspec.json.decode(text)["response"] == {"uid": "1", "allowed": True}
 
 
-async def _posted(running: Running, path: str, body: bytes) -> tuple[int, str]:
+async def _posted(running: Running, path: str, body: bytes | AsyncIterator[bytes]) -> tuple[int, str]:
     keyring = await running.door.keeper.agree()
     context = ssl.create_default_context(cadata=keyring.bundle.decode())
     async with (

@@ -65,7 +65,7 @@ async def test_the_gang_of_four_runs_on_its_seats_with_hosts_and_keys(
     service = await named(api, namespace, "services", "pytorch-distributed")
     assert service["spec"]["clusterIP"] == "None"
     await named(api, namespace, "networkpolicies", "pytorch-distributed", "apis/networking.k8s.io/v1")
-    secret = (await named(api, namespace, "secrets", "pytorch-distributed-ssh"))["data"]
+    secret = (await named(api, namespace, "secrets", f"pytorch-distributed-ssh-{spec.uid}"))["data"]
     private = serialization.load_pem_private_key(b64decode(secret["id_rsa"]), password=None)
     public = private.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH

@@ -43,6 +43,19 @@ def test_the_deployment_runs_as_who_the_guard_knows_where_the_webhook_is_looked_
         assert port in ports
 
 
+def test_the_network_keeps_pods_of_others_from_the_port_that_asks_nobody_who_they_are() -> None:
+    documents = {one["kind"]: one for one in _documents("controller.yaml")}
+    pod, policy = documents["Deployment"]["spec"]["template"], documents["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress"]
+    sources = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+    assert sources.keys() == {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+    assert sources["webhook"] is sources["read"] is None
+    prometheus, others = sources["http"]
+    assert prometheus["namespaceSelector"]["matchLabels"]
+    assert others["ipBlock"]["except"]
+
+
 def test_kustomize_applies_every_file() -> None:
     named = set(_documents("kustomization.yaml")[0]["resources"])
     there = {

@@ -128,7 +128,7 @@ def test_ssh_mounts_the_keys_where_the_flag_says(path: str, mode: int) -> None:
     pod = made(plugins={"ssh": [f"--ssh-key-file-path={path}"]})
 
     (volume,) = pod["spec"]["volumes"]
-    assert volume["secret"]["secretName"] == "train-ssh"
+    assert volume["secret"]["secretName"] == f"train-ssh-{UID}"
     assert volume["secret"]["defaultMode"] == mode
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
         {"name": "train-ssh", "mountPath": path, "subPath": ".ssh"}
@@ -184,6 +184,20 @@ def test_a_template_cannot_forge_the_annotations_of_muster() -> None:
 
     assert annotations["a"] == "b"
     assert annotations.keys().isdisjoint(forged.keys() - {"a"})
+
+
+def test_pods_of_a_job_stay_in_its_queue_whatever_their_template_says() -> None:
+    labels = {"muster.dev/queue-name": "other", "muster.dev/released": "false", "a": "b"}
+    annotations = {"scheduling.volcano.sh/queue-name": "other"}
+    template = {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {"containers": [{"name": "main", "image": "x"}]},
+    }
+    metadata = made(tasks=task(template))["metadata"]
+
+    assert (metadata["labels"]["a"], metadata["labels"]["muster.dev/released"]) == ("b", "true")
+    assert metadata["labels"]["muster.dev/queue-name"] == job().queue
+    assert metadata["annotations"]["scheduling.volcano.sh/queue-name"] == job().queue
 
 
 def test_jobs_volumes_are_claims_mounted_in_every_container() -> None:

@@ -174,7 +174,7 @@ def test_svc_flags_are_followed() -> None:
 
 
 def test_ssh_brings_a_secret_that_still_lacks_its_keys() -> None:
-    secret = companions(plugins={"ssh": []})["secrets", "train-ssh"]
+    secret = companions(plugins={"ssh": []})["secrets", f"train-ssh-{UID}"]
 
     assert secret.needs_key_pair
     assert b64decode(secret.manifest["data"]["config"]).decode().splitlines()[:5] == [
@@ -188,7 +188,7 @@ def test_ssh_brings_a_secret_that_still_lacks_its_keys() -> None:
 
 def test_keys_that_the_job_brings_are_used() -> None:
     flags = ["--ssh-private-key=secret", "--ssh-public-key=ssh-rsa A"]
-    secret = companions(plugins={"ssh": flags})["secrets", "train-ssh"]
+    secret = companions(plugins={"ssh": flags})["secrets", f"train-ssh-{UID}"]
 
     assert not secret.needs_key_pair
     assert b64decode(secret.manifest["data"]["authorized_keys"]) == b"ssh-rsa A"
