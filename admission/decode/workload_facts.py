@@ -63,6 +63,17 @@ def digest(*asked: object) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def counted_generation(pods: str, counts: str) -> str:
+    """A generation of two digests: of what each pod asks, and of how many there are."""
+    return f"{pods}.{counts}"
+
+
+def pods_generation(generation: str) -> str:
+    """The digest of what each pod asks; "": the generation does not tell it from the number of pods."""
+    pods, dot, _ = generation.partition(".")
+    return pods if dot else ""
+
+
 def _plain(part: object) -> object:
     if not isinstance(part, PodSet):
         return part

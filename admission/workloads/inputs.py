@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.facts import PodFact, PodPhase, WorkloadFact
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
+from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Where Volcano puts what names no queue.
@@ -64,6 +65,8 @@ class WorkloadInputs:
     busy: bool = False
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
+    #: What its pods asked beyond its template when they came up, by pod set: something adds to them.
+    larger: Mapping[str, Resources] = field(default_factory=dict)
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""
     #: Its namespace may use its queue, so that pods that run may be adopted into it.

@@ -1,8 +1,9 @@
 """The pod sets of a workload: pods of one shape, how many of them, and which ordinals are done."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, PodSet, Requirement
 
 
@@ -30,3 +31,13 @@ def _with(own: NodeFilter, requirement: Requirement) -> NodeFilter:
         return replace(own, affinity=((requirement,),))
     # A term that asks nothing matches nothing, and stays so.
     return replace(own, affinity=tuple((*term, requirement) if term else term for term in own.affinity))
+
+
+def enlarged(pod_sets: tuple[PodSet, ...], larger: Mapping[str, Resources]) -> tuple[PodSet, ...]:
+    """The same pod sets with requests of at least this size, by name."""
+    if not larger:
+        return pod_sets
+    return tuple(
+        replace(pods, takes=pods.takes.largest(larger[pods.name])) if pods.name in larger else pods
+        for pods in pod_sets
+    )

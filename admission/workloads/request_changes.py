@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from admission.decode.workload_facts import pods_generation
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
@@ -10,6 +11,7 @@ from admission.workloads.seats import SeatMap, awaits_seat, difference, is_large
 from queues.admissions import Admission, Seat
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, PodSet
 
 
@@ -32,6 +34,14 @@ class RequestChanges(NamedTuple):
     #: Seats that are not for the pods that would be made for them now.
     outgrown: Mapping[AdmissionId, frozenset[int]]
     mismatches: Mapping[AdmissionId, Mismatch]
+
+    def larger(self) -> Mapping[str, Resources]:
+        """What pods ask that are larger than their seats, by pod set."""
+        found: dict[str, Resources] = {}
+        for pod, seat in self.mismatches.values():
+            if not pod.shape.takes.fits(seat.takes):
+                found[seat.pod_set] = pod.shape.takes.largest(found.get(seat.pod_set, NOTHING))
+        return found
 
     def reason(self) -> Reason | None:
         """What an admitted workload is told; None: nothing."""
@@ -77,8 +87,9 @@ def _is_for(admission: Admission, index: int, fact: WorkloadFact, pods: PodSet |
         return False  # what its pods would ask is not known
     if pods is None:
         return True  # it is given back as one that nobody comes for
-    unchanged = admission.generation in ("", fact.generation)
-    if not unchanged and (fact.suspended or (pods.share is not None and pods.share.memory)):
+    if fact.suspended and pods_generation(admission.generation) not in ("", pods_generation(fact.generation)):
+        return False
+    if pods.share is not None and pods.share.memory and admission.generation not in ("", fact.generation):
         # What memory of a device is in thousandths of it depends on the node, so the seat does not tell.
         return False
     return is_large_enough(admission.seats[index], pods)

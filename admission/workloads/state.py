@@ -15,7 +15,7 @@ from admission.workloads.ended_seats import seats_over, successors_of
 from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import elsewhere
+from admission.workloads.pod_sets import elsewhere, enlarged
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     is_refused,
@@ -31,6 +31,7 @@ from admission.workloads.workload import only_has_an_obstacle, wanted, workload_
 from queues.admissions import Admission, AdmissionState
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, Workload, WorkloadKey
 
 #: States share it: there may be 200,000 of them.
@@ -55,6 +56,8 @@ class WorkloadState:
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
     #: Vacant seats for which no pod is to be made, because it would ask more than they have.
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
+    #: What pods of it ask that are larger than their seats, by pod set.
+    larger: Mapping[str, Resources] = field(default_factory=dict)
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
@@ -94,7 +97,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
     seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
-    pod_sets = support.pod_sets(inputs, seat_maps)
+    pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
     unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
     successors = successors_of(inputs.fact, support, inputs.pods, pod_sets, seat_maps, over=over)
@@ -153,6 +156,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
         ),
         evictable=_NOTHING if over else rollbacks_of(inputs, open_, changes, now, timeouts) or _NOTHING,
         outgrown=changes.outgrown or _NOTHING,
+        larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason,
         unschedulable=misplaced,
         refusing_nodes=refusing,

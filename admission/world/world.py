@@ -47,6 +47,7 @@ from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, Las
 from queues.plan import Reason
 from queues.quota.queue import ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
+from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -62,6 +63,9 @@ class World:
         self.pod_index = PodIndex(self.admission_index)
         #: Nodes that refused pods of a gang a moment ago.
         self.avoided_nodes = AvoidedNodes()
+        #: Generation of a workload, and what its pods asked beyond their templates, by pod set. Not stored: a new
+        #: leader learns it by another rollback.
+        self.larger_pods: dict[WorkloadKey, tuple[str, Mapping[str, Resources]]] = {}
         self.recreations = Recreations(rows.recreations)
         self.usage_history = UsageHistory()
         self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
@@ -276,12 +280,28 @@ class World:
         """A workload was rolled back, and is not tried before that second."""
         self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).rolled_back(not_before)
         self._avoid_nodes(key, not_before)
+        self._note_larger_pods(key)
         self._dirty.add(key)
 
     def put_eviction(self, key: WorkloadKey, now: int) -> None:
         """A workload was evicted for another one."""
         self.setbacks[key] = self.setbacks.get(key, NO_SETBACKS).evicted(now)
         self._dirty.add(key)
+
+    def _note_larger_pods(self, key: WorkloadKey) -> None:
+        """Pods that came up larger than their template says: their gang asks for as much the next time."""
+        state, fact = self.states.get(key), self.facts.get(key)
+        if state is None or fact is None or not state.larger:
+            return
+        known = self._known_larger(key)
+        merged = {name: takes.largest(known.get(name, NOTHING)) for name, takes in state.larger.items()}
+        self.larger_pods[key] = (fact.generation, {**known, **merged})
+
+    def _known_larger(self, key: WorkloadKey) -> Mapping[str, Resources]:
+        """What pods of a workload as it is now asked beyond their templates, by pod set."""
+        generation, larger = self.larger_pods.get(key, ("", {}))
+        fact = self.facts.get(key)
+        return larger if fact is not None and fact.generation == generation else {}
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries."""
@@ -328,6 +348,7 @@ class World:
             self.queue_totals.replace_state(self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
+            self.larger_pods.pop(key, None)
             self.admission_index.forget(key)
             self.aside.forget(key)
 
@@ -456,6 +477,7 @@ class World:
             pod_left_at=self.pod_left_at.get(key, 0),
             dead_nodes=dead_nodes,
             silent_nodes=self._silent_nodes(pods),
+            larger=self._known_larger(key),
             refusing_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             busy=creating,

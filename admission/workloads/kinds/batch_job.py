@@ -12,7 +12,7 @@ import msgspec
 from admission.decode.fields import is_true, number, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
-from admission.decode.workload_facts import MAIN, digest, of_possible_size
+from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts import JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -101,7 +101,10 @@ def job_fact(job: WireJob) -> WorkloadFact:
         minimum=min(gang, count),
         pod_sets=(replace(pods, done=done),),
         priority_class=priority_class,
-        generation=digest(parallelism, spec.completions, spec.completion_mode, gang, pods.takes, pods),
+        # A Job may be scaled while it holds seats; what its pods ask may not change under them.
+        generation=counted_generation(
+            digest(spec.completion_mode, pods.takes, pods), digest(parallelism, spec.completions, gang)
+        ),
         resource_version=meta.resource_version,
         finished=any(is_true(status.conditions, kind) for kind in ("Complete", "Failed")),
         deleting=meta.deletion_timestamp is not None,

@@ -29,6 +29,7 @@ async def equals_reloaded(ring: Ring) -> None:
     # Only hints, and not stored.
     fresh.pod_left_at = dict(kept.pod_left_at)
     fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
+    fresh.larger_pods = dict(kept.larger_pods)
     fresh.refresh(now)
     news = kept.snapshot_is_stale
     mine, theirs = seen(kept, now), seen(fresh, now)

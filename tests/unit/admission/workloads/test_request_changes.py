@@ -137,14 +137,17 @@ def test_a_suspended_job_whose_template_asks_more_goes_back_and_asks_anew() -> N
 
 
 def test_a_suspended_job_that_was_changed_otherwise_goes_back_too() -> None:
-    taken = admission(JOB, "n1 n2", generation="before", started=True)
-    found = state_of(job(2, suspended=True, generation="after"), [], [taken])
+    """For instance other nodes, or another level of the topology."""
+    taken = admission(JOB, "n1 n2", generation="before.2", started=True)
+    found = state_of(job(2, suspended=True, generation="after.2"), [], [taken])
     assert found.evictable[ONE].code == "RequestChanged"
 
 
 def test_a_suspended_job_that_is_as_it_was_admitted_keeps_its_seats() -> None:
-    taken = admission(JOB, "n1 n2", generation="same")
-    assert state_of(job(2, suspended=True, generation="same"), [], [taken]).evictable == {}
+    """It may be scaled, and its seats may be older than generations that tell one from the other."""
+    for generation in ("same.2", "same.1", "same", ""):
+        taken = admission(JOB, "n1 n2", generation=generation)
+        assert state_of(job(2, suspended=True, generation="same.2"), [], [taken]).evictable == {}
 
 
 def test_a_job_that_runs_may_be_scaled() -> None:

@@ -382,3 +382,28 @@ def test_a_grace_time_that_runs_is_looked_at_once_in_each_refresh() -> None:
     )
     assert known.states[GROUP].awaits_timeout
     assert [list(part) for part in known.refresh_in_slices(NOW, size=1)] == [[GROUP]]
+
+
+# ── pods that come up larger than their template ────────────────────────────────────────────────────────────
+
+
+def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -> None:
+    """A LimitRange or a sidecar injector adds to every pod of the namespace."""
+    fact = volcano_job(2, generation="1")
+    larger = released("a", "worker/0", "n1", owner=VOLCANO, takes=gpus(3))
+    taken = admission(VOLCANO, "n1 n1")
+    known = world([node("n1"), fact, larger], [taken], {VOLCANO: 1})
+    assert [each.code for each in known.states[VOLCANO].evictable.values()] == ["SeatMismatch"]
+    known.put_rollback(VOLCANO, NOW + 10)
+    known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
+    known.observe([gone(larger)])
+    known.refresh(NOW)
+    assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(3)]
+    seats = tuple(replace(each, takes=gpus(3)) for each in taken.seats)
+    known.put_admissions([replace(taken, id=AdmissionId(2), seats=seats)])
+    known.observe([seen(replace(larger, admission=AdmissionId(2)))])
+    known.refresh(NOW)
+    assert known.states[VOLCANO].evictable == {}
+    known.observe([seen(replace(fact, generation="2"))])
+    known.refresh(NOW)
+    assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(1)], "another template"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.decode.workload_facts import pods_generation
 from admission.facts import JobRevision, asks
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import indexes
@@ -212,3 +213,13 @@ def test_a_job_tells_what_there_is_of_what_muster_writes_into_its_template() -> 
         "/spec/affinity/nodeAffinity",
         "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution",
     }
+
+
+def test_a_generation_tells_what_pods_ask_from_how_many_there_are() -> None:
+    asked = pods_generation(a_job().generation)
+    assert asked == pods_generation(a_job(parallelism=5, completions=9).generation) != ""
+    near = {**TEMPLATE, "metadata": {"annotations": {names.REQUIRED_TOPOLOGY: "rack"}}}
+    elsewhere = {"spec": {**TEMPLATE["spec"], "nodeSelector": {"zone": "a"}}}
+    tolerant = {"spec": {**TEMPLATE["spec"], "tolerations": [{"operator": "Exists"}]}}
+    for template in (near, elsewhere, tolerant):
+        assert pods_generation(a_job(template=template).generation) != asked
