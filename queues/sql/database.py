@@ -294,14 +294,9 @@ def _meaning(error: BaseException) -> DatabaseError:
 
 
 def _is_unencodable(error: BaseException) -> bool:
-    """Whether a parameter cannot be sent at all: a number beyond its type, text that is not Unicode."""
-    if not isinstance(error, StatementError):
-        return False
-    if isinstance(error, DBAPIError):
-        # asyncpg has two classes called DataError, and exports the other one.
-        refused = error.orig.__cause__ if error.orig is not None else None
-        return isinstance(refused, asyncpg.InterfaceError) and isinstance(refused, ValueError)
-    return isinstance(error.orig, (ValueError, OverflowError))
+    """Whether a value cannot even be written as JSON: text that is not Unicode, a number beyond 64 bits."""
+    before_sending = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
+    return before_sending and isinstance(error.orig, (ValueError, OverflowError))
 
 
 def _sqlstate(error: BaseException | None) -> str | None:

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
-from sqlalchemy import URL, make_url, text
+from sqlalchemy import URL, BigInteger, Text, bindparam, make_url, select, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
 
 from queues.errors import DatabaseError, DatabaseUnavailable, DataRefused, OutcomeUnknown
 from queues.sql.database import Database, as_json
@@ -149,14 +152,14 @@ async def test_a_value_or_row_that_is_refused_has_an_error_of_its_own(
             await tx.execute(text(statement))
 
 
-@pytest.mark.parametrize("value", [2**63, "\ud800"], ids=["a number beyond its type", "no Unicode"])
+@pytest.mark.parametrize("kind", [BigInteger(), Text(), JSONB()], ids=["number", "text", "JSON"])
 async def test_a_value_that_cannot_even_be_sent_has_the_same_error(
-    muster: Database, value: int | str
+    muster: Database, kind: TypeEngine[Any]
 ) -> None:
-    kind = "bigint" if isinstance(value, int) else "text"
+    value = 2**63 if isinstance(kind, BigInteger) else "\ud800"
     with pytest.raises(DataRefused):
         async with muster.transaction() as tx:
-            await tx.execute(text(f"SELECT CAST(:value AS {kind})"), {"value": value})
+            await tx.execute(select(bindparam("value", type_=kind)), {"value": value})
 
 
 async def test_a_holder_that_stops_gives_its_locks_back(database: str, muster: Database) -> None:
