@@ -124,8 +124,14 @@ class LeaderTerm:
             tasks.create_task(self._turns(rows, tasks), name="turns")
 
     async def _rows(self) -> WorldRows:
-        async with self._dependencies.database.snapshot() as tx:
-            return await load_world(tx)
+        """What the ledger says. What the informers have listed meanwhile stays if Postgres cannot tell it now."""
+        while True:
+            try:
+                async with self._dependencies.database.snapshot() as tx:
+                    return await load_world(tx)
+            except DatabaseUnavailable as error:
+                self._lease.check_lease()
+                await self._pause(error)
 
     async def _world(self, rows: WorldRows) -> World:
         """The world as stored and as seen."""
@@ -229,14 +235,18 @@ class LeaderTerm:
         """What people are to be told about turns or terms that fail; None: they do not."""
         return self._put_off.told() or self._dependencies.failed_terms.told()
 
-    async def _pause(self, error: DatabaseUnavailable, statuses: StatusLoop) -> None:
-        """Put the turn off: memory has not moved ahead of the ledger, so the same world is decided on again."""
+    async def _pause(self, error: DatabaseUnavailable, statuses: StatusLoop | None = None) -> None:
+        """Put the turn off: memory has not moved ahead of the ledger, so the same world is decided on again.
+
+        ``statuses``: None before the first turn.
+        """
         self._dependencies.put_off()
         seconds = self._put_off.note(error)
         _log.warning("turn put off", extra={"why": str(error), "seconds": round(seconds, 1)})
         if self._put_off.just_reached():
             _log.error("every turn is put off", extra={"why": str(error)})
-            statuses.look_at_queues()
+            if statuses is not None:
+                statuses.look_at_queues()
         await asyncio.sleep(seconds)
 
     async def _prove(self, statuses: StatusLoop) -> None:

@@ -34,6 +34,8 @@ class Failing:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.error: Exception | None = None
+        #: The same for reading the world.
+        self.unreadable: Exception | None = None
         self.worlds = 0
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
@@ -42,6 +44,8 @@ class Failing:
         return self._database.transaction()
 
     def snapshot(self) -> AbstractAsyncContextManager[Any]:
+        if self.unreadable is not None:
+            raise self.unreadable
         self.worlds += 1
         return self._database.snapshot()
 
@@ -148,6 +152,17 @@ async def test_turns_that_postgres_cannot_serve_are_put_off_and_no_world_is_read
         world = leader.term.world
         assert world is not None
         assert not world.unsaved
+
+
+async def test_a_world_that_postgres_cannot_tell_now_is_asked_for_again_in_the_same_term(
+    postgres: Failing, server: FakeApiServer, tmp_path: Path
+) -> None:
+    postgres.unreadable = DatabaseUnavailable(reason="QueuePool limit of size 8 reached")
+    async with leading(postgres, server, tmp_path) as leader:
+        await eventually(lambda: leader.put_off.count > 2, "questions")
+        postgres.unreadable = None
+        await eventually(lambda: leader.term.ready, "a turn")
+        assert {informer.lists for informer in leader.term.informers.by_name.values()} == {1}
 
 
 async def test_any_other_error_of_postgres_ends_the_term(
