@@ -295,8 +295,9 @@ def _meaning(error: BaseException) -> DatabaseError:
 
 def _is_unencodable(error: BaseException) -> bool:
     """Whether a value cannot even be written as JSON: text that is not Unicode, a number beyond 64 bits."""
-    before_sending = isinstance(error, StatementError) and not isinstance(error, DBAPIError)
-    return before_sending and isinstance(error.orig, (ValueError, OverflowError))
+    if not isinstance(error, StatementError) or isinstance(error, DBAPIError):
+        return False
+    return isinstance(error.orig, (ValueError, OverflowError))
 
 
 def _sqlstate(error: BaseException | None) -> str | None:

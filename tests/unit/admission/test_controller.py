@@ -106,7 +106,6 @@ async def test_a_replica_that_starts_without_postgres_serves_and_leads_when_it_i
             assert "muster_leader 0" in (await answer(f"{address}/metrics"))[1]
             assert not task.done()
             postgres = await relay(target, here)
-            await answers_with(200, f"{address}/readyz")
             await answers_with(200, f"{address}/metrics", "muster_leader 1")
         postgres.close()
 

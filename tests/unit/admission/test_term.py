@@ -112,6 +112,7 @@ async def leading(
             patience=Timeouts(),
             turn_every=0.05,
             observe=lambda report: None,
+            address="",
             put_off=counted.note,
             decision_thread=DecisionThread(60.0),
             keep_failed_turn=lambda snapshot: None,
