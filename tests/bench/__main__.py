@@ -16,6 +16,8 @@ from tests.bench.report import Mark
 from tests.bench.rounds import Figures, Shape, play
 
 Rounds = dict[str, list[Figures]]
+#: That ask the read API in part ``readers``.
+_CLIENTS = 200
 
 
 def main() -> int:
@@ -27,6 +29,7 @@ def main() -> int:
         "jobs": _jobs,
         "latency": _latency,
         "writes": _writes,
+        "readers": _readers,
         "engine": _engine,
         "restart": lambda _shape, _pairs: _restart(options),
     }
@@ -70,6 +73,19 @@ def _latency(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
         report.latency(rounds, Form.VOLCANO_JOB.value, Form.PODS.value),
         report.latency(rounds, Form.QUEUED_JOB.value, Form.JOB.value),
     ]
+
+
+def _readers(shape: Shape, pairs: int) -> tuple[Rounds, list[Mark]]:
+    """The same burst with and without clients that ask the read API without a pause."""
+    quiet, asked = Form.VOLCANO_JOB.value, f"{Form.VOLCANO_JOB.value} while {_CLIENTS} clients ask"
+    rounds: Rounds = {quiet: [], asked: []}
+    for pair in range(pairs):
+        for name in (quiet, asked) if pair % 2 == 0 else (asked, quiet):
+            _say(f"pair {pair + 1} of {pairs}: {name}")
+            rounds[name].append(play(Form.VOLCANO_JOB, shape, readers=_CLIENTS if name == asked else 0))
+            _say(f" {rounds[name][-1].pods_per_second:.1f} pods/s {rounds[name][-1].answers}\n")
+    print(report.table(rounds))
+    return rounds, [report.undisturbed(rounds, asked, quiet)]
 
 
 def _writes(shape: Shape, _: int) -> tuple[Rounds, list[Mark]]:
@@ -132,7 +148,9 @@ def _say(text: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
-    parser.add_argument("--only", choices=("volcano", "jobs", "latency", "writes", "engine", "restart"))
+    parser.add_argument(
+        "--only", choices=("volcano", "jobs", "latency", "writes", "readers", "engine", "restart")
+    )
     parser.add_argument("--gangs", type=int, default=500)
     parser.add_argument("--nodes", type=int, help="1000; of restart: 10000")
     parser.add_argument("--pairs", type=int, default=3)

@@ -15,11 +15,8 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def peak_memory_mb(pid: int) -> float:
-    """Sum of the largest resident sizes (VmHWM) of a process and its children, in MB (10⁶ bytes).
-
-    Too high rather than too low: they need not have been at their largest at the same time, and share pages.
-    """
-    return sum(_status_kib(process, "VmHWM") for process in _tree(pid)) * 1024 / 1e6
+    """The largest resident size (VmHWM) of a process without its children, in MB (10⁶ bytes)."""
+    return _status_kib(pid, "VmHWM") * 1024 / 1e6
 
 
 def wait_until_idle(

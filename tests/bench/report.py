@@ -84,6 +84,17 @@ def throughput(rounds: Mapping[str, Sequence[Figures]], form: str, beside: str) 
     return Mark(name=name, reached=median(ratios), unit="", must=0.7, aim=1.0, upwards=True)
 
 
+def undisturbed(rounds: Mapping[str, Sequence[Figures]], form: str, beside: str) -> Mark:
+    """What is left of the throughput while clients ask the read API: the median over pairs."""
+    ratios = [
+        one.pods_per_second / other.pods_per_second
+        for one, other in zip(rounds[form], rounds[beside], strict=True)
+    ]
+    return Mark(
+        name=f"{form}: pods/s ÷ {beside}", reached=median(ratios), unit="", must=0.95, aim=0.98, upwards=True
+    )
+
+
 def memory(rounds: Mapping[str, Sequence[Figures]]) -> Mark:
     """The largest of all rounds."""
     largest = max(one.memory_mb for figures in rounds.values() for one in figures)

@@ -16,6 +16,7 @@ from deploy.local.stack import USERNAME, Replica, Stack
 from tests.bench import processes
 from tests.bench.documents import NAMESPACE, Form
 from tests.bench.load import Request
+from tests.bench.readers import asking
 from tests.cluster_faults import count_requests
 
 #: Nothing is throttled on the client side (the defaults of ClusterOptions); nodes are silent, for their leases
@@ -51,18 +52,22 @@ class Figures:
     cpu_until_bound: dict[str, float]
     #: … and until everything was idle again: statuses told, pods running.
     cpu_seconds: dict[str, float]
-    #: Of Muster; 0 without it.
+    #: Of the leader's process; 0 without it.
     memory_mb: float
     #: Requests by "user verb resource", where they were counted.
     requests: dict[str, int] = field(default_factory=dict)
+    #: Of the read API, by status; "0": none came.
+    answers: dict[str, int] = field(default_factory=dict)
 
     @property
     def pods_per_second(self) -> float:
         return self.pods / self.seconds
 
 
-def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False) -> Figures:
-    """Play one round on a control plane of its own."""
+def play(
+    form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool = False, readers: int = 0
+) -> Figures:
+    """Play one round on a control plane of its own. ``readers``: clients that ask the read API meanwhile."""
     options = ClusterOptions(audit=audit, **_OPTIONS)
     with ExitStack() as stack:
         muster: Replica | None = None
@@ -84,16 +89,20 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
         processes.wait_until_idle(pids.values())
         requests_before = count_requests(cluster) if audit else Counter[Any]()
         before = _cpu(pids)
-        seen = _load(
-            Request(
-                kubeconfig=str(cluster.kubeconfig),
-                form=form.value,
-                gangs=shape.gangs,
-                size=shape.size,
-                nodes=nodes,
-                one_at_a_time=one_at_a_time,
-            )
+        request = Request(
+            kubeconfig=str(cluster.kubeconfig),
+            form=form.value,
+            gangs=shape.gangs,
+            size=shape.size,
+            nodes=nodes,
+            one_at_a_time=one_at_a_time,
         )
+        answers = Counter[str]()
+        if product is not None and muster is not None and readers:
+            with asking(product, muster, readers) as answers:
+                seen = _load(request)
+        else:
+            seen = _load(request)
         until_bound = _cpu(pids)
         processes.wait_until_idle(pids.values())
         until_idle = _cpu(pids)
@@ -108,6 +117,7 @@ def play(form: Form, shape: Shape, *, one_at_a_time: bool = False, audit: bool =
             cpu_until_bound={name: until_bound[name] - before[name] for name in pids},
             cpu_seconds={name: until_idle[name] - before[name] for name in pids},
             memory_mb=processes.peak_memory_mb(muster.process.pid) if muster is not None else 0.0,
+            answers=dict(answers),
             requests={
                 " ".join((user.replace(USERNAME, "muster"), verb, what)): count
                 for (user, verb, what), count in requests.items()

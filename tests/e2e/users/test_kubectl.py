@@ -1,9 +1,11 @@
 """What people see and say with kubectl and muster."""
 
 import json
+import os
+import signal
 
 from deploy.local.stack import Stack
-from tests.cluster_faults import kubectl_muster
+from tests.cluster_faults import continue_muster, kubectl_muster
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -127,3 +129,21 @@ def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) ->
     sandbox.wait_running("train-", 1)
     sandbox.wait(lambda: "spec.policies" in sandbox.told("Job", "train"), "the Job to name spec.policies")
     assert "spec.plugins.pytorch" in sandbox.told("Job", "train")
+
+
+def test_a_leader_that_stands_still_slows_nobody_who_submits_or_asks(
+    sandbox: Sandbox, whole_stack: Stack
+) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    leader = whole_stack.replicas[0]
+    os.kill(leader.process.pid, signal.SIGSTOP)
+    try:
+        # The webhook answers: a job that it did not see has none of its defaults, after both have been waited for.
+        sandbox.add(volcano_job(sandbox, "waits", 1, 1))
+        assert sandbox.get("Job", "waits")["spec"]["maxRetry"] == 3
+        assert "QUEUE" in kubectl_muster(whole_stack, "queues")
+        assert not leader.ready()
+    finally:
+        continue_muster(leader)
+    sandbox.wait_running("waits-", 1)

@@ -28,6 +28,24 @@ async def server() -> AsyncIterator[FakeApiServer]:
     await fake.stop()
 
 
+class NoProcess:
+    """In place of the processes beside the leader: the fake API server has no certificates for them."""
+
+    def __init__(self, order: object) -> None:
+        self._order = order
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def problem(self) -> str | None:
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "ServingProcess", NoProcess)
+
+
 async def connect_to(target: URL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if target.host is None:
         return await asyncio.open_unix_connection(f"{target.query['host']}/.s.PGSQL.5432")

@@ -1,0 +1,77 @@
+"""The processes beside the leader come back when they end, and go with the one that started them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from admission.web.supervision import ServingOrder, ServingProcess
+from tests.waiting import alive, until
+
+ORDER = ServingOrder(role="read", dsn="postgresql://secret", settings={}, channel="/nowhere")
+#: Serves until its input ends; its pid, and the order that it got, are in the file.
+SERVES = """
+import os, pathlib, sys
+order = sys.stdin.readline()
+print("open", flush=True)
+file = pathlib.Path(sys.argv[1])
+file.write_text(file.read_text() + f"{os.getpid()} {order}" if file.exists() else f"{os.getpid()} {order}")
+sys.stdin.read()
+"""
+
+
+def process(file: Path) -> ServingProcess:
+    return ServingProcess(ORDER, [sys.executable, "-c", SERVES, str(file)])
+
+
+def pids(file: Path) -> list[int]:
+    return [int(line.split()[0]) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def becomes(number: int, file: Path) -> None:
+    async with asyncio.timeout(20):
+        while len(pids(file)) < number:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_ends_is_started_again_and_ends_with_its_supervisor(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    serving = process(file)
+    assert await serving.problem() == "the read process is still starting"
+    task = asyncio.create_task(serving.run())
+    await becomes(1, file)
+    await asyncio.wait_for(serving.open.wait(), 20)
+    assert await serving.problem() is None
+
+    os.kill(pids(file)[0], 9)
+    await becomes(2, file)
+    await asyncio.wait_for(serving.open.wait(), 20)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+    assert "postgresql://secret" in file.read_text()
+    assert [alive(pid) for pid in pids(file)] == [False, False]
+    assert not serving.open.is_set()
+
+
+STARTS = """
+import asyncio, sys
+from admission.web.supervision import ServingOrder, ServingProcess
+order = ServingOrder(role="read", dsn="", settings={}, channel="")
+asyncio.run(ServingProcess(order, [sys.executable, "-c", sys.argv[1], sys.argv[2]]).run())
+"""
+
+
+def test_a_process_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    parent = subprocess.Popen([sys.executable, "-c", STARTS, SERVES, str(file)])
+    try:
+        until(lambda: len(pids(file)) == 1, "the process to start")
+    finally:
+        parent.kill()
+        parent.wait()
+
+    until(lambda: not alive(pids(file)[0]), "the process to end")
