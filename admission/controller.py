@@ -235,7 +235,9 @@ class Controller:
         if self._term is None:
             return {}
         return {
-            name: Watching(silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects)
+            name: Watching(
+                silent_seconds=h.silent_seconds, lists=h.lists, objects=h.objects, unreadable=h.unreadable
+            )
             for name, h in self._term.informers.hearings().items()
         }
 

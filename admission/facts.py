@@ -260,6 +260,7 @@ class PodFact:
     priority: int = 0
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
+    #: ``UNUSABLE_QUEUE``: it names one that cannot exist.
     queue: QueueName | None = None
     #: The workload the pod belongs to as far as itself tells: its controlling Job, or itself; None: foreign.
     #: Anybody can write an owner reference: ``admission.world.pods`` compares it with the Job.
@@ -293,6 +294,8 @@ class PodFact:
     conduct: Conduct = NOTHING_SAID
     #: Those that all pods of one template share: what PodDisruptionBudgets select by.
     labels: tuple[tuple[str, str], ...] = ()
+    #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
+    obstacle: Obstacle | None = None
 
 
 # ── Jobs and PodGroups ──────────────────────────────────────────────────────────────────────────────────────────

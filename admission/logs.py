@@ -20,8 +20,9 @@ _about: ContextVar[Mapping[str, object]] = ContextVar("about", default={})  # no
 #: Attributes every record has; anything else came in by ``extra``.
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "about"}
 
+#: Lines hold what users wrote: no part of a pattern may look further for each place where it could begin.
 _SECRETS: Final = (
-    (re.compile(r"(\b[a-z][a-z0-9+.]*://[^\s:/@]*):[^\s@]+@"), r"\1:***@"),
+    (re.compile(r"(\b[a-z][a-z0-9+.]{0,30}://[^\s:/@]{0,500}):[^\s@]{1,1000}@"), r"\1:***@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
     (re.compile(r"(?i)\b(password|passwd|token|secret)(\s*[=:]\s*)(['\"]?)[^\s'\",;&]+"), r"\1\2\3***"),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), "***"),

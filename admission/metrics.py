@@ -56,6 +56,8 @@ class Watching:
     #: Lists since the start, the first one included.
     lists: int
     objects: int
+    #: Objects that cannot be read as they are now.
+    unreadable: int = 0
 
 
 class Metrics:
@@ -178,6 +180,7 @@ class Metrics:
             (GaugeMetricFamily, "silent_seconds", "Seconds since the API server was last heard."),
             (CounterMetricFamily, "lists", "Full lists of an informer, the first one included."),
             (GaugeMetricFamily, "objects", "Objects an informer knows."),
+            (GaugeMetricFamily, "unreadable", "Objects that cannot be read as they are now."),
         ):
             states = {(informer,): getattr(state, name) for informer, state in informers}
             yield _family(kind, f"muster_informer_{name}", about, states, "kind")

@@ -30,6 +30,9 @@ WHOLE: Final = 1000
 DEVICE_MARK: Final = "#"
 #: The most digits of a quantity's number, and the largest exponent.
 _DIGITS: Final = 24
+#: Characters of a quantity, and of the name of a resource. Longer ones are no such thing, and slow to take apart.
+_LONGEST_QUANTITY: Final = 64
+_LONGEST_NAME: Final = 317
 
 _BYTES: Final = ("memory", "ephemeral-storage")
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
@@ -93,6 +96,8 @@ def quantity(text: str | int | float) -> Decimal:
 
 @lru_cache(maxsize=4096)
 def _quantity(text: str) -> Decimal:
+    if len(text) > _LONGEST_QUANTITY:
+        raise InvalidQuantity(found=f"{text[:40]}… ({len(text)} characters)")
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise InvalidQuantity(found=text)
@@ -116,10 +121,12 @@ def amount(resource: str, text: str | int | float) -> int:
 @lru_cache(maxsize=16384)
 def request(resource: str, text: str | int | float) -> int:
     """A container's request in units of the resource, rounded up, at most BEYOND_NODES. Raises InvalidQuantity."""
-    return min(_rounded_up(resource, text), BEYOND_NODES)
+    return max(-BEYOND_NODES, min(_rounded_up(resource, text), BEYOND_NODES))
 
 
 def _rounded_up(resource: str, text: str | int | float) -> int:
+    if len(resource) > _LONGEST_NAME:
+        raise InvalidQuantity(found=f"{text} of a resource with a name of {len(resource)} characters")
     return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
 
 

@@ -12,6 +12,9 @@ NodeName = NewType("NodeName", str)
 FlavorName = NewType("FlavorName", str)
 AdmissionId = NewType("AdmissionId", int)
 
+#: The queue of objects that name one which no Queue can be called; it is no DNS name itself.
+UNUSABLE_QUEUE = QueueName("?")
+
 #: The flavor of nodes that no ResourceFlavor describes.
 NO_FLAVOR = FlavorName("")
 
@@ -151,8 +154,10 @@ class PodSet:
     """Pods of one shape inside a workload: a Volcano task, a Job's template, the equal pods of a PodGroup."""
 
     name: str
-    #: Pods that should exist when everything runs; ordinals are 0 … count-1.
+    #: Pods that should exist when everything runs; their ordinals are 0 … count-1, or ``ordinals``.
     count: int
+    #: Ordinals of the pods, ascending, where those of pods that ended are left out; (): 0 … count-1.
+    ordinals: tuple[int, ...] = ()
     #: Ordinals that need no seat any more, because their pod ended for good.
     done: frozenset[int] = frozenset()
     #: At least this many of the pods start together (``minTaskMember``); 0: no minimum of their own.
@@ -189,7 +194,8 @@ class PodSet:
 
     def wanted(self) -> tuple[int, ...]:
         """Ordinals that need a seat."""
-        return tuple(ordinal for ordinal in range(self.count) if ordinal not in self.done)
+        every = self.ordinals or range(self.count)
+        return tuple(ordinal for ordinal in every if ordinal not in self.done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from admission.decode.fields import requirements_of, seconds
+from admission.decode.fields import defect, explained, requirements_of, seconds
 from admission.facts import (
     BudgetFact,
     FlavorFact,
@@ -14,8 +14,9 @@ from admission.facts import (
     QueueFact,
     TopologyFact,
 )
-from admission.wire import Bare, WireLabelSelector, WireNamespace, WirePodDisruptionBudget
+from admission.wire import Bare, WireLabelSelector, WireMetadata, WireNamespace, WirePodDisruptionBudget
 from queues.api import names
+from queues.api.reading.user_values import LONGEST_MESSAGE, UserValues, counted_selector, shortened
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
@@ -36,18 +37,28 @@ def queue_fact(raw: bytes) -> QueueFact:
     try:
         queue = QueueDocument.read(document).to_domain()
     except InvalidDocument as error:
-        name = QueueName(meta.name)
-        queue = Queue(
-            name=name,
-            parent=None if name == ROOT else ROOT,
-            broken=str(error),
-            generation=meta.generation,
-        )
+        queue = _broken(meta, str(error))
     return QueueFact(
         queue=queue,
         uid=meta.uid,
-        changed_by=(meta.annotations or {}).get(names.CHANGED_BY, ""),
+        changed_by=shortened((meta.annotations or {}).get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}},
+    )
+
+
+def broken_queue_fact(bare: Bare, error: Exception) -> QueueFact:
+    """A Queue of which no more can be read than its metadata: it takes nothing, with the reason."""
+    why = explained(error) if isinstance(error, msgspec.DecodeError) else defect(error)
+    return QueueFact(queue=_broken(bare.metadata, why), uid=bare.metadata.uid)
+
+
+def _broken(meta: WireMetadata, why: str) -> Queue:
+    name = QueueName(meta.name)
+    return Queue(
+        name=name,
+        parent=None if name == ROOT else ROOT,
+        broken=shortened(why, LONGEST_MESSAGE),
+        generation=meta.generation,
     )
 
 
@@ -99,13 +110,17 @@ def _member(member: MemberSpec) -> HyperNodeMember:
 
 
 def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
-    """A PodDisruptionBudget. One without a selector is about no pods."""
+    """A PodDisruptionBudget. One without a selector is about no pods.
+
+    A selector that is too large to be compared counts as one that selects every pod: more is protected, not less.
+    """
     meta, selector = budget.metadata, budget.spec.selector
+    requirements = None if selector is None else requirements_of(selector)
     return BudgetFact(
         namespace=meta.namespace,
         name=meta.name,
         allowed=max(0, budget.status.disruptions_allowed),
-        selector=None if selector is None else requirements_of(selector),
+        selector=requirements if requirements is None or counted_selector(requirements) else (),
     )
 
 
@@ -113,10 +128,9 @@ def namespace_fact(namespace: WireNamespace) -> NamespaceFact:
     """A Namespace. Migration mode without a readable end is none."""
     meta = namespace.metadata
     annotations = meta.annotations or {}
-    queue = namespace_queue(annotations)
     return NamespaceFact(
         name=meta.name,
-        queue=None if queue is None else QueueName(queue),
+        queue=UserValues().queue(names.QUEUE_LABEL, namespace_queue(annotations)),
         adopt_until=seconds(annotations.get(names.ADOPT_UNTIL))
         if annotations.get(names.ADOPT) == "true"
         else 0,

@@ -1,4 +1,7 @@
-"""Fields of objects as values. What a user wrote never raises. Pure."""
+"""Fields of objects as values. What a user wrote never raises. Pure.
+
+What users name or write goes through ``queues.api.reading.user_values``.
+"""
 
 import re
 from datetime import datetime
@@ -8,19 +11,27 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from admission.wire import WireCondition, WireLabelSelector
+from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.workload import Requirement
 
 T = TypeVar("T")
 
-_LONGEST_NUMBER: Final = 18
+#: Characters of a time stamp of the API server, with a fraction of a second.
+_LONGEST_TIME: Final = 40
 
 
 def explained(error: msgspec.DecodeError) -> str:
     """A decoder's complaint as field, found, expected."""
     what, _, path = str(error).partition(" - at `$")
     place = path.removeprefix(".").removesuffix("`") or "document"
+    what = shortened(what, LONGEST_MESSAGE)
     found = re.fullmatch(r"Expected `(.*)`, got `(.*)`", what)
     return f"{place}: found {found[2]}, expected {found[1]}" if found else f"{place}: {what}"
+
+
+def defect(error: Exception) -> str:
+    """What is told on an object that Muster cannot handle."""
+    return f"Muster cannot handle this object ({type(error).__name__}); its log tells more"
 
 
 @lru_cache(maxsize=65536)
@@ -34,14 +45,16 @@ def one(value: T) -> T:
     return shared
 
 
-@lru_cache(maxsize=8192)
 def seconds(timestamp: str | None) -> int:
     """Seconds since the epoch of an RFC 3339 timestamp in UTC, as the API server writes it; 0 if absent."""
-    if not timestamp:
-        return 0
+    return _seconds(timestamp) if timestamp and len(timestamp) <= _LONGEST_TIME else 0
+
+
+@lru_cache(maxsize=8192)
+def _seconds(timestamp: str) -> int:
     try:
         return int(datetime.strptime(f"{timestamp[:19]}+0000", "%Y-%m-%dT%H:%M:%S%z").timestamp())
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0
 
 
@@ -54,11 +67,6 @@ def is_true(conditions: tuple[WireCondition, ...] | None, kind: str) -> bool:
     """Whether the condition of that type is there and true."""
     found = condition(conditions, kind)
     return found is not None and found.status == "True"
-
-
-def number(text: str | None) -> int | None:
-    """A number that users may have written; None: it is none, or too long for a bigint."""
-    return int(text) if text and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def requirements_of(selector: WireLabelSelector) -> tuple[Requirement, ...]:

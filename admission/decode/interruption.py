@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from admission.facts import NOTHING_SAID, Conduct
 from queues.api import names
-from queues.api.model import seconds_of
+from queues.api.model import LONGEST_SECONDS
+from queues.api.reading.user_values import duration, shortened
 
 
 def conduct_of(
@@ -14,17 +15,12 @@ def conduct_of(
     said = {**(labels or {}), **(annotations or {})}
     preemptable = said.get(names.PREEMPTABLE)
     conduct = Conduct(
-        user=said.get(names.USER, ""),
-        run_time=_seconds(said.get(names.RUN_TIME)) or deadline,
-        checkpoint_interval=_seconds(said.get(names.CHECKPOINT_INTERVAL)),
-        min_run_time=_seconds(said.get(names.MIN_RUN_TIME)) or 0,
+        user=shortened(said.get(names.USER, "")),
+        run_time=duration(said.get(names.RUN_TIME)) or (deadline and min(deadline, LONGEST_SECONDS)),
+        checkpoint_interval=duration(said.get(names.CHECKPOINT_INTERVAL)),
+        min_run_time=duration(said.get(names.MIN_RUN_TIME)) or 0,
         # As in Volcano, what is neither true nor false is false.
-        preemptable=None if preemptable is None else preemptable.lower() in ("true", "1", "t"),
-        cooldown=_seconds(said.get(names.COOLDOWN_TIME)) or 0,
+        preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
+        cooldown=duration(said.get(names.COOLDOWN_TIME)) or 0,
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else conduct
-
-
-def _seconds(text: str | None) -> int | None:
-    seconds = seconds_of(text) if text is not None else None
-    return None if seconds is None or seconds < 0 else int(seconds)

@@ -6,15 +6,15 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import explained, number, one
+from admission.decode.fields import explained, one
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts import PodShape
 from admission.wire import WireMetadata, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
+from queues.api.model import excerpt
+from queues.api.reading.user_values import UserValues, number, resource_problem
 from queues.api.validation.pod_rules import beyond_nodes
-from queues.errors import InvalidDocument, InvalidQuantity
-from queues.reason_codes import ReasonCode
 from queues.resources import Resources, in_bytes, scale, show
 from queues.workload import AdmissionId, Obstacle, PodSet
 
@@ -30,7 +30,10 @@ class _Annotated(msgspec.Struct, gc=False):
 
 
 def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
-    """The pod set of a template, the template's priority class, and what is wrong with it."""
+    """The pod set of a template, the template's priority class, and what is wrong with it.
+
+    Nodes that Muster has written into the template are left out: they are not what its owner asks for.
+    """
     read = _template_set if len(template) <= _CACHED_TEMPLATE else _template_set.__wrapped__
     pods, priority_class, obstacle = read(name, template, where)
     return (pods if pods.count == count else replace(pods, count=count)), priority_class, obstacle
@@ -39,27 +42,30 @@ def pod_set_of(name: str, count: int, template: bytes, where: str) -> tuple[PodS
 @lru_cache(maxsize=1024)
 def _template_set(name: str, raw: bytes, where: str) -> tuple[PodSet, str, Obstacle | None]:
     empty = PodShape(takes=Resources()).pod_set(name)
+    values = UserValues()
     try:
         template = _TEMPLATE.decode(raw)
-        spec = template.spec
-        if spec is None or not spec.containers:
-            raise InvalidDocument(where="spec.containers", found="none", expected="at least one")
-        if spec.node_name:
-            # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
-            raise InvalidDocument(
-                where="spec.nodeName",
-                found=repr(spec.node_name),
-                expected="none: Muster gives each pod its node; use nodeSelector or affinity to choose",
-            )
-        shape = pod_shape_of(spec, template.metadata.annotations if template.metadata else None)
-    except (msgspec.DecodeError, InvalidQuantity, InvalidDocument) as error:
-        fault = explained(error) if isinstance(error, msgspec.DecodeError) else str(error)
-        place = f"{where}.spec: " if isinstance(error, InvalidQuantity) else f"{where}."
-        return empty, "", Obstacle(ReasonCode.INVALID_SPEC, place + fault)
-    return one(shape).pod_set(name), spec.priority_class_name or "", _impossible(shape.takes, where)
+    except msgspec.DecodeError as error:
+        values.note(f"{where}.{explained(error)}")
+        return empty, "", values.obstacle
+    spec = template.spec
+    if spec is None or not spec.containers:
+        values.refuse(f"{where}.spec.containers", "none", "at least one")
+        return empty, "", values.obstacle
+    if spec.node_name:
+        # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
+        expected = "none: Muster gives each pod its node; use nodeSelector or affinity to choose"
+        values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
+    annotations = template.metadata.annotations if template.metadata else None
+    shape = pod_shape_of(spec, annotations, values, f"{where}.", pinned=directed_by(raw) is not None)
+    _note_impossible(shape.takes, values, where)
+    priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
+    return one(shape).pod_set(name), priority_class or "", values.obstacle
 
 
-def _impossible(takes: Resources, where: str) -> Obstacle | None:
+def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
+    if problem := resource_problem(takes):
+        values.refuse(f"{where}.spec", *problem)
     for resource, units in takes.items():
         found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):
@@ -70,8 +76,7 @@ def _impossible(takes: Resources, where: str) -> Obstacle | None:
         elif resource != "cpu" and not in_bytes(resource) and units % scale(resource):
             expected = "a whole number"
         if expected:
-            return Obstacle(ReasonCode.INVALID_SPEC, f"{where}.spec: found {found}, expected {expected}")
-    return None
+            values.refuse(f"{where}.spec", found, expected)
 
 
 def directed_by(template: bytes) -> AdmissionId | None:
@@ -80,7 +85,7 @@ def directed_by(template: bytes) -> AdmissionId | None:
         return None
     try:
         meta = msgspec.json.decode(template, type=_Annotated).metadata
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     written = number(((meta and meta.annotations) or {}).get(names.ADMISSION_ID))
     return None if written is None else AdmissionId(written)

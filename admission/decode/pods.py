@@ -1,19 +1,39 @@
 """Pods → facts: what admission needs to know of a pod. Pure.
 
 Nothing here raises for what a user wrote. What depends on other objects is added by ``admission.workloads.context``.
+Whatever a pod says, its use of its node is counted: a fact of some kind is made of each.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any, Final
 
-from admission.decode.fields import condition, is_true, number, one, seconds
+import msgspec
+
+from admission.decode.fields import condition, defect, explained, is_true, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.topology_requests import readable_pod_shape
-from admission.facts import PodController, PodFact, PodPhase
-from admission.wire import WireCondition, WireMetadata, WirePod, WirePodStatus
+from admission.decode.topology_requests import pod_shape_of
+from admission.facts import PodController, PodFact, PodPhase, PodShape
+from admission.wire import WireCondition, WireContainer, WireMetadata, WirePod, WirePodSpec, WirePodStatus
 from queues.api import names
-from queues.api.node_affinity import without_pin
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
+from queues.api.reading.pod_requests import requests_of
+from queues.api.reading.user_values import (
+    LONGEST_MESSAGE,
+    UserValues,
+    counted_labels,
+    index,
+    number,
+    shortened,
+)
+from queues.errors import InvalidQuantity
+from queues.reason_codes import ReasonCode
+from queues.resources import PODS, Resources
+from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
+
+#: Labels of a pod up to so many are shared with other pods; more are seldom alike.
+_SHARED_LABELS: Final = 32
+
+#: Characters of the name of a pod set that Muster has written on a pod: a task, a digest and the keys of a subgroup.
+_LONGEST_POD_SET: Final = 2000
 
 #: Labels in which pods of one template differ.
 _OF_ONE_POD = frozenset(
@@ -35,19 +55,19 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     # Guarded by the admission policies: without the label the annotations are not Muster's.
     released = labels.get(names.RELEASED) == "true"
     admission = number(annotations.get(names.ADMISSION_ID)) if released else None
-    queue = (
-        labels.get(names.QUEUE_LABEL)
-        or annotations.get(names.QUEUE_ANNOTATION)
-        or labels.get(names.QUEUE_ANNOTATION)
-        or annotations.get(names.VOLCANO_QUEUE)
-        or labels.get(names.VOLCANO_QUEUE)
+    values = UserValues()
+    queue = values.queue("queue", _queue_named(annotations, labels))
+    group = values.name(
+        names.GROUP_ANNOTATION,
+        annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO),
     )
-    group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
     owner = controller.key if controller is not None else None
     if owner is None and group is None and (queue or gated):
         owner = WorkloadKey(WorkloadKind.POD, meta.uid)
-    shape = readable_pod_shape(spec, annotations)
+    shape = pod_shape_of(spec, annotations, values, pinned=admission is not None)
     phase = _phase(status.phase)
+    of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
+    task = values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
     return PodFact(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -62,23 +82,23 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
         kept=names.FINALIZER in (meta.finalizers or ()),
-        shape=one(shape if admission is None else replace(shape, nodes=without_pin(shape.nodes))),
+        shape=one(shape),
         priority=spec.priority or 0,
         created=seconds(meta.creation_timestamp),
-        queue=QueueName(queue) if queue else None,
+        queue=queue,
         owner=owner,
         owner_name=controller.name if controller is not None else "",
         marked=controller is None or controller.marked,
         controlled=any(reference.controller for reference in meta.owner_references or ()),
         group=group,
-        task=_of_job(names.TASK_SPEC, annotations, labels) or "",
-        index=number(
+        task=task,
+        index=index(
             _of_job(names.COMPLETION_INDEX, annotations, labels)
             or _of_job(names.TASK_INDEX, annotations, labels)
         ),
         admission=None if admission is None else AdmissionId(admission),
         seat=_seat(annotations.get(names.SEAT)) if released else None,
-        recreated_from=annotations.get(names.RECREATED_FROM),
+        recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
         exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,
@@ -87,8 +107,94 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
             for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         ),
         conduct=conduct_of(annotations, labels, spec.active_deadline_seconds),
-        labels=one(tuple(sorted((key, value) for key, value in labels.items() if key not in _OF_ONE_POD))),
+        labels=one(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
+        obstacle=values.obstacle,
     )
+
+
+def _queue_named(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
+    return (
+        labels.get(names.QUEUE_LABEL)
+        or annotations.get(names.QUEUE_ANNOTATION)
+        or labels.get(names.QUEUE_ANNOTATION)
+        or annotations.get(names.VOLCANO_QUEUE)
+        or labels.get(names.VOLCANO_QUEUE)
+    )
+
+
+class _Parts(msgspec.Struct, gc=False):
+    """A pod in parts, each read by itself."""
+
+    spec: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    status: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+
+
+def minimal_pod_fact(
+    meta: WireMetadata, raw: bytes | msgspec.Raw, controller: PodController | None, error: Exception
+) -> PodFact:
+    """What counts of a pod that cannot be read or handled as a whole: its node, its requests, its phase and its seat.
+
+    If it is gated, it waits with the error as its reason; what it uses is counted as long as it runs.
+    """
+    values = UserValues()
+    if isinstance(error, msgspec.DecodeError):
+        values.note(explained(error))
+    else:
+        values.note(defect(error), ReasonCode.DEFECT)
+    annotations = meta.annotations or {}
+    released = (meta.labels or {}).get(names.RELEASED) == "true"
+    admission = number(annotations.get(names.ADMISSION_ID)) if released else None
+    parts = _part(raw, _Parts) or _Parts()
+    gates = _part(parts.spec.get("schedulingGates"), list[dict[str, Any]]) or []
+    gated = any(gate.get("name") == names.GATE for gate in gates)
+    node = _part(parts.spec.get("nodeName"), str)
+    owner = controller.key if controller is not None else None
+    if owner is None and gated:
+        owner = WorkloadKey(WorkloadKind.POD, meta.uid)
+    return PodFact(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        phase=_phase(_part(parts.status.get("phase"), str) or ""),
+        node=NodeName(node) if node else None,
+        gated=gated,
+        deleting=meta.deletion_timestamp is not None,
+        forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
+        kept=names.FINALIZER in (meta.finalizers or ()),
+        shape=one(PodShape(takes=_minimal_takes(parts.spec))),
+        created=seconds(meta.creation_timestamp),
+        owner=owner,
+        owner_name=controller.name if controller is not None else "",
+        marked=controller is None or controller.marked,
+        controlled=any(reference.controller for reference in meta.owner_references or ()),
+        admission=None if admission is None else AdmissionId(admission),
+        seat=_seat(annotations.get(names.SEAT)) if released else None,
+        obstacle=values.obstacle,
+    )
+
+
+def _minimal_takes(spec: Mapping[str, msgspec.Raw]) -> Resources:
+    """Requests of the containers that can be read."""
+    containers = _part(spec.get("containers"), list[msgspec.Raw]) or []
+    readable = [found for each in containers if (found := _part(each, WireContainer)) is not None]
+    try:
+        return requests_of(WirePodSpec(containers=tuple(readable)))
+    except InvalidQuantity:
+        return Resources({PODS: 1})
+
+
+def _part(raw: bytes | msgspec.Raw | None, kind: Any) -> Any:
+    """One part of an object; None: it is absent or cannot be read."""
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else shortened(text)
 
 
 def _phase(phase: str) -> PodPhase:
@@ -105,15 +211,15 @@ def _of_job(name: str, annotations: Mapping[str, str], labels: Mapping[str, str]
 
 def _seat(text: str | None) -> tuple[str, int] | None:
     name, _, ordinal = (text or "").rpartition("/")
-    index = number(ordinal)
-    return None if index is None else (name, index)
+    position = index(ordinal)
+    return None if position is None or len(name) > _LONGEST_POD_SET else (name, position)
 
 
 def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | None:
     found = condition(conditions, "PodScheduled")
     if found is None or found.status != "False" or found.reason != "Unschedulable":
         return None
-    return seconds(found.last_transition_time), found.message or ""
+    return seconds(found.last_transition_time), shortened(found.message or "", LONGEST_MESSAGE)
 
 
 def _ended_first(meta: WireMetadata, status: WirePodStatus) -> bool | None:

@@ -4,9 +4,9 @@ Volcano speaks of tiers: the lower, the closer. They are HyperNodes' where there
 innermost level above the host of the first Topology, tier 0 the host.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts import PodShape, SubGroup, WorkloadFact
 from admission.wire import WireLabelSelector, WireNetworkTopology, WireStruct
 from queues.api import names
+from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
 from queues.api.reading.pod_places import (
     host_ports_of,
@@ -24,16 +25,26 @@ from queues.api.reading.pod_places import (
     topology_of,
 )
 from queues.api.reading.pod_requests import requests_of
+from queues.api.reading.user_values import (
+    MOST_KEYS,
+    MOST_PODS,
+    MOST_RESOURCES,
+    MOST_SUBGROUPS,
+    UserValues,
+    counted_filter,
+    counted_ports,
+    counted_selector,
+    resource_problem,
+)
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import PODS, Resources
-from queues.workload import PodSet
+from queues.workload import EVERYWHERE, PodSet, Requirement
+
+T = TypeVar("T")
 
 Tier = tuple[str, int | str]
 
 _ONE_POD: Final = Resources({PODS: 1})
-
-#: Annotations that may say something that cannot be read.
-_READ: Final = (names.PARTITIONS, names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,45 +82,65 @@ class Tiers:
         return None if level is None else (mode != "soft", level)
 
 
-def pod_shape_of(spec: Any, annotations: Mapping[str, str] | None) -> PodShape:
-    """What a template or pod says. Raises InvalidDocument, InvalidQuantity."""
-    return _shape_of(requests_of(spec), spec, annotations or {})
+def pod_shape_of(
+    spec: Any, annotations: Mapping[str, str] | None, values: UserValues, where: str = "", *, pinned: bool
+) -> PodShape:
+    """What a template or pod says. Parts that cannot be used are left out and noted in ``values``.
 
-
-def readable_pod_shape(spec: Any, annotations: Mapping[str, str]) -> PodShape:
-    """What a pod says that the API server has accepted; parts that cannot be read are left out."""
-    try:
-        takes = requests_of(spec)
-    except InvalidQuantity:
-        takes = _ONE_POD
-    try:
-        return _shape_of(takes, spec, annotations)
-    except InvalidDocument:
-        return _shape_of(takes, spec, {key: said for key, said in annotations.items() if key not in _READ})
-
-
-def _shape_of(takes: Resources, spec: Any, said: Mapping[str, str]) -> PodShape:
+    ``where``: what paths begin with, "" for a pod. ``pinned``: Muster has added nodes to the affinity, which are not
+    what its owner asks for.
+    """
+    said = annotations or {}
+    nodes, prefers = node_filter_of(spec), preferences_of(spec.affinity)
+    if pinned:
+        nodes = without_pin(nodes)
+    if not counted_filter(nodes, prefers, values, f"{where}spec"):
+        nodes, prefers = EVERYWHERE, ()
     required, preferred = topology_of(said)
     return PodShape(
-        takes=takes,
-        nodes=node_filter_of(spec),
-        required_topology=required,
-        preferred_topology=preferred,
-        prefers=preferences_of(spec.affinity),
-        ports=host_ports_of(spec),
-        partitions=partitions_of(said),
-        together=said.get(names.TOGETHER) or None,
+        takes=_takes_of(spec, values, where),
+        nodes=nodes,
+        required_topology=values.label_key(names.REQUIRED_TOPOLOGY, required),
+        preferred_topology=values.label_key(names.PREFERRED_TOPOLOGY, preferred),
+        prefers=prefers,
+        ports=counted_ports(host_ports_of(spec), values, f"{where}spec"),
+        partitions=_readable(values, where, lambda: partitions_of(said)) or (),
+        together=values.word(names.TOGETHER, said.get(names.TOGETHER)),
         balanced=said.get(names.BALANCED) == "true",
-        share=share_of(spec, said),
+        share=_readable(values, where, lambda: share_of(spec, said)),
     )
 
 
-def tier_of(topology: WireNetworkTopology | None) -> Tier | None:
+def _takes_of(spec: Any, values: UserValues, where: str) -> Resources:
+    """Requests of a pod; one place on a node where they cannot be read, and the first ones if they are too many."""
+    takes = _readable(values, where, lambda: requests_of(spec)) or _ONE_POD
+    if len(takes) <= MOST_RESOURCES:
+        return takes
+    if problem := resource_problem(takes):
+        values.refuse(f"{where}spec.containers[].resources", *problem)
+    # Names without a prefix, such as cpu and memory, come first.
+    kept = sorted(takes, key=lambda name: ("/" in name, name))[:MOST_RESOURCES]
+    return Resources({name: takes[name] for name in kept})
+
+
+def _readable(values: UserValues, where: str, read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except InvalidDocument as error:
+        values.note(f"{where}{error}")
+    except InvalidQuantity as error:
+        values.note(f"{where}spec: {error}")
+    return None
+
+
+def tier_of(topology: WireNetworkTopology | None, values: UserValues) -> Tier | None:
     """A networkTopology as (mode, tier or its name); None: it names no tier."""
     if topology is None:
         return None
-    tier = topology.highest_tier_name or topology.highest_tier_allowed
-    return None if tier is None else (topology.mode or "hard", tier)
+    tier: int | str | None = topology.highest_tier_allowed
+    if topology.highest_tier_name:
+        tier = values.word("networkTopology.highestTierName", topology.highest_tier_name)
+    return None if tier is None else ("soft" if topology.mode == "soft" else "hard", tier)
 
 
 def in_tiers(fact: WorkloadFact, tiers: Tiers) -> WorkloadFact:
@@ -153,17 +184,29 @@ class _SubGroupPolicy(WireStruct):
 _SUB_GROUP: Final = msgspec.json.Decoder(_SubGroupPolicy)
 
 
-def subgroups_of(policies: list[msgspec.Raw] | None) -> tuple[SubGroup, ...]:
-    """subGroupPolicy of a PodGroup. Raises msgspec.DecodeError."""
-    return tuple(_subgroup(_SUB_GROUP.decode(policy)) for policy in policies or ())
+def subgroups_of(policies: list[msgspec.Raw] | None, values: UserValues) -> tuple[SubGroup, ...]:
+    """subGroupPolicy of a PodGroup; (): there is none, or it cannot be used. Raises msgspec.DecodeError."""
+    if not policies or not values.at_most("spec.subGroupPolicy", len(policies), MOST_SUBGROUPS, "entries"):
+        return ()
+    return tuple(_subgroup(_SUB_GROUP.decode(policy), values) for policy in policies)
 
 
-def _subgroup(policy: _SubGroupPolicy) -> SubGroup:
+def _subgroup(policy: _SubGroupPolicy, values: UserValues) -> SubGroup:
+    selector: tuple[Requirement, ...] = ()
+    if policy.label_selector is not None:
+        selector = requirements_of(policy.label_selector)
+    if not counted_selector(selector):
+        values.refuse("spec.subGroupPolicy[].labelSelector", "too many expressions or values", "fewer")
+        selector = ()
+    keys = policy.match_label_keys or ()
+    if not values.at_most("spec.subGroupPolicy[].matchLabelKeys", len(keys), MOST_KEYS, "keys"):
+        keys = ()
     return SubGroup(
-        name=policy.name,
-        size=max(1, policy.sub_group_size or 1),
-        minimum=max(0, policy.min_sub_groups or 0),
-        selector=() if policy.label_selector is None else requirements_of(policy.label_selector),
-        keys=policy.match_label_keys or (),
-        tier=tier_of(policy.network_topology),
+        name=values.word("spec.subGroupPolicy[].name", policy.name) or "",
+        # Larger ones cannot start, and say so by the pods that are missing.
+        size=min(max(1, policy.sub_group_size or 1), MOST_PODS),
+        minimum=min(max(0, policy.min_sub_groups or 0), MOST_PODS),
+        selector=selector,
+        keys=keys,
+        tier=tier_of(policy.network_topology, values),
     )

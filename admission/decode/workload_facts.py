@@ -6,19 +6,17 @@ from typing import Final
 
 import msgspec
 
-from admission.decode.fields import explained, seconds
+from admission.decode.fields import defect, explained, seconds
 from admission.facts import SHAPE_DETAILS, WorkloadFact
 from admission.wire import Bare, WireMetadata
 from queues.api import names
+from queues.api.reading.user_values import MOST_PODS, UserValues
 from queues.api.validation.defaults import queue_named
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
 
 #: The only pod set of a batch/v1 Job.
 MAIN: Final = "main"
-
-#: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
-MOST_PODS: Final = 100_000
 
 
 def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
@@ -33,28 +31,33 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
     )
 
 
-def unreadable_fact(kind: WorkloadKind, bare: Bare, error: msgspec.DecodeError) -> WorkloadFact:
-    """The fact of a workload with a document that does not have the form of its kind."""
-    meta = bare.metadata
+def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> WorkloadFact:
+    """The fact of a workload of which no more can be read than its metadata: its document does not have the form of
+    its kind (DecodeError), or Muster cannot handle it."""
+    meta, values = bare.metadata, UserValues()
+    if isinstance(error, msgspec.DecodeError):
+        values.note(explained(error))
+    else:
+        values.note(defect(error), ReasonCode.DEFECT)
     return WorkloadFact(
         key=WorkloadKey(kind, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=queue_said(None, meta),
+        queue=queue_said(None, meta, values),
         created=seconds(meta.creation_timestamp),
         minimum=0,
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
-        obstacle=Obstacle(ReasonCode.INVALID_SPEC, explained(error)),
+        obstacle=values.obstacle,
     )
 
 
-def queue_said(written: str | None, meta: WireMetadata) -> QueueName | None:
+def queue_said(written: str | None, meta: WireMetadata, values: UserValues) -> QueueName | None:
     """The queue that an object names in its spec, by label or by annotation; None: none."""
     named = queue_named(written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited="")
     said = named != names.DEFAULT_QUEUE or (meta.labels or {}).get(names.QUEUE_LABEL)
-    return QueueName(named) if said else None
+    return values.queue("queue", named) if said else None
 
 
 def digest(*asked: object) -> str:

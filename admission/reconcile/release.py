@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from admission.facts import JobRevision, PodFact, WorkloadFact
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.request_changes import pod_set_named
-from admission.workloads.seats import SeatMap, awaits_seat, may_take
+from admission.workloads.seats import SeatMap, may_be_seated, may_take
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, AdmissionState
@@ -213,9 +213,7 @@ def _releases(
 ) -> Iterator[Order]:
     """Gated pods that wait while a seat of theirs is vacant."""
     seated = {pod.uid for place in state.seat_maps for pod in place.seated.values()}
-    waiting = [
-        pod for pod in state.pods if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated
-    ]
+    waiting = [pod for pod in state.pods if may_be_seated(pod) and pod.uid not in seated]
     if not waiting:
         return
     waiting.sort(key=_rank)

@@ -15,6 +15,7 @@ from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from queues.api.api_resources import VOLCANO_JOBS, ObjectRef
+from queues.api.reading.user_values import shortened
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources, show
@@ -33,6 +34,9 @@ VOLCANOS_WORDS: Final = {ReasonCode.NOT_ENOUGH_PODS: "NotEnoughTasks"}
 #: Type of the condition, and its reason.
 UNSUPPORTED_FIELD: Final = ReasonCode.UNSUPPORTED_FIELD.value
 
+#: Characters of a condition's message.
+_LONGEST_MESSAGE: Final = 4000
+
 Document = dict[str, Any]
 
 
@@ -50,7 +54,8 @@ class StatusCondition:
 
 def _because(type_: str, status: Literal["True", "False"], reason: Reason, word: str = "") -> StatusCondition:
     """A condition that gives a reason. ``word``: Volcano's word for it."""
-    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=reason.message)
+    message = shortened(reason.message, _LONGEST_MESSAGE)
+    return StatusCondition(type=type_, status=status, reason=word or reason.code, message=message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

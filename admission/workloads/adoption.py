@@ -6,20 +6,22 @@ this ledger was lost or restored from a backup; and all pods of a namespace in m
 Their queue is never charged: anybody may write a queue's name on a pod that runs.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from admission.engine.snapshot import Unbooked, UnbookedPod
-from admission.facts import PodFact
+from admission.facts import PodFact, WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import KindSupport, support_of
+from admission.workloads.pod_sets import FreeOrdinals
 from admission.workloads.rollback import outgrowing_pods
 from admission.workloads.seats import SeatMap, is_live, taken_places
 from queues.admissions import AdmissionState
 from queues.api.names import ADOPT
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
-from queues.workload import Obstacle
+from queues.workload import UNUSABLE_QUEUE, Obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ def pods_without_seat(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], now:
 def _may_be_adopted(pod: PodFact, inputs: WorkloadInputs, now: int) -> bool:
     if any(pod.admission == each.id or pod.uid in (each.adopted or ()) for each in inputs.admissions):
         return True  # in the books already, with less than it takes
+    queue = inputs.fact.queue if inputs.fact is not None else pod.queue
+    if queue == UNUSABLE_QUEUE:
+        return False
     # A pod names an admission only if Muster released it: see ``admission.decode.pods``.
     return inputs.may_use_queue and (pod.admission is not None or now < pod.adopt_until)
 
@@ -89,25 +94,39 @@ def unbooked_of(
     if not found:
         return None
     fact, first = inputs.fact, found[0]
+    queue = (fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE
     support = support_of(inputs.key)
     if support.is_by_ordinal(fact):
         taken = taken_places(seat_maps)
     else:
         taken = {(seat.pod_set, seat.ordinal) for each in inputs.admissions for seat in each.holding()}
-    pods: list[UnbookedPod] = []
-    for pod in found:
-        name = support.pod_set_name(pod, fact)
-        ordinal = pod.index if pod.index is not None and (name, pod.index) not in taken else 0
-        while (name, ordinal) in taken:
-            ordinal += 1
-        taken.add((name, ordinal))
-        if pod.node is not None:
-            pods.append(UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes))
     return Unbooked(
         workload=inputs.key,
         namespace=first.namespace,
         name=fact.name if fact is not None else first.name,
-        queue=(fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE,
+        queue=queue,
         priority=fact.priority if fact is not None else first.priority,
-        pods=tuple(pods),
+        pods=tuple(_with_ordinals(found, fact, support, taken)),
     )
+
+
+def _with_ordinals(
+    found: Sequence[PodFact],
+    fact: WorkloadFact | None,
+    support: KindSupport,
+    taken: Collection[tuple[str, int]],
+) -> Iterator[UnbookedPod]:
+    """The pods with ordinals that are free: that of their index if it lies within their set, else the lowest."""
+    names = [support.pod_set_name(pod, fact) for pod in found]
+    sizes = Counter(names) + Counter(name for name, _ in taken)
+    if support.is_by_ordinal(fact) and fact is not None:
+        sizes = Counter({pods.name: pods.count for pods in fact.pod_sets})
+    ordinals: dict[str, set[int]] = {name: set() for name in names}
+    for name, ordinal in taken:
+        ordinals.setdefault(name, set()).add(ordinal)
+    free = {name: FreeOrdinals(of_name) for name, of_name in ordinals.items()}
+    for pod, name in zip(found, names, strict=True):
+        within = pod.index is not None and pod.index < sizes[name]
+        ordinal = free[name].take(pod.index if within else None)
+        if pod.node is not None:
+            yield UnbookedPod(pod.uid, name, ordinal, pod.node, pod.shape.takes)

@@ -10,8 +10,9 @@ from admission.decode.topology_requests import Tiers, in_tiers
 from admission.facts import Fact, PodFact, WorkloadFact
 from admission.workloads.kinds import support_of
 from queues.api import names
+from queues.api.reading.user_values import QUEUE_EXPECTED
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, QueueName
+from queues.workload import UNUSABLE_QUEUE, Obstacle, QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Context:
     priorities: Mapping[str, int] = field(default_factory=dict)
     #: Value of the class that is the cluster's default.
     default_priority: int = 0
-    #: Default queue by namespace.
+    #: Default queue by namespace; ``UNUSABLE_QUEUE``: the namespace names one that cannot exist.
     queues: Mapping[str, QueueName] = field(default_factory=dict)
     #: Namespaces in migration mode, and when it ends or ended (seconds).
     adopt_until: Mapping[str, int] = field(default_factory=dict)
@@ -45,6 +46,8 @@ def in_context(fact: Fact, context: Context) -> Fact:
     if queue is None and not support_of(fact.key).needs_queue:
         queue = QueueName(names.DEFAULT_QUEUE)
     priority, obstacle = _priority(fact, context)
+    if queue is not None and fact.queue is None:
+        obstacle = obstacle or _unusable(queue, fact.namespace)
     fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))
     if (queue, priority, obstacle) == (fact.queue, fact.priority, fact.obstacle):
         return fact
@@ -57,14 +60,26 @@ def _pod_in_context(pod: PodFact, context: Context) -> PodFact:
     Else it ran past the admission policies: it was there before them, or its namespace is said not to be gated.
     """
     until = context.adopt_until.get(pod.namespace, 0)
-    queue = pod.queue
+    queue, obstacle = pod.queue, pod.obstacle
     if queue is None and (pod.gated or until):
         queue = context.queues.get(pod.namespace)
+        obstacle = obstacle or _unusable(queue, pod.namespace)
     return (
         pod
         if (queue, until) == (pod.queue, pod.adopt_until)
-        else replace(pod, queue=queue, adopt_until=until)
+        else replace(pod, queue=queue, adopt_until=until, obstacle=obstacle)
     )
+
+
+def _unusable(default: QueueName | None, namespace: str) -> Obstacle | None:
+    """The obstacle of objects that name no queue, in a namespace with a default that cannot be used."""
+    if default != UNUSABLE_QUEUE:
+        return None
+    message = (
+        f"namespace {namespace}: found a default queue that no queue can be called, expected "
+        f"{QUEUE_EXPECTED}; correct its annotation {names.QUEUE_LABEL} or {names.QUEUE_ANNOTATION}"
+    )
+    return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
 def _priority(fact: WorkloadFact, context: Context) -> tuple[int, Obstacle | None]:

@@ -1,21 +1,35 @@
 """The pod sets of a workload: pods of one shape, how many of them, and which ordinals are done."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, PodSet, Requirement
 
 
+class FreeOrdinals:
+    """Gives out the ordinals of one pod set that no pod has yet. Time and memory follow the number of pods."""
+
+    def __init__(self, taken: Iterable[int]) -> None:
+        self._taken = set(taken)
+        self._lowest = 0
+
+    def take(self, wished: int | None = None) -> int:
+        """The wished ordinal if it is free, else the lowest one that is."""
+        if wished is None or wished in self._taken:
+            while self._lowest in self._taken:
+                self._lowest += 1
+            wished = self._lowest
+        self._taken.add(wished)
+        return wished
+
+
 def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     """A set of interchangeable pods: the ordinals that are held, whatever they are, and the lowest free ones."""
-    wanted = set(held)
-    ordinal = 0
-    while len(wanted) < count:
-        wanted.add(ordinal)
-        ordinal += 1
-    size = max(wanted, default=-1) + 1
-    return replace(pods, count=size, done=frozenset(range(size)) - wanted)
+    free = FreeOrdinals(held)
+    wanted = sorted((*held, *(free.take() for _ in range(count - len(held)))))
+    in_a_row = not wanted or wanted[-1] == len(wanted) - 1
+    return replace(pods, count=len(wanted), ordinals=() if in_a_row else tuple(wanted))
 
 
 def elsewhere(pod_sets: Sequence[PodSet], nodes: frozenset[NodeName]) -> tuple[PodSet, ...]:

@@ -7,7 +7,7 @@ from admission.decode.workload_facts import pods_generation
 from admission.facts import PodFact, WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.seats import SeatMap, awaits_seat, difference, is_large_enough, may_take
+from admission.workloads.seats import SeatMap, difference, is_large_enough, may_be_seated, may_take
 from queues.admissions import Admission, Seat
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -120,7 +120,7 @@ def mismatches(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> Mapping[Adm
     support = support_of(inputs.key)
     if support.is_group:
         return found  # its pod sets are named after what its members ask
-    waiting = [pod for pod in inputs.pods if awaits_seat(pod) and not pod.held_by_others]
+    waiting = [pod for pod in inputs.pods if may_be_seated(pod)]
     vacant = _vacant_seats(places) if waiting else {}
     by_ordinal = support.is_by_ordinal(inputs.fact)
     for pod in waiting:

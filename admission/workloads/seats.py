@@ -108,6 +108,11 @@ def awaits_seat(pod: PodFact) -> bool:
     return pod.gated and is_live(pod) and not pod.deleting
 
 
+def may_be_seated(pod: PodFact) -> bool:
+    """Whether a pod could start once it has a seat: it can be used as written, and no gates of others hold it."""
+    return awaits_seat(pod) and not pod.held_by_others and pod.obstacle is None
+
+
 def taken_places(seat_maps: Iterable[SeatMap]) -> set[tuple[str, int]]:
     """Places (pod set, ordinal) on which a live pod sits, in whatever admission."""
     return {

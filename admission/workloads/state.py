@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from admission.decode.fields import defect
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
@@ -196,10 +197,7 @@ def underivable_state(inputs: WorkloadInputs, error: Exception) -> WorkloadState
         arrival=inputs.arrival or 0,
         minimum=0,
         pod_sets=(),
-        obstacle=Obstacle(
-            ReasonCode.DEFECT,
-            f"Muster cannot handle this object ({type(error).__name__}); its log tells more",
-        ),
+        obstacle=Obstacle(ReasonCode.DEFECT, defect(error)),
     )
     return WorkloadState(key=inputs.key, workload=workload, needs_seats=True, is_over=False)
 

@@ -10,6 +10,7 @@ from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import AdmissionState
+from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, Workload
@@ -35,11 +36,10 @@ def workload_of(
     if fact is None:
         return _workload_of_pod(inputs, pod_sets, arrival)
     draining = any(place.admission.state is AdmissionState.EVICTING for place in seat_maps)
-    obstacle = fact.obstacle or (
-        Obstacle(ReasonCode.EVICTING, "its pods of an earlier admission are still ending" + _because(delay))
-        if draining
-        else None
-    )
+    obstacle = fact.obstacle or too_many_pod_sets(pod_sets)
+    if obstacle is None and draining:
+        ending = "its pods of an earlier admission are still ending" + _because(delay)
+        obstacle = Obstacle(ReasonCode.EVICTING, ending)
     if support_of(inputs.key).is_group and not inputs.admissions and obstacle is None:
         obstacle = _too_few_pods(inputs, fact, pod_sets)
     return Workload(
@@ -61,6 +61,16 @@ def workload_of(
 
 def _because(delay: Reason | None) -> str:
     return f": {delay.message}" if delay is not None else ""
+
+
+def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:
+    """The obstacle of a workload with pods of more different shapes than can be considered together."""
+    if len(pod_sets) <= MOST_POD_SETS:
+        return None
+    message = (
+        f"found pods of {len(pod_sets)} different tasks, requests or places, expected at most {MOST_POD_SETS}"
+    )
+    return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
 def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
@@ -92,8 +102,13 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
     if not exist and any(not is_live(pod) for pod in inputs.pods):
         return None  # it is done
     if exist < needed or not exist:
-        held = sum(pod.held_by_others for pod in inputs.pods if awaits_seat(pod))
+        waiting = [pod for pod in inputs.pods if awaits_seat(pod)]
+        held = sum(pod.held_by_others for pod in waiting)
         beside = f"; {held} more wait for scheduling gates of others" if held else ""
+        unusable = [pod for pod in waiting if pod.obstacle is not None]
+        if unusable and unusable[0].obstacle is not None:
+            first = f"{unusable[0].name}: {unusable[0].obstacle.message}"
+            beside += f"; {len(unusable)} more cannot be used, first {first}"
         if inputs.recreations:
             beside += f"; {len(inputs.recreations)} were taken back and are being made again"
         reason = not_enough_pods(exist=exist, minimum=max(needed, 1))
@@ -118,6 +133,8 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
         obstacle = Obstacle(
             ReasonCode.NOT_ITS_POD, f"metadata.ownerReferences: {inputs.disowned}; create the pod without it"
         )
+    elif pod is not None and pod.obstacle is not None:
+        obstacle = pod.obstacle
     elif pod is not None and pod.group is not None:
         obstacle = Obstacle(
             ReasonCode.POD_GROUP_MISSING,

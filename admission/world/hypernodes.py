@@ -15,7 +15,15 @@ from queues.api.reading.name_patterns import Patterns
 from queues.api.validation.cycles import cycles
 from queues.workload import NodeName, Requirement
 
+#: So many tiers make levels, the lowest ones; as many levels as a Topology may have.
+MOST_TIERS: Final = 16
+
 Tree = tuple[tuple[str, Mapping[NodeName, str]], ...]
+
+
+def tiers_of(hypernodes: Iterable[HyperNodeFact]) -> tuple[int, ...]:
+    """Tiers that make levels of the topology, ascending."""
+    return tuple(sorted({each.tier for each in hypernodes})[:MOST_TIERS])
 
 
 def hypernode_tree(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact]) -> Tree:
@@ -23,10 +31,11 @@ def hypernode_tree(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact
     by_name = {each.name: each for each in sorted(hypernodes, key=lambda each: each.name)}
     contents = _contents(by_name, nodes)
     around: dict[NodeName, dict[int, str]] = {}
+    used = frozenset(tiers_of(by_name.values()))
     for name, hypernode in by_name.items():
-        for node in contents[name]:
+        for node in contents[name] if hypernode.tier in used else ():
             around.setdefault(node, {}).setdefault(hypernode.tier, name)
-    tiers = sorted({each.tier for each in by_name.values()}, reverse=True)
+    tiers = tiers_of(by_name.values())[::-1]
     return tuple((tier_key(tier), _domains(around, tiers[: tiers.index(tier) + 1])) for tier in tiers)
 
 
@@ -123,8 +132,9 @@ _TOLD: Final = 3
 
 
 def problems_of(hypernodes: Iterable[HyperNodeFact]) -> dict[str, str]:
-    """A sentence for each HyperNode with members that cannot be used, or that is inside itself."""
+    """A sentence for each HyperNode that cannot be used, has members that cannot be, or is inside itself."""
     hypernodes = tuple(hypernodes)
+    used = frozenset(tiers_of(hypernodes))
     arcs = {
         fact.name: [each.exact for each in fact.members if each.hypernode and each.exact is not None]
         for fact in hypernodes
@@ -137,6 +147,8 @@ def problems_of(hypernodes: Iterable[HyperNodeFact]) -> dict[str, str]:
             some, more = "; ".join(fact.problems[:_TOLD]), len(fact.problems) - _TOLD
             rest = f"; and {more} more" if more > 0 else ""
             told.append(f"Members that contain nobody until they are put right: {some}{rest}.")
+        if fact.tier not in used:
+            told.append(f"Its tier {fact.tier} makes no level: only the {MOST_TIERS} lowest tiers do.")
         if fact.name in around:
             way = " → ".join(around[fact.name])
             told.append(f"It is inside itself, {way}: all of these contain the same nodes until one lets go.")

@@ -134,11 +134,21 @@ class NodeInventory:
     def _change_foreign(self, node: NodeName, delta: Resources) -> None:
         taken = self._foreign[node] = self._foreign.get(node, NOTHING) + delta
         self.unsaved.add(node)
-        self._change(node, delta)
+        self._change(node, self._offered(node, delta))
         beyond = any(taken[resource] > MOST for resource in taken)
         if beyond or node in self._beyond:
             (self._beyond.add if beyond else self._beyond.discard)(node)
             self._table = None
+
+    def _offered(self, node: NodeName, amounts: Resources) -> Resources:
+        """The part of what pods of others ask for that the node offers: only of that they can take something away.
+
+        Any pod can name resources that no node has.
+        """
+        fact = self.nodes.get(node)
+        if fact is None or amounts.keys() <= fact.allocatable.keys():
+            return amounts
+        return Resources({name: amounts[name] for name in amounts if name in fact.allocatable})
 
     def hold(self, seats: Iterable[Seat]) -> None:
         """These seats are taken."""
@@ -159,7 +169,9 @@ class NodeInventory:
     def limit(self, node: NodeName) -> Resources | None:
         """What admissions may use of a node: allocatable minus foreign pods; None: there is no such node."""
         fact = self.nodes.get(node)
-        return None if fact is None else fact.allocatable - self._foreign.get(node, NOTHING)
+        if fact is None:
+            return None
+        return fact.allocatable - self._offered(node, self._foreign.get(node, NOTHING))
 
     def can_take_pods(self, node: NodeName) -> bool:
         """Whether a new pod could start there at all."""
@@ -203,7 +215,7 @@ class NodeInventory:
     def _rows(self) -> Iterable[Node]:
         flavors = sorted(self.flavors.values(), key=lambda flavor: flavor.name)
         for name, fact in self.nodes.items():
-            used = self._foreign.get(name, NOTHING)
+            used = self._offered(name, self._foreign.get(name, NOTHING))
             if name in self._beyond:
                 used = Resources({resource: min(used[resource], MOST) for resource in used})
             used += self._seats.get(name, NOTHING)

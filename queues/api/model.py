@@ -51,19 +51,27 @@ Quantities = dict[str, Quantity]
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
 Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 
+#: Ten years: a longer duration counts as this, so that times stay times.
+LONGEST_SECONDS = 10 * 365 * 86_400
+#: Characters of a duration; a longer text is none, and would be slow to take apart.
+_LONGEST_DURATION = 64
+
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds_of(text: str) -> float | None:
-    """A Go duration in seconds; None: not a duration."""
+    """A Go duration in seconds, at most ``LONGEST_SECONDS``; None: not a duration."""
+    if len(text) > _LONGEST_DURATION:
+        return None
     if text == "0":
         return 0.0
     parts = list(_DURATION_PART.finditer(text))
     if not parts or "".join(part.group() for part in parts) != text:
         return None
-    return sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
+    return min(seconds, float(LONGEST_SECONDS))
 
 
 #: A DNS label, and a DNS subdomain; each may be empty.
@@ -81,7 +89,8 @@ def path_of(location: Sequence[int | str]) -> str:
 
 def excerpt(value: Any) -> str:
     """A value for a message, cut after 60 characters."""
-    text = repr(value)
+    # The part that is shown is all that is formatted of a text, which may have any length.
+    text = repr(value[:61]) if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

@@ -179,6 +179,8 @@ def _candidates(
     workload: Workload, queue: QueueName, admissions: list[HeldAdmission], now: int
 ) -> list[Candidate]:
     """The workload as a whole, and before it each of its admissions that the gang can do without."""
+    if len(admissions) == 1:
+        return [_candidate(workload, queue, tuple(admissions), now, elastic=False)]
     found: list[Candidate] = []
     admissions.sort(key=lambda held: held.admission.id)
     core = list(admissions)
@@ -230,7 +232,10 @@ class ChargesByShape:
         seats = admission.seats
         if over:
             seats = tuple(seat for index, seat in enumerate(seats) if index not in over)
-        counts = Counter((seat.flavor, seat.takes) for seat in seats)
+        # A plain dict: most admissions have one seat, and a Counter costs more than counting it.
+        counts: dict[tuple[FlavorName, Resources], int] = {}
+        for seat in seats:
+            counts[seat.flavor, seat.takes] = counts.get((seat.flavor, seat.takes), 0) + 1
         shape = tuple((flavor, takes, count) for (flavor, takes), count in counts.items())
         known = self._known.get(shape)
         if known is None:

@@ -14,7 +14,16 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.watch.store import BARE, ObjectChange, ObjectStore, Place, S, V, WatchedKind
+from admission.kube.watch.store import (
+    BARE,
+    ObjectChange,
+    ObjectStore,
+    Place,
+    S,
+    V,
+    WatchedKind,
+    without_depths,
+)
 from admission.wire import Page, WatchEvent, WireMetadata
 from queues.errors import ApiError, ApiUnavailable, Gone
 from queues.slices import slices
@@ -129,7 +138,7 @@ class Informer(Generic[S, V]):
         token: str | None = None
         while True:
             try:
-                page = await self._page(limit, token)
+                page, cut = await self._page(limit, token)
             except Gone:
                 if token is None:
                     raise
@@ -140,14 +149,14 @@ class Informer(Generic[S, V]):
             async for part in slices(page.items or ()):
                 shifts: list[ObjectChange[V]] = []
                 for raw in part:
-                    meta = self.collection.put(raw, shifts)
+                    meta = self.collection.put(raw, shifts, cut=cut)
                     if meta is not None:
                         seen.add((meta.namespace, meta.name))
                 self._hand_over(shifts)
             token = page.metadata.continue_
             if not token:
                 break
-        async for places in slices([place for place in self.collection.kept if place not in seen]):
+        async for places in slices(self.collection.others(seen)):
             shifts = []
             for place in places:
                 self.collection.drop(place, shifts)
@@ -157,7 +166,7 @@ class Informer(Generic[S, V]):
         self.current_at = asyncio.get_running_loop().time()
         self.synced.set()
 
-    async def _page(self, limit: int | None, token: str | None) -> Page:
+    async def _page(self, limit: int | None, token: str | None) -> tuple[Page, bool]:
         query: dict[str, Any] = {"limit": limit, "continue": token}
         content = await self._client.get(self._path, **query)
         self.heard = asyncio.get_running_loop().time()
@@ -182,10 +191,10 @@ class Informer(Generic[S, V]):
                 self._hand_over(shifts)
 
     def _follow(self, line: bytes, shifts: list[ObjectChange[V]]) -> None:
-        event = self._decoded(_EVENT, line, "an unreadable watch event")
+        event, cut = self._decoded(_EVENT, line, "an unreadable watch event")
         match event.type:
             case "ADDED" | "MODIFIED":
-                put = self.collection.put(event.object, shifts)
+                put = self.collection.put(event.object, shifts, cut=cut)
                 if put is not None:
                     self.resource_version = put.resource_version
             case "DELETED":
@@ -211,11 +220,17 @@ class Informer(Generic[S, V]):
         )
 
     def _identity(self, raw: msgspec.Raw) -> WireMetadata:
-        return self._decoded(BARE, raw, "an object without readable metadata").metadata
+        return self._decoded(BARE, raw, "an object without readable metadata")[0].metadata
 
-    def _decoded(self, decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw, fault: str) -> D:
+    def _decoded(
+        self, decoder: msgspec.json.Decoder[D], raw: bytes | msgspec.Raw, fault: str
+    ) -> tuple[D, bool]:
+        """What was sent, and whether what is nested too deeply in it had to be left out."""
         try:
-            return decoder.decode(raw)
+            try:
+                return decoder.decode(raw), False
+            except RecursionError:
+                return decoder.decode(without_depths(raw)), True
         except msgspec.DecodeError as error:
             raise self._broken(f"{fault}: {error}") from error
 

@@ -4,6 +4,7 @@ The controller starts it in its task group, waits for ``all_synced`` and then dr
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.admin_documents import (
+    broken_queue_fact,
     budget_fact,
     flavor_fact,
     hypernode_fact,
@@ -19,7 +21,9 @@ from admission.decode.admin_documents import (
     queue_fact,
     topology_fact,
 )
+from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
+from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import unreadable_fact
 from admission.facts import Change, Fact, FactKind, HyperNodeFact, NamespaceFact, TopologyFact, asks
 from admission.kube.client.client import Client
@@ -28,7 +32,8 @@ from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.kube.writers.priority_classes import ClassFact, class_fact
 from admission.wire import Bare, WireNamespace, WireNode, WirePod, WirePodDisruptionBudget, WirePriorityClass
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, read_pod
+from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod
+from admission.world.hypernodes import tiers_of
 from queues.api.api_resources import (
     BUDGETS,
     FLAVORS,
@@ -41,7 +46,10 @@ from queues.api.api_resources import (
     TOPOLOGIES,
     ApiResource,
 )
-from queues.workload import WorkloadKind
+from queues.reason_codes import ReasonCode
+from queues.workload import Obstacle, WorkloadKind
+
+_log = logging.getLogger(__name__)
 
 AnyKind = WatchedKind[Any, Any]
 _TIMING: Final = Timing()
@@ -56,30 +64,54 @@ class _Facts:
     workload_kind: WorkloadKind | None = None
 
 
-def _kind(resource: ApiResource, struct: Any, translate: Any) -> AnyKind:
-    return WatchedKind(name=resource.plural, resource=resource, struct=struct, translate=translate)
+def _nothing(bare: Bare, raw: msgspec.Raw, error: Exception) -> None:
+    return None
+
+
+def _kind(resource: ApiResource, struct: Any, translate: Any, unreadable: Any = _nothing) -> AnyKind:
+    return WatchedKind(
+        name=resource.plural, resource=resource, struct=struct, translate=translate, unreadable=unreadable
+    )
 
 
 def _workloads(support: KindSupport, reader: ObjectReader) -> _Facts:
-    def unreadable(bare: Bare, error: msgspec.DecodeError) -> Fact:
+    def unreadable(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
         return unreadable_fact(support.kind, bare, error)
 
-    kind = replace(
-        _kind(support.resource, reader.wire, reader.fact), name=reader.informer, unreadable=unreadable
-    )
+    kind = replace(_kind(support.resource, reader.wire, reader.fact, unreadable), name=reader.informer)
     return _Facts(FactKind.WORKLOAD, kind, support.kind)
+
+
+def _unreadable_pod(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
+    return minimal_pod_fact(bare.metadata, raw, controller_of(bare.metadata), error)
+
+
+def _unreadable_queue(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
+    return broken_queue_fact(bare, error)
 
 
 _FACTS: Final = (
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
-    _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)))),
+    _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
     _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
     _Facts(FactKind.TOPOLOGY, _kind(TOPOLOGIES, Bare, lambda bare, raw: topology_fact(bytes(raw)))),
     _Facts(FactKind.HYPERNODE, _kind(HYPERNODES, Bare, lambda bare, raw: hypernode_fact(bytes(raw)))),
     *(_workloads(support, support.reader) for support in KINDS if support.reader is not None),
     _Facts(FactKind.BUDGET, _kind(BUDGETS, WirePodDisruptionBudget, lambda budget, raw: budget_fact(budget))),
-    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: read_pod(pod))),
+    _Facts(FactKind.POD, _kind(PODS, WirePod, lambda pod, raw: read_pod(pod), _unreadable_pod)),
 )
+
+
+def _in_context(fact: Any, context: Context) -> Any:
+    """As ``in_context``. An object for which that fails waits with the defect as its reason; the others go on."""
+    try:
+        return in_context(fact, context)
+    except Exception as error:
+        _log.exception(
+            "an object cannot be put in context", extra={"object": f"{fact.namespace}/{fact.name}"}
+        )
+        return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
+
 
 _CONTEXT: Final = (
     _kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),
@@ -153,7 +185,7 @@ class Informers:
         """
         known = [(facts, list(informer.collection.kept.items())) for facts, informer in self._facts]
         return (
-            self._change(facts, namespace, name, kept.uid, in_context(kept.value, self.context))
+            self._change(facts, namespace, name, kept.uid, _in_context(kept.value, self.context))
             for facts, objects in known
             for (namespace, name), kept in objects
         )
@@ -178,7 +210,7 @@ class Informers:
         if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
             self._recontext()
         for shift in shifts:
-            fact = None if shift.after is None else in_context(shift.after, self.context)
+            fact = None if shift.after is None else _in_context(shift.after, self.context)
             self._changes.append(self._change(facts, shift.namespace, shift.name, shift.uid, fact))
         self.changed.set()
         if any(asks(shift.before, shift.after) for shift in shifts):
@@ -193,8 +225,8 @@ class Informers:
             if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
                 continue
             for (namespace, name), kept in informer.collection.kept.items():
-                fact = in_context(kept.value, self.context)
-                if fact != in_context(kept.value, before):
+                fact = _in_context(kept.value, self.context)
+                if fact != _in_context(kept.value, before):
                     self._changes.append(self._change(facts, namespace, name, kept.uid, fact))
         if self._changes:
             self.changed.set()
@@ -221,7 +253,7 @@ class Informers:
             queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
             adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
             levels=topologies[first].levels if first is not None else (),
-            hypernodes=tuple(sorted({each.tier for each in hypernodes})),
+            hypernodes=tiers_of(hypernodes),
             tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
         )
 

@@ -1,11 +1,12 @@
 """The store of one kind of object: a value per object, and changes of these values.
 
 Only the value that ``translate`` returns for an object is kept, not the object. An object that cannot be read does
-not keep others from being read.
+not keep others from being read, and is told in the log once for each cause, however often it changes.
 """
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ import msgspec
 
 from admission.wire import Bare, WireMetadata
 from queues.api.api_resources import ApiResource
+from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.errors import InvalidDocument
 
 _log = logging.getLogger(__name__)
@@ -38,8 +40,9 @@ class WatchedKind(Generic[S, V]):
     struct: type[S]
     #: From the decoded object and its bytes (valid only during the call); None: of no interest.
     translate: Callable[[S, msgspec.Raw], V | None]
-    #: What is left of an object without the form of its kind; None: what was known before stays.
-    unreadable: Callable[[Bare, msgspec.DecodeError], V | None] = lambda bare, error: None
+    #: What is left of an object without the form of its kind (DecodeError), or that ``translate`` fails for; None:
+    #: what was known before stays.
+    unreadable: Callable[[Bare, msgspec.Raw, Exception], V | None] = lambda bare, raw, error: None
     namespace: str | None = None
 
 
@@ -65,6 +68,29 @@ class ObjectChange(Generic[V]):
 
 BARE: Final = msgspec.json.Decoder(Bare)
 
+#: Levels of nesting, far more than any kind of object has. The decoder follows nesting by recursion, and Python
+#: allows a thousand levels of that; the API server stores ten thousand.
+_DEEPEST: Final = 200
+#: Stands for what lies deeper.
+_TOO_DEEP: Final = b'"nested deeper than Muster reads"'
+_BRACKETS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
+
+
+def without_depths(raw: bytes | msgspec.Raw) -> bytes:
+    """JSON in which everything that is nested too deeply is replaced by a text. For documents that were refused."""
+    content, kept, start, depth = bytes(raw), [], 0, 0
+    for found in _BRACKETS.finditer(content):
+        sign = found.group()
+        if sign in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += [content[start : found.start()], _TOO_DEEP]
+        elif sign in (b"}", b"]"):
+            depth -= 1
+            if depth == _DEEPEST:
+                start = found.end()
+    return b"".join((*kept, content[start:]))
+
 
 class ObjectStore(Generic[S, V]):
     """The objects of one kind."""
@@ -73,48 +99,71 @@ class ObjectStore(Generic[S, V]):
         self.kind = kind
         #: By (namespace, name).
         self.kept: dict[Place, StoredObject[V]] = {}
-        #: Objects that could not be read.
-        self.unreadable = 0
+        #: Why objects cannot be read, as it was told in the log last.
+        self._told: dict[Place, str] = {}
         self._decoder = msgspec.json.Decoder(kind.struct)
 
-    def put(self, raw: msgspec.Raw, shifts: list[ObjectChange[V]]) -> WireMetadata | None:
-        """Take in one object, and add what changed to the shifts. Returns None if not even its metadata can be read."""
-        value: V | None
+    @property
+    def unreadable(self) -> int:
+        """Number of objects that cannot be read as they are now."""
+        return len(self._told)
+
+    def put(
+        self, raw: msgspec.Raw, shifts: list[ObjectChange[V]], *, cut: bool = False
+    ) -> WireMetadata | None:
+        """Take in one object, and add what changed to the shifts. Returns None if not even its metadata can be read.
+
+        ``cut``: the object has gone through ``without_depths``.
+        """
         try:
+            if cut and _TOO_DEEP in bytes(raw):
+                raise msgspec.DecodeError(f"found nesting deeper than {_DEEPEST} levels, expected less")
             thing = self._decoder.decode(raw)
             meta = thing.metadata
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
+            if isinstance(error, RecursionError):
+                return self.put(msgspec.Raw(without_depths(raw)), shifts, cut=True)
             try:
-                bare = BARE.decode(raw)
+                meta = BARE.decode(raw).metadata
             except msgspec.DecodeError:
-                self._cannot_read("?", "?", error)
+                self._cannot_read(("", "?"), error)
                 return None
-            meta = bare.metadata
-            self._cannot_read(meta.namespace, meta.name, error)
-            value = self.kind.unreadable(bare, error)
-            understood = value is not None
+            self._keep_remains(meta, raw, error, shifts)
+            return meta
+        place = (meta.namespace, meta.name)
+        try:
+            value = self.kind.translate(thing, raw)
+        except InvalidDocument as error:
+            self._keep(place, meta, None, shifts)  # what it said before counts no more
+            self._cannot_read(place, error)
+        except Exception as error:  # whatever it is, the other objects go on
+            self._keep_remains(meta, raw, error, shifts)
         else:
-            try:
-                value = self.kind.translate(thing, raw)
-                understood = True
-            except InvalidDocument as error:
-                self._cannot_read(meta.namespace, meta.name, error)
-                value, understood = None, True  # what it said before counts no more
-            except Exception as error:  # whatever it is, the other objects go on
-                self._cannot_read(meta.namespace, meta.name, error)
-                value, understood = None, False
-        if understood:
-            self._keep((meta.namespace, meta.name), meta, value, shifts)
+            self._told.pop(place, None)
+            self._keep(place, meta, value, shifts)
         return meta
+
+    def _keep_remains(
+        self, meta: WireMetadata, raw: msgspec.Raw, error: Exception, shifts: list[ObjectChange[V]]
+    ) -> None:
+        place = (meta.namespace, meta.name)
+        self._cannot_read(place, error)
+        try:
+            value = self.kind.unreadable(Bare(metadata=meta), raw, error)
+        except Exception as second:
+            self._cannot_read(place, second)
+            return
+        if value is not None:
+            self._keep(place, meta, value, shifts)
 
     def _keep(self, place: Place, meta: WireMetadata, value: V | None, shifts: list[ObjectChange[V]]) -> None:
         known = self.kept.get(place)
         if known is not None and known.uid != meta.uid:
             # Deleted and made again under the same name, and we saw only the second half.
-            self.drop(place, shifts)
+            self._drop(place, shifts)
             known = None
         if value is None:
-            self.drop(place, shifts)
+            self._drop(place, shifts)
         elif known is None:
             self.kept[place] = StoredObject(meta.uid, meta.resource_version, value)
             shifts.append(ObjectChange(*place, meta.uid, None, value))
@@ -129,13 +178,25 @@ class ObjectStore(Generic[S, V]):
     def drop(self, place: Place, shifts: list[ObjectChange[V]], uid: str | None = None) -> None:
         """Whatever is there, or only while it has this uid, is gone."""
         known = self.kept.get(place)
-        if known is not None and (uid is None or uid == known.uid):
-            del self.kept[place]
+        if known is None or uid is None or uid == known.uid:
+            self._told.pop(place, None)
+            self._drop(place, shifts)
+
+    def others(self, seen: Set[Place]) -> list[Place]:
+        """Where there are objects that were not seen."""
+        return [place for place in {**self.kept, **self._told} if place not in seen]
+
+    def _drop(self, place: Place, shifts: list[ObjectChange[V]]) -> None:
+        known = self.kept.pop(place, None)
+        if known is not None:
             shifts.append(ObjectChange(*place, known.uid, known.value, None))
 
-    def _cannot_read(self, namespace: str, name: str, error: Exception) -> None:
-        self.unreadable += 1
-        told = {"kind": self.kind.name, "object": f"{namespace}/{name}", "why": str(error)}
+    def _cannot_read(self, place: Place, error: Exception) -> None:
+        why = shortened(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
+        if self._told.get(place) == why:
+            return
+        self._told[place] = why
+        told = {"kind": self.kind.name, "object": "/".join(place), "why": why}
         if isinstance(error, (msgspec.DecodeError, InvalidDocument)):
             _log.warning("cannot read an object", extra=told)
         else:

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from admission.decode.fields import number
 from admission.kube.client.client import Client
 from admission.kube.writers.companion_objects import Companions, NameTaken
 from admission.kube.writers.work_queue import WorkQueue
@@ -23,6 +22,7 @@ from admission.volcano_jobs.work import JobWork, PodUnwanted, PodWanted
 from admission.wire import Bare
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS
+from queues.api.reading.user_values import number
 from queues.errors import ApiError, ApiRefused, Conflict, Fenced, InvalidDocument, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from admission.decode.fields import is_true, number, one, seconds
+from admission.decode.fields import is_true, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
@@ -29,9 +29,10 @@ from admission.workloads.seats import SeatMap
 from queues.admissions import AdmissionState
 from queues.api import names
 from queues.api.api_resources import JOBS
-from queues.api.node_affinity import without_pin
+from queues.api.model import excerpt
+from queues.api.reading.user_values import MOST_PODS, UserValues, number
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
 
 class WireJobSpec(WireStruct):
@@ -76,26 +77,25 @@ def job_fact(job: WireJob) -> WorkloadFact:
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     indexed = spec.completion_mode == "Indexed" and spec.completions == parallelism
     done: frozenset[int] = frozenset()
+    values = UserValues()
     if indexed:
         count = parallelism
         done = indexes(status.completed_indexes, below=count) | indexes(status.failed_indexes, below=count)
     else:
         count = _at_once(job, parallelism)
-    gang, obstacle = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism)
-    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
-    directed = directed_by(bytes(spec.template))
-    if directed is not None:
-        pods = replace(pods, nodes=one(without_pin(pods.nodes)))
-    queue = (
+    queue = values.queue(
+        "queue",
         (meta.labels or {}).get(names.QUEUE_LABEL)
         or annotations.get(names.QUEUE_ANNOTATION)
-        or (meta.labels or {}).get(names.QUEUE_ANNOTATION)
+        or (meta.labels or {}).get(names.QUEUE_ANNOTATION),
     )
+    gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
+    pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=QueueName(queue) if queue else None,
+        queue=queue,
         created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
@@ -111,9 +111,9 @@ def job_fact(job: WireJob) -> WorkloadFact:
         suspended=bool(spec.suspend),
         parallelism=parallelism,
         active=status.active or 0,
-        obstacle=obstacle or problem or _own_selector(spec),
+        obstacle=values.obstacle or problem or _own_selector(spec),
         indexed=indexed,
-        directed=directed,
+        directed=directed_by(bytes(spec.template)),
         revision=JobRevision(meta.generation, existing_paths(bytes(spec.template))),
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
@@ -121,13 +121,15 @@ def job_fact(job: WireJob) -> WorkloadFact:
 
 
 def indexes(text: str | None, *, below: int) -> frozenset[int]:
-    """Completion indexes of a Job's status: ``0-3,7``. What cannot be read is left out."""
+    """Completion indexes of a Job's status: ``0-3,7``, ascending. What cannot be read or goes back is left out."""
     found: set[int] = set()
+    below, next_ = min(below, MOST_PODS), 0
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
         start, end = number(first), number(last or first)
-        if start is not None and end is not None:
-            found.update(range(start, min(end + 1, below)))
+        if start is not None and end is not None and next_ <= start <= end:
+            next_ = end + 1
+            found.update(range(start, min(next_, below)))
     return frozenset(found)
 
 
@@ -140,15 +142,15 @@ def _at_once(job: WireJob, parallelism: int) -> int:
     return min(parallelism, job.status.active or 0) if succeeded else parallelism
 
 
-def _gang(text: str | None, parallelism: int) -> tuple[int, Obstacle | None]:
+def _gang(text: str | None, parallelism: int, values: UserValues) -> int:
     if text is None:
-        return parallelism, None
-    expected = f"a number from 1 to spec.parallelism ({parallelism})"
+        return parallelism
     least = number(text)
     if least is None or not 0 < least <= parallelism:
-        where = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
-        return parallelism, Obstacle(ReasonCode.INVALID_SPEC, f"{where}: found {text!r}, expected {expected}")
-    return least, None
+        expected = f"a number from 1 to spec.parallelism ({parallelism})"
+        values.refuse(f"metadata.annotations[{names.GROUP_MIN_MEMBER}]", excerpt(text), expected)
+        return parallelism
+    return least
 
 
 def _own_selector(spec: WireJobSpec) -> Obstacle | None:

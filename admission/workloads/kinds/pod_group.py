@@ -20,12 +20,12 @@ from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.pod_sets import numbered
 from admission.workloads.pod_shapes import shape_name, task_of
-from admission.workloads.seats import SeatMap, awaits_seat
+from admission.workloads.seats import SeatMap, may_be_seated
 from admission.workloads.subgroups import in_subgroups
 from queues.admissions import Seat
 from queues.api.api_resources import POD_GROUPS
-from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
+from queues.api.reading.user_values import MOST_POD_SETS, UserValues, is_uid
+from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 
 class WirePodGroupSpec(WireStruct):
@@ -55,45 +55,53 @@ class WirePodGroup(WireStruct):
 
 def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
     """A PodGroup; its pods tell what it takes."""
-    meta, spec = group.metadata, group.spec
+    meta, spec, values = group.metadata, group.spec, UserValues()
     minimum = spec.min_member or 0
     stands_for = next(
         (
             WorkloadKey(WorkloadKind.VOLCANO_JOB, reference.uid)
             for reference in meta.owner_references or ()
-            if reference.kind == "Job" and reference.api_version.startswith("batch.volcano.sh/")
+            if reference.kind == "Job"
+            and reference.api_version.startswith("batch.volcano.sh/")
+            and is_uid(reference.uid)
         ),
         None,
     )
-    task_minimums = spec.min_task_member or {}
-    obstacle: Obstacle | None = None
+    queue = queue_said(spec.queue, meta, values)
     if minimum < 0:
-        obstacle = Obstacle(ReasonCode.INVALID_SPEC, f"spec.minMember: found {minimum}, expected 0 or more")
+        values.refuse("spec.minMember", str(minimum), "0 or more")
+    task_minimums = _task_minimums(spec.min_task_member or {}, values)
     subgroups: tuple[SubGroup, ...] = ()
     try:
-        subgroups = subgroups_of(spec.sub_group_policy)
+        subgroups = subgroups_of(spec.sub_group_policy, values)
     except msgspec.DecodeError as error:
-        obstacle = Obstacle(ReasonCode.INVALID_SPEC, f"spec.subGroupPolicy: {explained(error)}")
+        values.note(f"spec.subGroupPolicy: {explained(error)}")
     return WorkloadFact(
         key=WorkloadKey(WorkloadKind.POD_GROUP, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=queue_said(spec.queue, meta),
-        priority_class=spec.priority_class_name or "",
+        queue=queue,
+        priority_class=values.name("spec.priorityClassName", spec.priority_class_name) or "",
         created=seconds(meta.creation_timestamp),
         minimum=max(minimum, 0),
         # Volcano's gang plugin looks at task minimums only while the gang is at least their sum.
         task_minimums=task_minimums if minimum >= sum(task_minimums.values()) else {},
         phase=(group.status and group.status.phase) or "",
-        network_tier=tier_of(spec.network_topology),
+        network_tier=tier_of(spec.network_topology, values),
         subgroups=subgroups,
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
         resource_version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
-        obstacle=obstacle,
+        obstacle=values.obstacle,
         stands_for=stands_for,
         conduct=conduct_of(meta.annotations, meta.labels),
     )
+
+
+def _task_minimums(written: Mapping[str, int], values: UserValues) -> Mapping[str, int]:
+    if not values.at_most("spec.minTaskMember", len(written), MOST_POD_SETS, "tasks"):
+        return {}
+    return {task: least for task, least in written.items() if values.task("spec.minTaskMember", task)}
 
 
 def group_pod_sets(
@@ -101,7 +109,8 @@ def group_pod_sets(
 ) -> tuple[PodSet, ...]:
     """Pod sets of a PodGroup: its seats and its gated pods, by shape.
 
-    A pod that gates of others hold does not count until it is let go by them: admitted, it could not start.
+    A pod that gates of others hold does not count until it is let go by them: admitted, it could not start. Neither
+    does a pod that cannot be used as it is written.
     """
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
     held: dict[str, set[int]] = {}
@@ -115,7 +124,7 @@ def group_pod_sets(
                 vacant[seat.pod_set] += index not in place.seated
     members: dict[str, list[PodFact]] = {}
     for pod in pods:
-        if awaits_seat(pod) and not pod.held_by_others and pod.uid not in seated:
+        if may_be_seated(pod) and pod.uid not in seated:
             members.setdefault(shape_name(pod, fact), []).append(pod)
     sets = []
     for name in sorted(members.keys() | held.keys()):

@@ -13,6 +13,7 @@ from admission.wire import WireMetadata, WireOwnerReference
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
 from queues.api.api_resources import ApiResource
+from queues.api.reading.user_values import is_uid
 from queues.workload import PodSet, WorkloadKey, WorkloadKind
 
 
@@ -101,6 +102,7 @@ def controlled_by(
                 reference.controller
                 and reference.kind == resource.kind
                 and reference.api_version.startswith(group)
+                and is_uid(reference.uid)
             ):
                 return one(
                     PodController(

@@ -21,9 +21,9 @@ from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader
 from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.api.api_resources import VOLCANO_JOBS
+from queues.api.reading.user_values import MOST_POD_SETS, UserValues
 from queues.errors import InvalidDocument
-from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, Partition, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
 
 _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -58,18 +58,18 @@ class WireVolcanoJob(WireStruct):
 
 def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     """A Volcano Job with its document, from which its pods are made."""
-    meta = job.metadata
+    meta, values = job.metadata, UserValues()
     phase = (job.status and job.status.state and job.status.state.phase) or ""
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
-        queue=queue_said(job.spec.queue, meta),
-        priority_class=job.spec.priority_class_name or "",
+        queue=queue_said(job.spec.queue, meta, values),
+        priority_class=values.name("spec.priorityClassName", job.spec.priority_class_name) or "",
         created=seconds(meta.creation_timestamp),
         minimum=0,
         phase=phase,
-        network_tier=tier_of(job.spec.network_topology),
+        network_tier=tier_of(job.spec.network_topology, values),
         generation=str(meta.generation),
         resource_version=meta.resource_version,
         finished=phase in _ENDED,
@@ -82,7 +82,10 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     try:
         spec = job_of(meta, document.spec)
     except InvalidDocument as error:
-        return replace(fact, obstacle=Obstacle(ReasonCode.INVALID_SPEC, str(error)))
+        values.note(str(error))
+        return replace(fact, obstacle=values.obstacle)
+    if not values.at_most("spec.tasks", len(spec.tasks), MOST_POD_SETS, "tasks"):
+        return replace(fact, obstacle=values.obstacle)
     sets = [
         pod_set_of(task.name, max(task.replicas, 0), task.template, f"spec.tasks[{position}].template")
         for position, task in enumerate(spec.tasks)
@@ -91,7 +94,15 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         replace(found[0], minimum=least, partitions=_partitions(task) or found[0].partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
-    problem = next((found[2] for found in sets if found[2] is not None), None)
+    _note_contradiction(spec, values)
+    for problem in (found[2] for found in sets):
+        if problem is not None:
+            values.note(problem.message, problem.code)
+    partition_tiers = {
+        task.name: tier
+        for task in spec.tasks
+        if task.partition_size > 0 and (tier := tier_of(task.partition_topology, values)) is not None
+    }
     fact = replace(
         fact,
         minimum=spec.minimum,
@@ -99,13 +110,9 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         priority_class=fact.priority_class or next((found[1] for found in sets if found[1]), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
-        obstacle=_contradiction(spec) or problem,
+        obstacle=values.obstacle,
         unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
-        partition_tiers={
-            task.name: tier
-            for task in spec.tasks
-            if task.partition_size > 0 and (tier := tier_of(task.partition_topology)) is not None
-        },
+        partition_tiers=partition_tiers,
     )
     return of_possible_size(fact, "spec.tasks")
 
@@ -124,19 +131,19 @@ def _task_minimums(spec: JobSpec) -> list[int]:
     return minimums if spec.minimum >= sum(minimums) else [0] * len(minimums)
 
 
-def _contradiction(spec: JobSpec) -> Obstacle | None:
-    """What Volcano's webhook would have refused about counts and names, if it has not."""
+def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
+    """Note what Volcano's webhook would have refused about counts and names, if it has not."""
     if not spec.tasks:
-        return Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks: found none, expected at least one")
+        values.refuse("spec.tasks", "none", "at least one")
     seen: set[str] = set()
     for position, task in enumerate(spec.tasks):
+        values.task(f"spec.tasks[{position}].name", task.name)
         if message := _task_contradiction(task, seen):
-            return Obstacle(ReasonCode.INVALID_SPEC, f"spec.tasks[{position}]{message}")
+            values.note(f"spec.tasks[{position}]{message}")
         seen.add(task.name)
     if not 0 <= spec.minimum <= spec.replicas:
-        message = f"found {spec.minimum}, expected at most the {spec.replicas} replicas of all tasks"
-        return Obstacle(ReasonCode.INVALID_SPEC, f"spec.minAvailable: {message}")
-    return None
+        expected = f"at most the {spec.replicas} replicas of all tasks"
+        values.refuse("spec.minAvailable", str(spec.minimum), expected)
 
 
 def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Quantities, Text, seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.reading.user_values import MOST_LIMITS, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.errors import InvalidQuantity
 from queues.quota.queue import ROOT, Limits
@@ -172,6 +173,7 @@ class QueueDocument(Model):
                 FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
                 for flavor in spec.flavors
             }
+            broken = _problem_of_limits(spec)
         except InvalidQuantity as error:
             broken = str(error)
         return DomainQueue(
@@ -195,6 +197,16 @@ class QueueDocument(Model):
             policy=_policy(policy),
             generation=self.metadata.generation,
         )
+
+
+def _problem_of_limits(spec: QueueSpec) -> str | None:
+    """Why limits cannot be stored, by the names of their resources and their number; None: they can."""
+    limits = [*((flavor.guarantee, flavor.deserved, flavor.capability) for flavor in spec.flavors)]
+    every = [spec.guarantee.resource, spec.deserved, spec.capability, *(each for of in limits for each in of)]
+    if (count := sum(map(len, every))) > MOST_LIMITS:
+        return f"spec: found {count} limits, expected at most {MOST_LIMITS}"
+    problem = next(filter(None, map(resource_problem, every)), None)
+    return None if problem is None else f"spec: found {problem[0]}, expected {problem[1]}"
 
 
 def _policy(spec: QueuePolicySpec) -> DomainPolicy:

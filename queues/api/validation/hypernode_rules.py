@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from queues.api.model import excerpt
 from queues.api.reading.name_patterns import InvalidPattern, check_pattern
+from queues.api.reading.user_values import SUBDOMAIN
 from queues.api.types.hypernode import HyperNode, HyperNodeMemberSpec, MemberSelector
-from queues.api.validation.violations import SUBDOMAIN, Violation, selector_violations
+from queues.api.validation.violations import Violation, selector_violations
 
 _SELECTORS = "exactly one of exactMatch, regexMatch and labelMatch"
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
+from queues.api.reading.user_values import LABEL, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
-from queues.api.validation.violations import LABEL, NOT_A_LABEL, SUBDOMAIN, Violation
+from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.quota.queue import Queue
 
 #: Job plugins that Volcano knows.

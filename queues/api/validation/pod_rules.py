@@ -22,6 +22,7 @@ from queues.api.names import (
 )
 from queues.api.reading.pod_places import partitions_of
 from queues.api.reading.pod_requests import requests_of
+from queues.api.reading.user_values import LABEL, is_label_key
 from queues.api.types.pod import (
     Affinity,
     Container,
@@ -31,12 +32,10 @@ from queues.api.types.pod import (
     TolerationSpec,
 )
 from queues.api.validation.violations import (
-    LABEL,
     NOT_A_LABEL,
     Violation,
     in_order,
     is_extended,
-    is_qualified_name,
     of_model,
     quantity_violations,
 )
@@ -179,7 +178,7 @@ def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
 
 
 def _level(value: str, here: str, levels: Collection[str] | None) -> Iterator[Violation]:
-    if not is_qualified_name(value):
+    if not is_label_key(value):
         yield Violation(here, excerpt(value), "a node label key that is a level of a Topology")
     elif levels is not None and value not in levels and not value.startswith(HYPERNODE_TIER):
         known = ", ".join(sorted(levels)) or "none exists"

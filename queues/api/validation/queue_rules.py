@@ -5,14 +5,9 @@ from itertools import combinations
 
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
+from queues.api.reading.user_values import SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
-from queues.api.validation.violations import (
-    SUBDOMAIN,
-    Violation,
-    in_order,
-    quantity_violations,
-    selector_violations,
-)
+from queues.api.validation.violations import Violation, in_order, quantity_violations, selector_violations
 from queues.errors import GuaranteesExceedParent, QueueCycle, UnknownParent
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue

@@ -18,6 +18,7 @@ from queues.api.names import (
     SCHEDULING_VOLCANO,
     TOPOLOGY_VOLCANO,
 )
+from queues.api.reading.user_values import SUBDOMAIN, is_label_key
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -32,7 +33,7 @@ from queues.api.validation.job_rules import job_update_violations, job_violation
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
-from queues.api.validation.violations import SUBDOMAIN, Violation, is_qualified_name, of_model
+from queues.api.validation.violations import Violation, of_model
 from queues.quota.queue import Queue as DomainQueue
 
 
@@ -177,7 +178,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
 
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
     for key in flavor.spec.node_labels:
-        if not is_qualified_name(key):
+        if not is_label_key(key):
             yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key")
     if not flavor.spec.node_labels:
         yield Violation(
@@ -189,7 +190,7 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
     seen: set[str] = set()
     for index, level in enumerate(topology.spec.levels):
         path = f"spec.levels[{index}].nodeLabel"
-        if not is_qualified_name(level.node_label):
+        if not is_label_key(level.node_label):
             yield Violation(path, excerpt(level.node_label), "a node label key")
         elif level.node_label in seen:
             yield Violation(path, excerpt(level.node_label), "a label that is not a level before")

@@ -1,6 +1,5 @@
 """Violations of rules by a field of a document, and the rules that all kinds share."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,12 +8,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, excerpt, path_of
+from queues.api.reading.user_values import is_label_key
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
-
-LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 NOT_A_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
@@ -143,14 +139,6 @@ def in_order(
             )
 
 
-def is_qualified_name(text: str) -> bool:
-    """True for a valid key of a label: ``[prefix/]name``."""
-    prefix, slash, name = text.rpartition("/")
-    if slash and not (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253):
-        return False
-    return len(name) <= 63 and _NAME.fullmatch(name) is not None
-
-
 def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterator[Violation]:
     """Violations of a LabelSelector; None has none."""
     if selector is None:
@@ -173,5 +161,5 @@ def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterat
         elif (operator in ("In", "NotIn")) != bool(values):
             wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
             yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")
-        if not isinstance(expression.get("key"), str) or not is_qualified_name(expression["key"]):
+        if not isinstance(expression.get("key"), str) or not is_label_key(expression["key"]):
             yield Violation(f"{here}.key", excerpt(expression.get("key")), "a label key")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInteger, Text, func, text
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, Text, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 
@@ -54,7 +54,7 @@ def seats() -> list[Column[Any]]:
         many("nodes", Text),
         many("flavors", Text),
         #: Index into ``shapes``.
-        many("shape_of", SmallInteger),
+        many("shape_of", Integer),
         #: What a seat of each shape takes: [{resource: amount}].
         Column("shapes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     ]

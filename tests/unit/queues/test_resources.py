@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from admission.decode.pod_templates import pod_set_of
-from admission.decode.workload_facts import MOST_PODS
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.api.reading.pod_requests import requests_of
+from queues.api.reading.user_values import MOST_PODS
 from queues.api.types.pod import PodSpec
 from queues.api.validation.pod_rules import pod_spec_violations
 from queues.errors import QuantityTooLarge

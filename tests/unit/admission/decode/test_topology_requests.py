@@ -13,7 +13,7 @@ from admission.wire import WirePod
 from admission.workloads.context import Context
 from admission.workloads.kinds import read_pod
 from admission.world.nodes import PortsInUse
-from queues.errors import InvalidDocument
+from queues.api.reading.user_values import UserValues
 from queues.resources import Resources
 from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement
 from tests.builders.decoded_workloads import a_job, a_volcano_job, task, told
@@ -102,7 +102,7 @@ def test_parts_are_read_from_the_template() -> None:
         "muster.dev/balanced": "true",
         "muster.dev/together": "x",
     }
-    shape = pod_shape_of(a_pod().spec, said)
+    shape = pod_shape_of(a_pod().spec, said, UserValues(), pinned=False)
 
     assert shape.partitions == (Partition(size=8, level=RACK), Partition(size=2, level=HOST))
     assert (shape.balanced, shape.together) == (True, "x")
@@ -112,10 +112,10 @@ def test_parts_are_read_from_the_template() -> None:
     "text", ["8", "=x", "0=x", "-2=x", "8=a,3=b", "2=a,4=b", "2=a,2=b", "x=a", "9" * 5000 + "=a"]
 )
 def test_parts_that_cannot_be_kept_are_refused(text: str) -> None:
-    with pytest.raises(InvalidDocument, match=r"muster\.dev/partitions"):
-        pod_shape_of(a_pod().spec, {"muster.dev/partitions": text})
-    # A pod that exists already is not stopped by it.
-    assert read_pod(a_pod({"annotations": {"muster.dev/partitions": text}})).shape.partitions == ()
+    fact = read_pod(a_pod({"annotations": {"muster.dev/partitions": text}}))
+    assert fact.shape.partitions == ()
+    assert fact.obstacle is not None
+    assert "muster.dev/partitions" in fact.obstacle.message
 
 
 def test_a_template_says_what_its_pod_set_needs() -> None:

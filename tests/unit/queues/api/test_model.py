@@ -4,10 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from queues.api.model import seconds_of
+from queues.api.reading.user_values import is_label_key
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
-from queues.api.validation.violations import is_extended, is_qualified_name
+from queues.api.validation.violations import is_extended
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity
@@ -185,4 +186,4 @@ def test_extended_resources_have_a_domain(resource, extended):
     [("a", True), ("example.org/rack", True), ("A_b.c", True), ("/a", False), ("a/", False), ("Ex/a", False)],
 )
 def test_label_keys_are_qualified_names(key, valid):
-    assert is_qualified_name(key) is valid
+    assert is_label_key(key) is valid

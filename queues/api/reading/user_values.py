@@ -1,0 +1,211 @@
+"""Values that users name or write → values within bounds, or the obstacle that says what is wrong.
+
+The API server stores labels and annotations of 256 KiB, numbers of any length in free-form documents, and lists as long
+as an object may be. What Muster reads of them passes here once, before it reaches memory, Postgres or the engine.
+Bounds lie far beyond what work needs, and far below what harms the work of others.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from queues.api.model import excerpt, seconds_of
+from queues.reason_codes import ReasonCode
+from queues.workload import UNUSABLE_QUEUE, HostPort, NodeFilter, Obstacle, Preference, QueueName, Requirement
+
+#: Of one workload; more pods than any cluster of today runs, and each costs a seat here.
+MOST_PODS: Final = 100_000
+#: Pod sets of one workload: tasks of a Volcano Job, different shapes of the members of a PodGroup.
+MOST_POD_SETS: Final = 256
+#: Different resources that one pod asks for, and different limits of one queue.
+MOST_RESOURCES: Final = 64
+MOST_LIMITS: Final = 1000
+#: Tolerations, labels of the nodeSelector, expressions and listed values of node affinity of one pod.
+MOST_TOLERATIONS: Final = 256
+MOST_EXPRESSIONS: Final = 512
+MOST_LISTED: Final = 5000
+#: Host ports of one pod, and labels of one pod that selectors are compared with.
+MOST_PORTS: Final = 256
+MOST_LABELS: Final = 256
+#: Entries of one PodGroup's subGroupPolicy, and keys of each.
+MOST_SUBGROUPS: Final = 64
+MOST_KEYS: Final = 16
+#: Characters of a name of the API, of a label's key with its prefix, and of a message about an object.
+LONGEST_NAME: Final = 253
+LONGEST_KEY: Final = 317
+LONGEST_MESSAGE: Final = 1000
+
+#: Digits of a number that users may have written: a bigint holds it.
+_LONGEST_NUMBER: Final = 18
+#: Uids of the API server are UUIDs; owner references may say anything.
+_LONGEST_UID: Final = 64
+
+LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_KEY: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_UID: Final = re.compile(r"[-A-Za-z0-9_.]+")
+
+QUEUE_EXPECTED: Final = (
+    f"the name of a queue: lower case letters, digits, - and ., at most {LONGEST_NAME} characters"
+)
+
+
+class UserValues:
+    """Reads the values of one object. A value that cannot be used is left out; the first one is the obstacle."""
+
+    __slots__ = ("obstacle",)
+
+    def __init__(self, obstacle: Obstacle | None = None) -> None:
+        #: Why the object cannot be considered as it is written; None: everything can be used.
+        self.obstacle = obstacle
+
+    def refuse(self, where: str, found: str, expected: str) -> None:
+        """Note that a value cannot be used. ``where``: the field, label or annotation."""
+        self.note(f"{where}: found {found}, expected {expected}")
+
+    def note(self, message: str, code: ReasonCode = ReasonCode.INVALID_SPEC) -> None:
+        """Note why the object cannot be used, in words."""
+        if self.obstacle is None:
+            self.obstacle = Obstacle(code, shortened(message, LONGEST_MESSAGE))
+
+    def queue(self, where: str, text: str | None) -> QueueName | None:
+        """The queue of that name; None or "": none is named. ``UNUSABLE_QUEUE``: no queue can have the name."""
+        if not text:
+            return None
+        if is_dns_name(text):
+            return QueueName(text)
+        self.refuse(where, excerpt(text), QUEUE_EXPECTED)
+        return UNUSABLE_QUEUE
+
+    def name(self, where: str, text: str | None) -> str | None:
+        """The name of an object (a DNS subdomain); None: none is given, or no object can have that name."""
+        if not text:
+            return None
+        if is_dns_name(text):
+            return text
+        self.refuse(where, excerpt(text), f"a DNS name of at most {LONGEST_NAME} characters")
+        return None
+
+    def word(self, where: str, text: str | None) -> str | None:
+        """Free text that is compared and shown, at most as long as a name; None: none is given, or it is longer."""
+        if not text:
+            return None
+        if len(text) <= LONGEST_NAME:
+            return text
+        self.refuse(where, excerpt(text), f"at most {LONGEST_NAME} characters")
+        return None
+
+    def task(self, where: str, text: str | None) -> str:
+        """The name of a task (a DNS label); "": none is given, or no pod can have it in its name."""
+        if not text:
+            return ""
+        if len(text) <= 63 and LABEL.fullmatch(text):
+            return text
+        self.refuse(
+            where, excerpt(text), "a DNS label: lower case letters, digits and -, at most 63 characters"
+        )
+        return ""
+
+    def label_key(self, where: str, text: str | None) -> str | None:
+        """The key of a label, such as a topology level; None: none is given, or no label can have that key."""
+        if not text:
+            return None
+        if is_label_key(text):
+            return text
+        self.refuse(where, excerpt(text), "the key of a node label")
+        return None
+
+    def at_most(self, where: str, found: int, most: int, noun: str) -> bool:
+        """True if there are at most so many; else it is noted that there are more."""
+        if found <= most:
+            return True
+        self.refuse(where, f"{found} {noun}", f"at most {most}")
+        return False
+
+
+def is_dns_name(text: str) -> bool:
+    """True for a DNS subdomain, the form of most names of the API."""
+    return len(text) <= LONGEST_NAME and SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """True for the key of a label, and for the name of a resource: ``[prefix/]name``."""
+    if len(text) > LONGEST_KEY:
+        return False
+    prefix, slash, name = text.rpartition("/")
+    if slash and not is_dns_name(prefix):
+        return False
+    return len(name) <= 63 and _KEY.fullmatch(name) is not None
+
+
+def is_uid(text: str) -> bool:
+    """True for a uid that an object of the API server can have."""
+    return len(text) <= _LONGEST_UID and _UID.fullmatch(text) is not None
+
+
+def number(text: str | None) -> int | None:
+    """A number that users may have written; None: it is none, or too long for a bigint."""
+    return int(text) if text and len(text) <= _LONGEST_NUMBER and text.isdecimal() else None
+
+
+def index(text: str | None) -> int | None:
+    """The index of a pod inside its set, 0 or more; None: it is none that a pod can have."""
+    found = number(text)
+    return None if found is None or found >= MOST_PODS else found
+
+
+def duration(text: str | None) -> int | None:
+    """A Go duration in whole seconds, at most ``queues.api.model.LONGEST_SECONDS``; None: it is none."""
+    seconds = None if text is None else seconds_of(text)
+    return None if seconds is None or seconds < 0 else int(seconds)
+
+
+def shortened(text: str, length: int = LONGEST_NAME) -> str:
+    """The text, cut where it is longer. Different texts stay different."""
+    if len(text) <= length:
+        return text
+    digest = blake2b(text.encode(errors="replace"), digest_size=6).hexdigest()
+    return f"{text[: length - 14]}… {digest}"
+
+
+def counted_filter(nodes: NodeFilter, prefers: Sequence[Preference], values: UserValues, where: str) -> bool:
+    """True if the wishes of a pod about its nodes are few enough to be compared with nodes; else it is noted."""
+    terms = [*nodes.affinity, *(each.requirements for each in prefers)]
+    expressions = len(nodes.selector) + sum(map(len, terms))
+    listed = sum(len(each.values) for term in terms for each in term)
+    return (
+        values.at_most(f"{where}.tolerations", len(nodes.tolerations), MOST_TOLERATIONS, "tolerations")
+        and values.at_most(f"{where}.affinity", expressions, MOST_EXPRESSIONS, "expressions about nodes")
+        and values.at_most(f"{where}.affinity", listed, MOST_LISTED, "values in expressions about nodes")
+    )
+
+
+def counted_selector(selector: Sequence[Requirement]) -> bool:
+    """True if a label selector is small enough to be compared with the labels of many pods."""
+    listed = sum(len(each.values) for each in selector)
+    return len(selector) <= MOST_LABELS and listed <= MOST_LISTED
+
+
+def counted_ports(ports: Sequence[HostPort], values: UserValues, where: str) -> tuple[HostPort, ...]:
+    """The host ports of a pod, the first ones only if they are too many; then that is noted."""
+    values.at_most(f"{where}.containers[].ports", len(ports), MOST_PORTS, "host ports")
+    return tuple(ports[:MOST_PORTS])
+
+
+def counted_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Labels sorted by key, the first ones only if they are too many."""
+    found = sorted(labels.items())
+    return tuple(found[:MOST_LABELS])
+
+
+def resource_problem(names: Mapping[str, Any], most: int = MOST_RESOURCES) -> tuple[str, str] | None:
+    """What is found and what is expected where the names of resources cannot be used; None: they can."""
+    if len(names) > most:
+        return f"{len(names)} resources", f"at most {most}"
+    wrong = next((name for name in names if not is_label_key(name)), None)
+    return (
+        None
+        if wrong is None
+        else (f"resource {excerpt(wrong)}", "the name of a resource, such as nvidia.com/gpu")
+    )
