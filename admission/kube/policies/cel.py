@@ -48,11 +48,6 @@ def only_if(condition: str, patches: str) -> str:
     return f"({condition} ? {patches} : [])"
 
 
-def escaped(key: str) -> str:
-    """A key as a JSON pointer's token (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 def map_exists(of: str, at: str, name: str) -> str:
     """Make labels or annotations, which are left out when empty."""
     return only_if(f"!has({of}.metadata.{name})", add(f"{at}/metadata/{name}", "{}"))

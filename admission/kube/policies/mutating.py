@@ -27,7 +27,6 @@ from typing import Final
 from admission.kube.policies.cel import (
     add,
     annotation,
-    escaped,
     join,
     label,
     map_exists,
@@ -46,6 +45,7 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
+from queues.api.json_patch import escaped
 from queues.api.names import (
     CHANGED_BY,
     DEFAULT_QUEUE,

@@ -136,6 +136,24 @@ async def waiting(tx: Transaction, *queues: QueueName) -> list[str]:
     return [line.name for line, _ in page.lines]
 
 
+async def test_a_queue_that_was_removed_is_shown_as_long_as_something_of_it_is_held(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("x"), queue("a", "x")], {"n1": 4}, ["j1"])
+    (held,) = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
+    await harness.queues(removed=["a"])
+
+    async def shown() -> tuple[dict[str, bool], set[str]]:
+        async with muster.transaction() as tx:
+            lines = await views.queue_overview(tx)
+            rows = await tx.execute(text("SELECT DISTINCT queue FROM muster_queues"))
+            return {line.name: line.present for line in lines}, {row.queue for row in rows}
+
+    assert await shown() == ({"a": False, "root": True, "x": True}, {"a", "root", "x"})
+    async with muster.transaction() as tx:
+        assert (await load_world(tx)).parents["a"] == "x"
+    await harness.free(held, 0)
+    assert await shown() == ({"root": True, "x": True}, {"root", "x"})
+
+
 async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a"), queue("b")], {"n1": 9}, ["j1", "j2", "j3"])
     await harness.arrive("other", queue="b")
