@@ -31,7 +31,7 @@ from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import HealthApi
-from admission.web.leader.channel import LeaderAnswers
+from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts

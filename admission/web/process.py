@@ -24,7 +24,6 @@ from admission.kube.client.client import Client
 from admission.kube.install.availability import look_again
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore
-from admission.kube.webhook.server import WebhookServer
 from admission.settings import Settings
 from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights
@@ -77,6 +76,8 @@ async def run(order: ServingOrder, stop: asyncio.Event) -> None:
 
 
 async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client) -> NoReturn:
+    from admission.kube.webhook.server import WebhookServer
+
     callee = Callee(url=settings.webhook_url, namespace=settings.namespace)
     address = settings.webhook_address
     server = WebhookServer(client, callee=callee, host=address.host, port=address.port)

@@ -1,115 +1,19 @@
-"""Questions that only the leader's memory answers, asked over a Unix socket by the process that serves users.
+"""The way from the process that serves users to the process of its replica that leads, or would: a Unix socket."""
 
-The leader works on one such question at a time, in a thread of their own, and rests in between: they never take more
-than a quarter of a processor from its turns.
-"""
-
-import asyncio
-import functools
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 import aiohttp
-from aiohttp import web
 
-from admission.replay.fingerprint import fingerprint
-from admission.replay.snapshot_file import save
-from admission.turn_report import Decided
-from admission.web.access.limits import TooBusy
-from admission.web.http import encode, errors_as_json, json_answer
-from admission.web.leader.outlook import outlooks
-from admission.web.reader import NotLeading
 from queues.errors import MusterError
 
-#: Questions that wait for the one that is being worked on.
-_WAITING: Final = 4
-#: After each question the thread rests for so many times as long as it took.
-_REST: Final = 3.0
-_LONGEST_REST: Final = 10.0
 #: Seconds for one answer.
 ANSWER_SECONDS: Final = 12.0
 
 
 class ChannelBroken(MusterError):
     """The leader's process did not answer: {reason}."""
-
-
-class LeaderAnswers:
-    """The end of the channel in the process that leads, or would."""
-
-    def __init__(
-        self, last: Callable[[], Decided | None], metrics: Callable[[], bytes], *, identity: str
-    ) -> None:
-        """``last``: the last decision of this replica; None: it does not lead."""
-        self._last = last
-        self._metrics = metrics
-        self._identity = identity
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="questions")
-        self._one = asyncio.Lock()
-        self._waiting: set[asyncio.Task[None]] = set()
-
-    def application(self) -> web.Application:
-        """The application with all routes."""
-        application = web.Application(middlewares=[errors_as_json("/outlook, /snapshot, /metrics")])
-        application.add_routes(
-            [
-                web.get("/outlook", self.outlook),
-                web.get("/snapshot", self.snapshot),
-                web.get("/metrics", self.metrics),
-            ]
-        )
-        return application
-
-    async def outlook(self, request: web.Request) -> web.Response:
-        """What would let the workloads of a name in."""
-        last, query = self._decided(), request.query
-        namespace, name, kind = query["namespace"], query["name"], query.get("kind")
-        return json_answer(
-            await self._computed(lambda: encode(outlooks(last.snapshot, last.plan, namespace, name, kind)))
-        )
-
-    async def snapshot(self, _: web.Request) -> web.Response:
-        """The last turn, as a file."""
-        last = self._decided()
-        content = await self._computed(functools.partial(save, last.snapshot, last.plan, fingerprint()))
-        return web.Response(body=content, content_type="application/octet-stream")
-
-    async def metrics(self, _: web.Request) -> web.Response:
-        """The metrics of this process."""
-        return web.Response(body=self._metrics())
-
-    def _decided(self) -> Decided:
-        last = self._last()
-        if last is None:
-            raise NotLeading(identity=self._identity, leader="another replica")
-        return last
-
-    async def _computed(self, compute: Callable[[], bytes]) -> bytes:
-        if len(self._waiting) > _WAITING:
-            raise TooBusy(who="To the leader")
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._work(compute, answer))
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
-        return await answer
-
-    async def _work(self, compute: Callable[[], bytes], answer: "asyncio.Future[bytes]") -> None:
-        async with self._one:
-            if answer.cancelled():  # the client has left
-                return
-            started = monotonic()
-            try:
-                content = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
-            except Exception as error:
-                if not answer.cancelled():
-                    answer.set_exception(error)
-            else:
-                if not answer.cancelled():
-                    answer.set_result(content)
-            await asyncio.sleep(min(_LONGEST_REST, _REST * (monotonic() - started)))
 
 
 class LeaderChannel:

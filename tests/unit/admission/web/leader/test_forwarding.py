@@ -1,0 +1,144 @@
+"""Questions for the leader, asked at whichever replica."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from admission.kube.webhook.certificates import Keyring, renewed
+from admission.settings import Address
+from admission.web.access.limits import TooBusy
+from admission.web.app import PREFIX
+from admission.web.http import serving
+from admission.web.leader.answers import LeaderAnswers
+from admission.web.leader.channel import ChannelBroken, LeaderChannel
+from admission.web.leader.forwarding import LeaderFailed, LeaderQuestions
+from admission.web.reader import NotLeading
+from queues.sql.heartbeat import Heartbeat
+from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
+
+HOST = "muster.muster-system.svc"
+PUBLIC = f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook?kind=job"
+QUERY: dict[str, str | None] = {"namespace": "ml", "name": "tune-3", "kind": "job"}
+
+
+class FakeChannel:
+    """A process beside this one that answers with this status."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    async def ask(self, path: str, query: dict[str, str | None]) -> tuple[int, bytes]:
+        return self._status, b"from here"
+
+
+@pytest.fixture(scope="module")
+def keyring() -> Keyring:
+    return renewed(None, [HOST], datetime(2026, 11, 21, tzinfo=UTC))
+
+
+@asynccontextmanager
+async def leading(keyring: Keyring, tmp_path: Path, leader: FakeLeader | None = None) -> AsyncIterator[str]:
+    """Another replica, which leads."""
+    pem = tmp_path / "serving.pem"
+    pem.write_bytes(keyring.serving.certificate_pem + keyring.serving.key_pem)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem)
+    application = fake_api(FakeReader(), leader=leader).application()
+    async with serving(application, Address("127.0.0.1", 0), tls=tls) as port:
+        yield f"https://127.0.0.1:{port}"
+
+
+def questions(
+    status: int,
+    keyring: Keyring,
+    *,
+    address: str = "",
+    holder: str = "a",
+    age: float = 1.0,
+    token: str | None = "Bearer muster",
+) -> LeaderQuestions:
+    async def heartbeat() -> Heartbeat:
+        return Heartbeat(holder=holder, term=1, age=age, behind="", address=address)
+
+    async def own_token() -> str | None:
+        return token
+
+    return LeaderQuestions(
+        FakeChannel(status),
+        identity="b",
+        host=HOST,
+        heartbeat=heartbeat,
+        token=own_token,
+        authorities=lambda: keyring.bundle,
+    )
+
+
+async def asked(of: LeaderQuestions, *, forwarded: bool = False) -> bytes:
+    return await of.ask("/outlook", QUERY, public=PUBLIC, forwarded=forwarded)
+
+
+async def test_the_leaders_own_replica_answers_by_itself(keyring: Keyring) -> None:
+    assert await asked(questions(200, keyring)) == b"from here"
+
+
+async def test_another_replica_passes_the_question_on(keyring: Keyring, tmp_path: Path) -> None:
+    async with leading(keyring, tmp_path) as url:
+        (outlook,) = msgspec.json.decode(await asked(questions(409, keyring, address=url)))
+
+    assert outlook["name"] == "tune-3"
+
+
+@pytest.mark.parametrize(
+    "of",
+    [{"address": ""}, {"holder": "b"}, {"age": 60.0}, {"token": None}],
+    ids=["no address", "its own", "lost", "no token"],
+)
+async def test_a_leader_that_cannot_be_asked_is_named(keyring: Keyring, of: dict[str, object]) -> None:
+    given = {"address": "https://127.0.0.1:1", **of}
+
+    with pytest.raises(NotLeading, match=r"This replica \(b\) does not lead; [ab] does"):
+        await asked(questions(409, keyring, **given))  # type: ignore[arg-type]
+
+
+async def test_a_question_is_passed_on_once(keyring: Keyring) -> None:
+    with pytest.raises(NotLeading):
+        await asked(questions(409, keyring, address="https://127.0.0.1:1"), forwarded=True)
+
+
+async def test_a_server_with_another_certificate_is_not_told_musters_token(
+    keyring: Keyring, tmp_path: Path
+) -> None:
+    other = renewed(None, [HOST], datetime(2026, 11, 21, tzinfo=UTC))
+    async with leading(other, tmp_path) as url:
+        with pytest.raises(LeaderFailed, match="certificate"):
+            await asked(questions(409, keyring, address=url))
+
+
+async def test_a_leader_that_is_busy_or_fails_is_told_as_such(keyring: Keyring) -> None:
+    with pytest.raises(TooBusy):
+        await asked(questions(429, keyring))
+    with pytest.raises(ChannelBroken):
+        await asked(questions(500, keyring))
+    with pytest.raises(LeaderFailed):
+        await asked(questions(409, keyring, address="https://127.0.0.1:1"))
+
+
+async def test_the_channel_tells_that_the_process_does_not_lead(tmp_path: Path) -> None:
+    answers = LeaderAnswers(lambda: None, lambda: b"muster_leader 0.0\n", identity="b")
+    socket = tmp_path / "leader.sock"
+    async with serving(answers.application(), socket):
+        channel = LeaderChannel(socket)
+        status, _ = await channel.ask("/outlook", QUERY)
+        metrics = await channel.ask("/metrics", {})
+        await channel.close()
+    lost = LeaderChannel(tmp_path / "nobody.sock")
+    with pytest.raises(ChannelBroken):
+        await lost.ask("/metrics", {})
+    await lost.close()
+
+    assert (status, metrics) == (409, (200, b"muster_leader 0.0\n"))
