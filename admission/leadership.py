@@ -185,6 +185,7 @@ class Leadership:
                 lease.check_lease()
                 continue
             if term is None:
+                lease.end()  # no task of the term writes while the others are being ended
                 raise lease.term.fenced("another replica leads")
             lease.extend(LeaseTrust.since(started, self._timing.lease), ledger_time)
 
