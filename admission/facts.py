@@ -12,6 +12,7 @@ from typing import Final
 from queues.admissions import Recreation
 from queues.api import names
 from queues.api.reading.device_shares import with_share
+from queues.label_selectors import selects
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
@@ -31,22 +32,6 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-
-
-def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet one requirement of a label selector."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    return False
-
 
 # ── the cluster around workloads ────────────────────────────────────────────────────────────────────────────────
 
@@ -133,14 +118,15 @@ class BudgetFact:
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
-        return self.selector is not None and all(holds(each, labels) for each in self.selector)
+        return self.selector is not None and selects(self.selector, labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFact:
-    """A Namespace: the queue of objects in it that name none, and whether pods that run there are adopted."""
+    """A Namespace: its labels, the queue of objects in it that name none, and whether running pods are adopted."""
 
     name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
     #: None: it has no default queue.
     queue: QueueName | None = None
     #: Migration mode: when it ends or ended (seconds); 0: it is not in that mode.
@@ -258,6 +244,8 @@ class PodFact:
     kept: bool = False
     shape: PodShape
     priority: int = 0
+    #: False: it says ``preemptionPolicy: Never``, as the API server fills it in from the priority class.
+    preempts: bool = True
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
     #: ``UNUSABLE_QUEUE``: it names one that cannot exist.
@@ -320,7 +308,7 @@ class SubGroup:
 
     def group_of(self, labels: Mapping[str, str]) -> str | None:
         """Which group a member with these labels is in; None: in none of this entry."""
-        if not all(holds(each, labels) for each in self.selector):
+        if not selects(self.selector, labels):
             return None
         if any(key not in labels for key in self.keys):
             return None
@@ -357,6 +345,8 @@ class WorkloadFact:
     resource_version: str = field(default="", compare=False)
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""
+    #: False: the class says ``preemptionPolicy: Never``.
+    preempts: bool = True
     #: ``status.state.phase`` or ``status.phase`` as last seen.
     phase: str = ""
     #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
@@ -407,6 +397,7 @@ class FactKind(StrEnum):
     TOPOLOGY = "topologies"
     HYPERNODE = "hypernodes"
     BUDGET = "poddisruptionbudgets"
+    NAMESPACE = "namespaces"
     RECREATION = "recreations"
 
 
@@ -419,6 +410,7 @@ Fact = (
     | TopologyFact
     | HyperNodeFact
     | BudgetFact
+    | NamespaceFact
     | Recreation
 )
 

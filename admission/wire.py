@@ -162,6 +162,7 @@ class WirePodSpec(WireStruct):
     tolerations: tuple[WireToleration, ...] | None = None
     priority: int | None = None
     priority_class_name: str | None = None
+    preemption_policy: str | None = None
     active_deadline_seconds: int | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
 

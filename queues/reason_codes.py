@@ -22,6 +22,8 @@ class ReasonCode(StrEnum):
     UNKNOWN_LEVEL = "UnknownLevel"
     #: No node offers the requested resource.
     UNKNOWN_RESOURCE = "UnknownResource"
+    #: The namespace of the workload may not use the queue.
+    NOT_ALLOWED = "NotAllowed"
     #: The queue or one above it is paused.
     QUEUE_PAUSED = "QueuePaused"
     #: The queue or one above it is closed.

@@ -206,8 +206,10 @@ class Workload:
     namespace: str
     name: str
     queue: QueueName
-    #: Value of the priority class.
+    #: Value of the priority class. What of it counts in the queue: ``QueueTree.counted_priority``.
     priority: int = 0
+    #: Other workloads may be evicted for it (``preemptionPolicy`` of the priority class is not ``Never``).
+    preempts: bool = True
     #: Sequence number given by intake; smaller is earlier.
     arrival: int
     #: Seconds since the epoch, from the object; only ageing uses it.

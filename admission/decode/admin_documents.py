@@ -130,6 +130,7 @@ def namespace_fact(namespace: WireNamespace) -> NamespaceFact:
     annotations = meta.annotations or {}
     return NamespaceFact(
         name=meta.name,
+        labels=meta.labels or {},
         queue=UserValues().queue(names.QUEUE_LABEL, namespace_queue(annotations)),
         adopt_until=seconds(annotations.get(names.ADOPT_UNTIL))
         if annotations.get(names.ADOPT) == "true"

@@ -84,6 +84,8 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         kept=names.FINALIZER in (meta.finalizers or ()),
         shape=one(shape),
         priority=spec.priority or 0,
+        preempts=spec.preemption_policy != "Never"
+        or (spec.priority_class_name or "").startswith(names.TWIN_PREFIX),
         created=seconds(meta.creation_timestamp),
         queue=queue,
         owner=owner,

@@ -162,6 +162,8 @@ def _is_good(claim: Claim, snapshot: Snapshot, trial: Trial) -> bool:
         return False
     if tree.paused(claim.queue) is not None or tree.closed(claim.queue) is not None:
         return False
+    if tree.access_refusal(claim.queue, snapshot.labels_of(workload.namespace)) is not None:
+        return False
     columns = [trial.layout.position.get(seat.node) for seat in claim.seats]
     return all(column is not None and bool(trial.layout.usable[column]) for column in columns)
 

@@ -3,7 +3,7 @@
 It saves time and decides nothing: ``decide(s, memo) == decide(s, Memo())``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
-from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission
+from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import ParkedClasses
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -123,6 +123,8 @@ class EngineState:
             self.queue_keys.forget(self.decayed_usage.update(snapshot.past_use, snapshot.now))
         if snapshot.now < before.now:
             dirty.update(snapshot.pending)
+        elif relabelled := _relabelled(before, snapshot):
+            dirty.update(key for key, each in snapshot.pending.items() if each.namespace in relabelled)
         dirty |= self.pending.expired_backoffs(snapshot.now)
         for key in differing(before.holders, snapshot.holders):
             was_holder, holder = before.holders.get(key), snapshot.holders.get(key)
@@ -212,6 +214,7 @@ class Memo:
                 for rows in ("queues", "admissions", "pending", "holders", "claims")
             )
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
+            and not _relabelled(before, snapshot)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)
         )
         return replace(plan, now=snapshot.now, ledger_seq=snapshot.ledger_seq) if same else None
@@ -225,6 +228,14 @@ class Memo:
             state.update(snapshot)
         state.turns += 1
         return state
+
+
+def _relabelled(before: Snapshot, after: Snapshot) -> Set[str]:
+    """Namespaces with other labels than before."""
+    if before.namespaces is after.namespaces:
+        return frozenset()
+    names = before.namespaces.keys() | after.namespaces.keys()
+    return {name for name in names if before.namespaces.get(name) != after.namespaces.get(name)}
 
 
 def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:

@@ -12,6 +12,7 @@ from typing import Any
 
 from queues.errors import MusterError
 from queues.plan import Reason
+from queues.quota.access import AccessRefusal
 from queues.quota.limit_hit import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -118,6 +119,12 @@ def unknown_resource(resource: str, known: Iterable[str]) -> Reason:
     names = sorted(known)
     message = f"no node offers {resource}; nodes offer {', '.join(names) or 'nothing'}"
     return _reason(ReasonCode.UNKNOWN_RESOURCE, message, resource=resource, known=names)
+
+
+def not_allowed(queue: QueueName, namespace: str, refusal: AccessRefusal) -> Reason:
+    """access.namespaceSelector."""
+    facts = {"by": refusal.by, "namespace": namespace, "selector": refusal.selector, "labels": refusal.labels}
+    return _reason(ReasonCode.NOT_ALLOWED, refusal.message(namespace, queue), queue=queue, **facts)
 
 
 def queue_paused(queue: QueueName, by: QueueName) -> Reason:

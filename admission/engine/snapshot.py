@@ -83,6 +83,8 @@ class Snapshot:
     unbooked: tuple[Unbooked, ...] = ()
     #: Workloads that hold admissions, as far as they still exist: what is known about possible victims.
     holders: Mapping[WorkloadKey, Workload] = field(default_factory=dict)
+    #: Labels of namespaces: queues may state which namespaces use them.
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: Space promised in earlier turns and not used yet.
     claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
     #: PodDisruptionBudgets that some holder's pods are under.
@@ -119,6 +121,10 @@ class Snapshot:
             started=tuple(id_ for id_ in self.started if stays(id_)),
             unbooked=tuple(each for each in self.unbooked if each.workload not in workloads),
         )
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        """Labels of a namespace; none for one that was not seen (yet)."""
+        return self.namespaces.get(namespace, {})
 
     def after(self, plan: Plan, last_id: int = 0) -> "Snapshot":
         """The snapshot of the next turn, if the plan is committed and nothing else happens.

@@ -73,6 +73,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
         *_endings(what_if, refused),
         *_less(what_if, refused),
         *_priority(what_if),
+        *_preempting(what_if),
         *_deserved(what_if),
         *((_capability(raised, raised.outcome),) if raised is not None and raised.outcome else ()),
     ]
@@ -142,7 +143,13 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.QUEUE_PAUSED:
             text = f"queue {queue} resumed (muster resume {queue})"
         case ReasonCode.QUEUE_CLOSED:
-            text = f"queue {queue} opened again"
+            text = (
+                f"queue {queue} opened again (kubectl patch queue {queue} --subresource=status --type=merge"
+            )
+            text += """ -p '{"status":{"state":"Open"}}')"""
+        case ReasonCode.NOT_ALLOWED:
+            text = f"another queue, or labels of namespace {facts['namespace']} that queue {queue} asks for: "
+            text += facts["selector"]
         case ReasonCode.UNKNOWN_QUEUE:
             text = f"a queue named {queue}"
         case ReasonCode.QUEUE_BROKEN | ReasonCode.QUEUE_NOT_LEAF:
@@ -150,9 +157,8 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.GANG_TOO_LARGE:
             text = f"access.maxGang {facts['asked']} instead of {facts['limit']} in queue {queue}"
         case ReasonCode.PENDING_LIMIT:
-            text = (
-                f"fewer workloads that came earlier, or access.maxPending above {facts['limit']} in {queue}"
-            )
+            limit = "maxPendingPerUser" if "user" in facts else "maxPending"
+            text = f"fewer workloads that came earlier, or access.{limit} above {facts['limit']} in {queue}"
         case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             text = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
@@ -265,16 +271,30 @@ def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
     steps = {priority + 1 for priority in held}
     if policy.within_queue == "lower-or-newer-equal":
         steps |= held
-    higher = sorted(priority for priority in steps if priority > workload.priority)
+    counted = what_if.tree.counted_priority(workload.queue, workload.priority)
+    higher = sorted(priority for priority in steps if priority > counted)
     for priority in higher[:4]:
         outcome = what_if.outcome_of_workload(priority=priority)
         if outcome:
             yield Suggestion(
                 SuggestionKind.PRIORITY,
-                f"priority {priority} instead of {workload.priority}: {_victims_text(what_if, outcome)}",
+                f"priority {priority} instead of {counted}: {_victims_text(what_if, outcome)}",
                 {"priority": priority, "victims": len(outcome.victims)},
             )
             return
+
+
+def _preempting(what_if: WhatIf) -> Iterator[Suggestion]:
+    """A priority class that may preempt, where the present one says that nothing is evicted for the workload."""
+    if what_if.workload.preempts:
+        return
+    outcome = what_if.outcome_of_workload(preempts=True)
+    if outcome:
+        yield Suggestion(
+            SuggestionKind.PRIORITY,
+            f"a priority class without preemptionPolicy: Never: {_victims_text(what_if, outcome)}",
+            {"victims": len(outcome.victims)},
+        )
 
 
 def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from admission.engine.reasons import not_allowed
 from admission.facts import PodPhase
 from admission.reconcile.status import (
     JobStatusFacts,
@@ -67,15 +68,33 @@ class WorldStatuses:
         if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
+        if reason is not None and (counted := self._counted_priority(state)):
+            reason = replace(reason, message=f"{reason.message}; {counted}")
         displaced = self.world.displacements.get(key)
         if reason is None or displaced is None:
             return reason
         return replace(reason, message=displaced.appended_to(reason.message))
 
+    def _counted_priority(self, state: WorkloadState) -> str:
+        """How much of the priority of a workload counts in its queue; "": all of it."""
+        workload = state.workload
+        limit = self.world.queue_permissions.priority_limit(workload.queue)
+        return "" if limit is None or workload.priority <= limit.most else limit.message(workload.priority)
+
     def _problem(self, state: WorkloadState) -> Reason | None:
         """What is wrong though the workload has seats; None: nothing is known to be."""
         admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
-        return self.problems.get(state.key) or (state.problem if admitted else None)
+        known = self.problems.get(state.key) or (state.problem if admitted else None)
+        return known or (self._not_allowed(state) if admitted else None)
+
+    def _not_allowed(self, state: WorkloadState) -> Reason | None:
+        """What is told to running work when its namespace may not use the queue (any more); None: it may."""
+        workload = state.workload
+        refusal = self.world.queue_permissions.refusal(workload.namespace, workload.queue)
+        if refusal is None:
+            return None
+        reason = not_allowed(workload.queue, workload.namespace, refusal)
+        return replace(reason, message=f"what runs goes on, and nothing more is admitted: {reason.message}")
 
     def _of_volcano_job(self, state: WorkloadState, ref: ObjectRef) -> Iterator[StatusWanted]:
         world, key = self.world, state.key

@@ -106,6 +106,7 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     queue: str
     #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
     position: int | None
+    #: The value of its priority class.
     priority: int
     created: str | None
     #: Pods it wants, and how many of them start together.
@@ -185,6 +186,8 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     behind: str = ""
     #: pending | admitted | evicting | finished
     state: str
+    #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
+    priority_limit: str = ""
     #: How many wait in its queue; null: it does not wait.
     queue_length: int | None
     #: What the position is counted by, as a phrase; "" without one.

@@ -56,6 +56,7 @@ def _terms(tree: QueueTree, queue: QueueName) -> OrderTerms:
     return OrderTerms(
         by_created=min(added(created=1), _LARGEST_FACTOR),
         by_priority=added(priority=1),
+        most_priority=tree.priority_limit(queue).most,
         by_run=by_run,
         unknown_run=added(run_time=None) // by_run if by_run else 0,
         small_first=small_first(tree, queue),
@@ -75,6 +76,12 @@ def counted_by(tree: QueueTree, queue: QueueName) -> str:
     if counts_use(tree, queue):
         return f"{counted}; of equal priority users who used less go first"
     return f"{counted}; users take turns" if by_user(tree, queue) else counted
+
+
+def priority_limit(tree: QueueTree, queue: QueueName, priority: int) -> str:
+    """How much of a priority counts in a queue, as a phrase; "": all of it."""
+    limit = tree.priority_limit(queue_or_root(tree, queue))
+    return limit.message(priority) if priority > limit.most else ""
 
 
 def queue_or_root(tree: QueueTree, queue: QueueName) -> QueueName:

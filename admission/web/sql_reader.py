@@ -13,7 +13,7 @@ import msgspec
 from admission.web import bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
 from admission.web.quantities import facts_with_quantities, quantities, ranges
-from admission.web.queue_positions import counted_by, order_terms, policies
+from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from queues.admissions import Admission, LastPreemption, Seat
@@ -133,7 +133,10 @@ class SqlReader:
             age = await self._age(tx)
         queues = tuple(body for body in overview.bodies if sight.shows_queue(body.name))
         found_bodies = [
-            explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))
+            msgspec.structs.replace(
+                explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue)),
+                priority_limit=priority_limit(overview.tree, one.workload.queue, one.workload.priority),
+            )
             for one, place in zip(found, places, strict=True)
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))

@@ -23,6 +23,10 @@ class Context:
     priorities: Mapping[str, int] = field(default_factory=dict)
     #: Value of the class that is the cluster's default.
     default_priority: int = 0
+    #: False: that class says ``preemptionPolicy: Never``.
+    default_preempts: bool = True
+    #: Priority classes that say so.
+    never_preempting: frozenset[str] = frozenset()
     #: Default queue by namespace; ``UNUSABLE_QUEUE``: the namespace names one that cannot exist.
     queues: Mapping[str, QueueName] = field(default_factory=dict)
     #: Namespaces in migration mode, and when it ends or ended (seconds).
@@ -48,10 +52,15 @@ def in_context(fact: Fact, context: Context) -> Fact:
     priority, obstacle = _priority(fact, context)
     if queue is not None and fact.queue is None:
         obstacle = obstacle or _unusable(queue, fact.namespace)
+    preempts = (
+        fact.priority_class not in context.never_preempting
+        if fact.priority_class
+        else context.default_preempts
+    )
     fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))
-    if (queue, priority, obstacle) == (fact.queue, fact.priority, fact.obstacle):
+    if (queue, priority, preempts, obstacle) == (fact.queue, fact.priority, fact.preempts, fact.obstacle):
         return fact
-    return replace(fact, queue=queue, priority=priority, obstacle=obstacle)
+    return replace(fact, queue=queue, priority=priority, preempts=preempts, obstacle=obstacle)
 
 
 def _pod_in_context(pod: PodFact, context: Context) -> PodFact:

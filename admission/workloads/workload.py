@@ -48,6 +48,7 @@ def workload_of(
         name=fact.name,
         queue=fact.queue or DEFAULT_QUEUE,
         priority=max([fact.priority, *(pod.priority for pod in _members(inputs))]),
+        preempts=_preempts(inputs, fact),
         arrival=arrival,
         created=fact.created,
         minimum=_minimum(inputs, fact),
@@ -71,6 +72,13 @@ def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:
         f"found pods of {len(pod_sets)} different tasks, requests or places, expected at most {MOST_POD_SETS}"
     )
     return Obstacle(ReasonCode.INVALID_SPEC, message)
+
+
+def _preempts(inputs: WorkloadInputs, fact: WorkloadFact) -> bool:
+    """Whether other work may be evicted for it. In a group that names no priority class its members alone tell."""
+    members = _members(inputs)
+    says_nothing = bool(members) and not fact.priority_class
+    return (fact.preempts or says_nothing) and all(pod.preempts for pod in members)
 
 
 def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
@@ -159,6 +167,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
         # The default of its namespace is known only as long as the pod is gated.
         queue=next((each.queue for each in (pod, last, again) if each and each.queue), DEFAULT_QUEUE),
         priority=pod.priority if pod else last.priority if last else 0,
+        preempts=pod is None or pod.preempts,
         arrival=arrival,
         created=pod.created if pod else 0,
         minimum=1 if pod else 0,

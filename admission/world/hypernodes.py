@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import Final
 
 from admission.engine.nodes.levels import tier_key
-from admission.facts import HyperNodeFact, HyperNodeMember, NodeFact, holds
+from admission.facts import HyperNodeFact, HyperNodeMember, NodeFact
 from queues.api.reading.name_patterns import Patterns
 from queues.api.validation.cycles import cycles
+from queues.label_selectors import selects
 from queues.workload import NodeName, Requirement
 
 #: So many tiers make levels, the lowest ones; as many levels as a Topology may have.
@@ -111,7 +112,7 @@ class _Labelled:
         if narrow is not None:
             by_value = self._of(narrow.key)
             candidates = (node for value in set(narrow.values) for node in by_value.get(value, ()))
-        return (node.name for node in candidates if all(holds(each, node.labels) for each in requirements))
+        return (node.name for node in candidates if selects(requirements, node.labels))
 
     def _of(self, key: str) -> Mapping[str, Sequence[NodeFact]]:
         if key not in self._by_value:

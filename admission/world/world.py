@@ -19,6 +19,7 @@ from admission.facts import (
     FactKind,
     FlavorFact,
     HyperNodeFact,
+    NamespaceFact,
     NodeFact,
     PodFact,
     PodPhase,
@@ -27,7 +28,7 @@ from admission.facts import (
     WorkloadFact,
 )
 from admission.volcano_jobs.state import JobState
-from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.inputs import DEFAULT_QUEUE, Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside
@@ -45,6 +46,7 @@ from admission.world.recreations import Recreations
 from admission.world.snapshot_rows import SnapshotRows
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastPreemption, Recreation
 from queues.plan import Reason
+from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import ROOT, WAS_REMOVED, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
@@ -78,6 +80,7 @@ class World:
         self.queues: dict[QueueName, QueueFact] = {}
         #: Parents of queues that were removed: what is held of them counts along the same path as before.
         self._removed_queues = dict(rows.parents)
+        self.queue_permissions = QueuePermissions()
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
         self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
@@ -140,6 +143,9 @@ class World:
                 case FactKind.TOPOLOGY, TopologyFact() | None:
                     self.node_inventory.put_topology(change.key, change.fact)
                     self.snapshot_is_stale = True
+                case FactKind.NAMESPACE, NamespaceFact() | None:
+                    labels = None if change.fact is None else change.fact.labels
+                    self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
                 case FactKind.BUDGET, BudgetFact() | None:
@@ -211,6 +217,7 @@ class World:
             self._removed_queues.pop(name, None)
         elif before is not None:
             self._removed_queues[name] = before.queue.parent
+        self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = fact
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
@@ -396,6 +403,7 @@ class World:
         self.pod_left_at.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
         self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self._dirty |= self.queue_permissions.changed(self._queue_users())
         self._awaiting_timeout.clear()
         dirty = iter(list(self._dirty))
         while part := sorted(islice(dirty, size), key=attrgetter("kind", "uid")):
@@ -443,10 +451,27 @@ class World:
         self.unsaved.arrivals.pop(key, None)
         self.unsaved.described.pop(key, None)
         self.refused_rows.forget(key)
+        self.queue_permissions.forget(key)
         if key in self.arrivals:
             self.unsaved.departed[key] = None
         else:
             self.pod_outcomes.forget(key)
+
+    def _may_use_queue(
+        self, key: WorkloadKey, pods: Sequence[PodFact], admissions: Sequence[Admission]
+    ) -> bool:
+        """Whether the namespace of a workload may use its queue, as it is told from now on."""
+        named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
+        if not named:
+            return True
+        queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
+        return self.queue_permissions.tell(QueueUser(key, named[0].namespace, queue))
+
+    def _queue_users(self) -> Iterator[QueueUser]:
+        """Workloads that hold seats or have pods."""
+        for key, state in self.states.items():
+            if state.pods or state.seat_maps:
+                yield QueueUser(key, state.workload.namespace, state.workload.queue)
 
     def _derive(self, key: WorkloadKey, now: int, creating: bool) -> WorkloadState | None:
         inputs = self._inputs(key, creating)
@@ -482,6 +507,7 @@ class World:
             taken_nodes=taken_nodes,
             busy=creating,
             recreations=self.recreations.of(key),
+            may_use_queue=self._may_use_queue(key, pods, admissions),
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=frozenset(
                 pod.admission
@@ -522,6 +548,7 @@ class World:
             unbooked=tuple(self.snapshot_rows.unbooked.values()),
             holders=self.snapshot_rows.holders.freeze(),
             claims=dict(self.claims),
+            namespaces=self.queue_permissions.labels(),
             budgets=self.budgets.all(),
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),

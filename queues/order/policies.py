@@ -1,8 +1,8 @@
 """Order policies: the place of a workload inside its queue. No policy depends on the clock.
 
 ``fifo`` and ``strict-fifo``: by arrival. Under ``strict-fifo`` a refused head holds up the workloads behind it.
-``priority``: by priority with age; then, where past use counts, by the share of the queue that each user has and had
-(``queues.quota.decayed_usage``); then small before large; then by arrival.
+``priority``: by priority (as far as ``maxPriority`` lets it count) with age; then, where past use counts, by the share
+of the queue that each user has and had (``queues.quota.decayed_usage``); then small before large; then by arrival.
 ``shortest``: by declared run time with age.
 ``round-robin``: by the share of the queue that each user has, then by arrival.
 
@@ -103,7 +103,8 @@ def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
     workload = candidate.workload
     queue = workload.queue
     before = precedence(workload) if small_first(tree, queue) else 0
-    urgent = urgency(tree, queue, workload.priority, workload.created, workload.run_time)
+    priority = tree.counted_priority(queue, workload.priority)
+    urgent = urgency(tree, queue, priority, workload.created, workload.run_time)
     return Rank(candidate.joins, urgent, before, workload.arrival, workload.key)
 
 
@@ -113,7 +114,7 @@ def small_first(tree: QueueTree, queue: QueueName) -> bool:
 
 
 def urgency(tree: QueueTree, queue: QueueName, priority: int, created: int, run_time: int | None) -> int:
-    """The first criterion of the order of a queue; smaller is earlier."""
+    """The first criterion of the order of a queue; smaller is earlier. ``priority``: as far as it counts."""
     match tree.order(queue):
         case "priority":
             return tree.ageing_per_hour(queue) * created - priority * _HOUR

@@ -5,14 +5,17 @@ What follows from a queue's place (inherited policies, effective limits, shares)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from queues.resources import NOTHING, Resources
-from queues.workload import FlavorName, QueueName
+from queues.workload import FlavorName, QueueName, Requirement
 
 ROOT = QueueName("root")
 #: Why a queue whose object was deleted cannot be used.
 WAS_REMOVED: Final = "it was removed"
+
+#: The highest value that Kubernetes allows for priority classes of users. The classes ``system-…`` rank above it.
+HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,15 @@ class QueuePolicy:
     before_borrowing: str | None = None
     #: try-next | stop, before preempting in a flavor; default try-next.
     before_preempting: str | None = None
+    #: The highest priority that counts in the queue; the smallest on the path. Default ``HIGHEST_USER_PRIORITY``.
+    max_priority: int | None = None
+    #: Seconds for which users' own protections from eviction count at most; the smallest on the path. Default: no
+    #: bound.
+    max_protection: int | None = None
 
+
+#: Rules of which the smallest on the path counts, not the nearest: a queue cannot grant itself more than it has.
+SMALLEST_COUNTS = frozenset(("max_priority", "max_protection"))
 
 #: Values where no queue of the path sets one.
 DEFAULT_POLICY = QueuePolicy(
@@ -59,7 +70,21 @@ DEFAULT_POLICY = QueuePolicy(
     max_evictions=3,
     before_borrowing="try-next",
     before_preempting="try-next",
+    max_priority=HIGHEST_USER_PRIORITY,
 )
+
+
+class PriorityLimit(NamedTuple):
+    """The highest priority that counts in a queue."""
+
+    most: int
+    #: The queue on the path that states it; None: none does, and only the classes of the system are cut.
+    by: QueueName | None
+
+    def message(self, priority: int) -> str:
+        """The sentence for people, about work of a higher priority."""
+        why = "that of system classes is cut" if self.by is None else f"policy.maxPriority of queue {self.by}"
+        return f"priority {priority} counts as {self.most} ({why})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,5 +119,8 @@ class Queue:
     max_pending_per_user: int | None = None
     #: Seconds a workload may declare to run, and runs at most (``access.maxRunTime``).
     max_run_time: int | None = None
+    #: Which namespaces may use the queue and all below it, as requirements over their labels
+    #: (``access.namespaceSelector``); None: every one that the queues above allow.
+    namespace_selector: tuple[Requirement, ...] | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0

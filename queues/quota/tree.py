@@ -18,8 +18,17 @@ from queues.errors import (
     QuotaTreeError,
     UnknownParent,
 )
+from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
-from queues.quota.queue import DEFAULT_POLICY, ROOT, Queue, QueuePolicy
+from queues.quota.queue import (
+    DEFAULT_POLICY,
+    HIGHEST_USER_PRIORITY,
+    ROOT,
+    SMALLEST_COUNTS,
+    PriorityLimit,
+    Queue,
+    QueuePolicy,
+)
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
@@ -131,6 +140,8 @@ class QueueTree:
     _orders: dict[QueueName, str] = field(default_factory=dict)
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
     _ageing: dict[QueueName, int] = field(default_factory=dict)
+    #: Queues on the path that state which namespaces may use them, nearest first.
+    _selective: dict[QueueName, tuple[Queue, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -289,17 +300,41 @@ class QueueTree:
         return known
 
     def policy(self, queue: QueueName) -> QueuePolicy:
-        """The policy that counts for a queue: each rule its own, else the nearest ancestor's, else the default."""
+        """The policy that counts for a queue: each rule its own, else the nearest ancestor's, else the default.
+
+        Of ``max_priority`` and ``max_protection`` it is the smallest on the path.
+        """
         known = self._policies.get(queue)
         if known is None:
             rules: dict[str, str | int | None] = {}
             for one in fields(QueuePolicy):
-                own = (getattr(each.policy, one.name) for each in self._upwards(queue))
-                rules[one.name] = next(
-                    (rule for rule in own if rule is not None), getattr(DEFAULT_POLICY, one.name)
-                )
+                stated = [getattr(each.policy, one.name) for each in self._upwards(queue)]
+                own = [rule for rule in stated if rule is not None] or [getattr(DEFAULT_POLICY, one.name)]
+                rules[one.name] = min(own) if one.name in SMALLEST_COUNTS else own[0]
             known = self._policies[queue] = QueuePolicy(**rules)  # type: ignore[arg-type]
         return known
+
+    def counted_priority(self, queue: QueueName, priority: int) -> int:
+        """The priority that counts in a queue for work of this priority: at most its ``max_priority``."""
+        most = self.policy(queue).max_priority if queue in self.paths else None
+        return priority if most is None else min(priority, most)
+
+    def priority_limit(self, queue: QueueName) -> PriorityLimit:
+        """The highest priority that counts in a queue, and the queue on the path that states it, the nearest first."""
+        stating = [
+            PriorityLimit(each.policy.max_priority, each.name)
+            for each in self._upwards(queue)
+            if each.policy.max_priority is not None
+        ]
+        return min(stating, key=lambda limit: limit.most, default=PriorityLimit(HIGHEST_USER_PRIORITY, None))
+
+    def access_refusal(self, queue: QueueName, labels: Mapping[str, str]) -> AccessRefusal | None:
+        """Why a namespace with these labels may not use a queue; None: it may."""
+        stating = self._selective.get(queue)
+        if stating is None:
+            stating = tuple(each for each in self._upwards(queue) if each.namespace_selector is not None)
+            self._selective[queue] = stating
+        return access_refusal(stating, labels) if stating else None
 
     def placement(self, queue: QueueName) -> str:
         """``pack`` or ``spread``, inherited."""

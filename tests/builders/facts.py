@@ -8,6 +8,7 @@ from admission.facts import (
     Change,
     Fact,
     FactKind,
+    NamespaceFact,
     NodeFact,
     PodFact,
     PodPhase,
@@ -171,6 +172,8 @@ def seen(fact: Fact) -> Change:
             return Change(FactKind.WORKLOAD, fact.key.uid, fact, fact.key.kind)
         case NodeFact():
             return Change(FactKind.NODE, fact.name, fact)
+        case NamespaceFact():
+            return Change(FactKind.NAMESPACE, fact.name, fact)
         case QueueFact():
             return Change(FactKind.QUEUE, fact.queue.name, fact)
         case _:

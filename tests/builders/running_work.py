@@ -5,12 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from admission.engine.nodes.table import NodeTable
-from admission.engine.preemption.candidates import (
-    Candidate,
-    ChargesByShape,
-    VictimCandidates,
-    victim_candidates,
-)
+from admission.engine.preemption.candidates import Candidate, VictimCandidates, victim_candidates
+from admission.engine.preemption.held_admission import ChargesByShape
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
@@ -97,7 +93,7 @@ def candidate_of(work: Running, tree: QueueTree) -> Candidate:
 def tree_of(queues: Mapping[str, Queue], gpus: int) -> QueueTree:
     """These queues over so many GPUs."""
     tree = QueueTree.build(
-        {QueueName(name): queue for name, queue in queues.items()}, Resources({GPU: gpus * 1000})
+        {QueueName(name): queue for name, queue in queues.items()}, Resources({GPU: gpus * 1000, "pods": 110})
     )
     assert not tree.problems
     return tree

@@ -19,7 +19,7 @@ from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.laws import preemption
-from tests.laws.laws.preemption import full_worlds
+from tests.laws.laws.preemption import full_worlds, lent_worlds
 from tests.laws.worlds.plan_effects import apply, drained
 
 worlds = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -41,6 +41,24 @@ def test_nobody_who_is_protected_goes(snapshot: Snapshot) -> None:
 @given(full_worlds())
 def test_who_is_more_urgent_goes_only_for_what_others_own(snapshot: Snapshot) -> None:
     preemption.priority_protects(snapshot)
+
+
+@worlds
+@given(lent_worlds())
+def test_borrowers_keep_nothing_of_what_others_deserve(snapshot: Snapshot) -> None:
+    preemption.borrowers_keep_nothing(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_nothing_goes_for_who_never_preempts(snapshot: Snapshot) -> None:
+    preemption.nothing_goes_for_who_never_preempts(snapshot)
+
+
+@worlds
+@given(full_worlds(), st.sampled_from([1, 10, 2_000_000_000]))
+def test_priority_beyond_the_highest_counts_nothing(snapshot: Snapshot, more: int) -> None:
+    preemption.priority_beyond_the_highest_counts_nothing(snapshot, more)
 
 
 @worlds

@@ -3,11 +3,13 @@
 Form of a file: ``about`` (the sentence), ``nodes`` (``COUNT × N GPUs in rack R [tainted KEY]
 [dead|cordoned]``, cordoned once what runs has started), ``queues`` (deserved, guarantee, capability in GPUs,
 and fields of ``Queue``), ``running`` and ``arrives`` (``queue/name: PODS × N GPUs [minimum M] [required rack
-| preferred rack] [parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]``),
+| preferred rack] [parts of S per rack|host] [leader of C GPUs] [near rack R] [priority P] [tolerates KEY]
+[in NAMESPACE]``),
 ``expect`` of the first turn and ``then``, a list of further turns that may change ``queues``, let work end
 (``ends``) or arrive; ``after`` so many seconds; ``gone``: the pods of those who were taken back are gone.
 ``policy`` of a queue and what follows ``with`` (``FIELD=VALUE``) are fields of ``QueuePolicy`` and
-``Workload``.
+``Workload``. ``allows`` of a queue: labels of the namespaces that may use it; ``namespaces``: labels by namespace.
+Workloads are in namespace ``team`` unless they say another.
 """
 
 import re
@@ -47,7 +49,7 @@ NODES = re.compile(r"(\d+) × (\d+) GPUs in rack (\S+)(?: tainted (\S+))?( dead|
 WORK = re.compile(
     r"(\d+) × (\d+) (\S+)(?: minimum (\d+))?(?: (required|preferred) rack)?(?: parts of (\d+) per (rack|host))?"
     r"(?: leader of (\d+) GPUs)?(?: near rack (\S+))?(?: priority (\d+))?(?: tolerates (\S+))?"
-    r"(?: with (.+))?"
+    r"(?: in (\S+))?(?: with (.+))?"
 )
 LIMITS = ("guarantee", "deserved", "capability")
 
@@ -108,6 +110,7 @@ def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
     return replace(
         snapshot,
         queues=queues(turn["queues"]) if "queues" in turn else snapshot.queues,
+        namespaces=turn.get("namespaces", snapshot.namespaces),
         pending={**snapshot.pending, **{each.key: each for each in new}},
         ended=over,
     )
@@ -158,6 +161,9 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
     for name, fields in written.items():
         amounts = {kind: {GPU: fields[kind] * 1000} for kind in LIMITS if kind in fields}
         rest = {field: value for field, value in fields.items() if field not in LIMITS}
+        if "allows" in rest:
+            allowed = rest.pop("allows").items()
+            rest["namespace_selector"] = tuple(Requirement(key, "In", (value,)) for key, value in allowed)
         if "policy" in rest:
             rest["policy"] = QueuePolicy(**rest["policy"])
         limits = Limits(**{**amounts, "guarantee": Resources(amounts.get("guarantee", {}))})
@@ -168,7 +174,8 @@ def queues(written: dict[str, dict[str, Any]]) -> dict[QueueName, Queue]:
 def workload(name: str, text: str, arrival: int) -> Workload:
     match = WORK.fullmatch(text)
     assert match is not None, text
-    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates, more = match.groups()
+    pods, amount, what, minimum, rack, size, level, leader, near, priority, tolerates, *rest = match.groups()
+    namespace, more = rest
     given = dict(each.split("=") for each in (more or "").split())
     fields = {
         field: value == "yes" if value in ("yes", "no") else int(value) for field, value in given.items()
@@ -189,7 +196,7 @@ def workload(name: str, text: str, arrival: int) -> Workload:
     first = replace(main, name="leader", count=1, takes=Resources({GPU: int(leader or 0) * 1000, "pods": 1}))
     return Workload(
         key=WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
-        namespace="team",
+        namespace=namespace or "team",
         name=name.split("/")[1],
         queue=QueueName(name.split("/", maxsplit=1)[0]),
         priority=int(priority or 0),

@@ -10,7 +10,8 @@ from typing import Any
 
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
-from admission.engine.preemption.candidates import HeldAdmission, victim_candidates
+from admission.engine.preemption.candidates import victim_candidates
+from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.rules import ReclaimDepth
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial

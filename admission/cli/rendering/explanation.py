@@ -47,7 +47,7 @@ def _facts(one: WorkloadBody) -> str:
         ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
         # A finished workload requests nothing.
         *([("Asks", asks)] if one["state"] != "finished" else []),
-        ("Priority", str(one["priority"])),
+        ("Priority", one.get("priorityLimit", "").removeprefix("priority ") or str(one["priority"])),
         ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
         ("UID", one["uid"]),
     ]

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from admission.engine.backfill.reserved_space import NEVER, FutureFit, ReservedSpace, clearable_from, fit_in
+from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, clearable_from, fit_in
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import is_gang, waits_since
 from admission.engine.placement.need import MissingMembers
+from admission.engine.preemption.protection import NEVER
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import AdmissionState

@@ -16,6 +16,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, size_of
+from admission.engine.preemption.protection import NEVER, wish_ends
 from admission.engine.trial import Columns, Trial
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
@@ -25,14 +26,13 @@ from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Workload
 
-#: A second that does not come.
-NEVER = 1 << 62
-
 
 def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: QueueTree) -> int:
     """The second from which on a workload admitted then may be cleared away for the head; ``NEVER``: it may not."""
     policy = tree.policy(workload.queue) if workload.queue in tree.paths else None
-    if policy is None or not workload.preemptable or workload.priority > head.priority:
+    if policy is None or not head.preempts:
+        return NEVER
+    if tree.counted_priority(workload.queue, workload.priority) > head.priority:
         return NEVER
     # Only smaller single pods are cleared away (admission.engine.preemption.rules).
     if sum(len(pods.wanted()) for pods in workload.pod_sets) > 1 or _size(workload) >= _size(head):
@@ -41,7 +41,9 @@ def clearable_from(workload: Workload, admitted_at: int, head: Workload, tree: Q
         return NEVER
     if not tree.reclaimable(workload.queue, head.queue):
         return NEVER
-    return admitted_at + max(policy.min_run_time or 0, workload.min_run_time, workload.cooldown)
+    # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
+    wish = wish_ends(workload, admitted_at, admitted_at, policy)
+    return max(admitted_at + (policy.min_run_time or 0), wish)
 
 
 def _size(workload: Workload) -> int:

@@ -15,6 +15,7 @@ from queues.admissions import Seat
 from queues.order.line import ClassQueue
 from queues.order.policies import LineEntry, Rank
 from queues.plan import Reason
+from queues.quota.access import AccessRefusal
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -164,6 +165,8 @@ class PendingWorkload:
     """One pending workload, and where it is sorted in."""
 
     line_entry: LineEntry
+    #: The workload as the snapshot has it: its priority may be higher than what counts in its queue.
+    source: Workload
     request: ClassRequest
     #: None: the workload holds seats.
     pod_shapes: PodShapes | None
@@ -174,7 +177,7 @@ class PendingWorkload:
 
     @property
     def workload(self) -> Workload:
-        """The workload itself."""
+        """The workload, with the priority that counts."""
         return self.line_entry.workload
 
 
@@ -235,22 +238,37 @@ def obstacle(workload: Workload, now: int) -> Reason | None:
     return None
 
 
-def blocked_reason(workload: Workload, request: ClassRequest, trial: Trial) -> Reason | None:
-    """Why no workload of a class is admitted until queues or nodes change; None: one may be."""
+def blocked_reason(
+    workload: Workload, request: ClassRequest, trial: Trial, not_allowed: AccessRefusal | None
+) -> Reason | None:
+    """Why no workload of a class is admitted until queues, namespaces or nodes change; None: one may be.
+
+    ``not_allowed``: why the namespace of the workload may not use the queue.
+    """
     return (
-        _queue_refuses(trial.tree, workload.queue)
+        _queue_is_unusable(trial.tree, workload.queue)
+        or _not_allowed(workload, not_allowed)
+        or _queue_is_stopped(trial.tree, workload.queue)
         or _unknown_resource(request.asked, trial)
         or _gang_refused(workload, request.need, trial.tree)
     )
 
 
-def _queue_refuses(tree: QueueTree, queue: QueueName) -> Reason | None:
+def _queue_is_unusable(tree: QueueTree, queue: QueueName) -> Reason | None:
     if queue not in tree.queues or tree.queues[queue].removed:
         return reasons.unknown_queue(queue)
     if not tree.leaf(queue):
         return reasons.queue_not_leaf(queue, tree.children[queue])
     if not tree.usable(queue):
         return reasons.queue_broken(queue, tree.problems[queue])
+    return None
+
+
+def _not_allowed(workload: Workload, refusal: AccessRefusal | None) -> Reason | None:
+    return None if refusal is None else reasons.not_allowed(workload.queue, workload.namespace, refusal)
+
+
+def _queue_is_stopped(tree: QueueTree, queue: QueueName) -> Reason | None:
     if (closed := tree.closed(queue)) is not None:
         return reasons.queue_closed(queue, closed)
     if (paused := tree.paused(queue)) is not None:

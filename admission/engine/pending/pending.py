@@ -5,7 +5,8 @@ that is given everything at once equals one that was given every change.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from admission.engine import reasons
@@ -26,6 +27,7 @@ from admission.engine.trial import Trial
 from queues.order.line import ClassQueue
 from queues.order.policies import LineEntry, Rank, by_user, rank
 from queues.plan import Reason
+from queues.quota.access import AccessRefusal
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
@@ -52,6 +54,9 @@ class PendingWorkloads:
         #: (second at which a backoff ends, workload), as a heap.
         self._backoffs: list[tuple[int, WorkloadKey]] = []
         self._limits = PendingLimits(tree)
+        self._namespaces: Mapping[str, Mapping[str, str]] = {}
+        #: Why a namespace may not use a queue, as far as it was asked.
+        self._not_allowed: dict[tuple[QueueName, str], AccessRefusal | None] = {}
         self._strict: dict[QueueName, bool] = {}
         #: Whether some queue has limits that one pod set may leave to another, or not.
         self._books_matter = bool(tree.idle[ROOT]) or any(
@@ -65,6 +70,9 @@ class PendingWorkloads:
         self, keys: Iterable[WorkloadKey], snapshot: Snapshot, seats: SeatLookup, trial: Trial
     ) -> None:
         """Sort these workloads again, or forget those that are not pending any more."""
+        if snapshot.namespaces is not self._namespaces:
+            self._namespaces = snapshot.namespaces
+            self._not_allowed.clear()
         for key in keys:
             before = self._entries.pop(key, None)
             if before is not None:
@@ -169,16 +177,27 @@ class PendingWorkloads:
     ) -> PendingWorkload:
         held = seats.held(workload.key)
         if held:
-            return _new_entry(workload, ClassRequest.of(workload, held), None)
-        if before is not None and before.pod_shapes is not None and before.workload is workload:
+            return self._new_entry(workload, ClassRequest.of(workload, held), None)
+        if before is not None and before.pod_shapes is not None and before.source is workload:
             before.pod_shapes.workload_count += 1
-            return PendingWorkload(before.line_entry, before.request, before.pod_shapes)
+            return replace(before, workload_class=None, rank=None)
         name = (workload.minimum, workload.pod_sets)
         shapes = self._pod_shapes.get(name)
         if shapes is None:
             shapes = self._pod_shapes[name] = PodShapes(name, ClassRequest.of(workload, ()))
         shapes.workload_count += 1
-        return _new_entry(workload, shapes.request, shapes)
+        return self._new_entry(workload, shapes.request, shapes)
+
+    def _new_entry(
+        self, source: Workload, request: ClassRequest, shapes: PodShapes | None
+    ) -> PendingWorkload:
+        priority = self.tree.counted_priority(source.queue, source.priority)
+        workload = source if priority == source.priority else replace(source, priority=priority)
+        # The nodes of held seats matter, so a workload that holds some is a class of its own.
+        shape: Hashable = request if shapes is None else (shapes, *_effects(workload))
+        complete = request.need.complete
+        entry = LineEntry(workload=workload, shape=shape, joins=complete, accounts=request.accounts)
+        return PendingWorkload(entry, source, request, shapes)
 
     def _release_shapes(self, shapes: PodShapes) -> None:
         shapes.workload_count -= 1
@@ -193,13 +212,27 @@ class PendingWorkloads:
         if of_queue is None:
             of_queue = self.classes[queue] = {}
             self.starving.add_queue(queue)
-        name = (entry.line_entry.shape, user)
+        refusal = self._access_refusal(entry.workload)
+        name = (entry.line_entry.shape, user, "" if refusal is None else entry.workload.namespace)
         workload_class = of_queue.get(name)
         if workload_class is None:
-            workload_class = of_queue[name] = self._new_class(name, user, entry, trial)
+            workload_class = of_queue[name] = self._new_class(name, user, entry, trial, refusal)
         return workload_class
 
-    def _new_class(self, name: Hashable, user: str, entry: PendingWorkload, trial: Trial) -> WorkloadClass:
+    def _access_refusal(self, workload: Workload) -> AccessRefusal | None:
+        """Why the workload's namespace may not use its queue; None: it may, or there is no such queue."""
+        queue, namespace = workload.queue, workload.namespace
+        if queue not in self.tree.paths:
+            return None
+        asked = (queue, namespace)
+        if asked not in self._not_allowed:
+            labels = self._namespaces.get(namespace, {})
+            self._not_allowed[asked] = self.tree.access_refusal(queue, labels)
+        return self._not_allowed[asked]
+
+    def _new_class(
+        self, name: Hashable, user: str, entry: PendingWorkload, trial: Trial, refusal: AccessRefusal | None
+    ) -> WorkloadClass:
         workload, request, tree = entry.workload, entry.request, self.tree
         queue = workload.queue
         known = queue in tree.paths
@@ -214,7 +247,7 @@ class PendingWorkloads:
             self.placement_classes[placement_name] = placement_class
         placement_class.class_count += 1
         class_queue = ClassQueue(queue, placement_class, user)
-        blocked = blocked_reason(workload, request, trial)
+        blocked = blocked_reason(workload, request, trial, refusal)
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
         if request.need.seated:
             self.seated_classes[workload_class] = None
@@ -346,16 +379,10 @@ class PendingLimits:
         return beyond
 
 
-def _new_entry(workload: Workload, request: ClassRequest, shapes: PodShapes | None) -> PendingWorkload:
-    # The nodes of held seats matter, so a workload that holds some is a class of its own.
-    shape: Hashable = request
-    if shapes is not None:
-        # Workloads with equal shapes get the same answer: they ask for the same, and delay others as much.
-        lasts = (run_time_class(workload), workload.preemptable, workload.min_run_time, workload.cooldown)
-        shape = (shapes, workload.priority, workload.evictions, lasts)
-    complete = request.need.complete
-    entry = LineEntry(workload=workload, shape=shape, joins=complete, accounts=request.accounts)
-    return PendingWorkload(entry, request, shapes)
+def _effects(workload: Workload) -> tuple[Hashable, ...]:
+    """What else workloads of one shape have in common: they may have as much evicted, and delay others as much."""
+    lasts = (run_time_class(workload), workload.preemptable, workload.min_run_time, workload.cooldown)
+    return workload.priority, workload.preempts, workload.evictions, lasts
 
 
 def _rank_in_no_queue(entry: LineEntry) -> Rank:

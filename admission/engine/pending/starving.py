@@ -26,6 +26,8 @@ class StarvingClasses:
         self._tree = tree
         #: Number of pending workloads that matter for the reservations of others.
         self.affecting_reservation = 0
+        #: Number of pending workloads for which nothing is evicted: no place is cleared for a gang among them.
+        self._never_preempting = 0
         #: Queues with pending workloads in which no place is ever cleared for gangs.
         self._never_cleared: dict[QueueName, None] = {}
         #: Classes of gangs that a limit of their queue blocks whatever the flavor.
@@ -48,6 +50,7 @@ class StarvingClasses:
         """A workload joins a class."""
         need = workload_class.request.need
         self.affecting_reservation += affects_reservation(workload)
+        self._never_preempting += not workload.preempts
         if is_gang(need):
             self._longest_wait_began = soonest(self._longest_wait_began, waits_since(workload)[0])
         if workload_class in self._at_limit:
@@ -56,6 +59,7 @@ class StarvingClasses:
     def remove(self, workload: Workload) -> None:
         """A workload leaves its class."""
         self.affecting_reservation -= affects_reservation(workload)
+        self._never_preempting -= not workload.preempts
 
     def remove_class(self, workload_class: WorkloadClass) -> None:
         """A class has no members any more."""
@@ -88,7 +92,8 @@ class StarvingClasses:
         """
         heads, until = self._starving_at_limit(now)
         long = self._waits_long(now)
-        if ends_known or self._never_cleared or long:
+        never_cleared = bool(self._never_cleared or self._never_preempting)
+        if ends_known or never_cleared or long:
             waiting = [
                 each
                 for of_queue in classes.values()
@@ -99,7 +104,7 @@ class StarvingClasses:
                 gangs = (each.longest_waiting().workload for each in waiting if is_gang(each.request.need))
                 self._longest_wait_began = min((waits_since(each)[0] for each in gangs), default=None)
                 long = self._waits_long(now)
-            if ends_known or self._never_cleared or long:
+            if ends_known or never_cleared or long:
                 heads = waiting
         if self._longest_wait_began is not None and not long:
             until = soonest(until, self._longest_wait_began + LONG_WAIT)

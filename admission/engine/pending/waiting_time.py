@@ -42,7 +42,7 @@ def is_gang(need: MissingMembers) -> bool:
 def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
     """From which second on a place is cleared for a gang; None: never, as for single pods."""
     clear_after = tree.policy(workload.queue).clear_after
-    if clear_after is None or not is_gang(need):
+    if clear_after is None or not workload.preempts or not is_gang(need):
         return None
     return (workload.waiting_since or workload.created) + clear_after
 
@@ -55,7 +55,9 @@ def is_never_cleared(tree: QueueTree, queue: QueueName) -> bool:
 def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, now: int) -> bool:
     """Whether a gang is left behind by smaller work: no place is cleared for it, by the rules or in fact."""
     return is_gang(need) and (
-        is_never_cleared(tree, workload.queue) or now - waits_since(workload)[0] >= LONG_WAIT
+        not workload.preempts
+        or is_never_cleared(tree, workload.queue)
+        or now - waits_since(workload)[0] >= LONG_WAIT
     )
 
 

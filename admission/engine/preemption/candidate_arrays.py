@@ -168,6 +168,7 @@ class CandidateArrays:
         self._arrival = np.array([each.workload.arrival for each in every], np.int64)
         self._size = np.array([each.size for each in every], np.int64)
         self._pods = np.array([each.pods for each in every], np.int64)
+        self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
         #: (C,) position in the order in which candidates are chosen.
         self._rank = np.empty(len(every), np.int64)
         self._rank[sorted(range(len(every)), key=lambda index: every[index].sort_key)] = np.arange(len(every))
@@ -251,6 +252,8 @@ class CandidateArrays:
             chosen |= self._reclaimable(rights, larger_gangs=larger_gangs, own_victims=own_victims)
         if rights.starved:
             chosen |= single & self._clearable(rights, own_victims=own_victims)
+        if (here := self._slices.get(workload.queue)) is not None:
+            chosen[here] &= ~self._protected_in_queue[here]
         chosen &= ~self.evicted
         return chosen
 
@@ -266,6 +269,7 @@ class CandidateArrays:
             may |= self.priority[here] < priority
         if within == "lower-or-newer-equal":
             may |= (self.priority[here] == priority) & (self._arrival[here] > rights.workload.arrival)
+        may &= ~self._protected_in_queue[here]
         chosen[here] = may
         return bool(may.any())
 

@@ -1,4 +1,4 @@
-"""Victim candidates: running workloads with what they hold, what evicting them costs and what protects them.
+"""Victim candidates: running workloads that may be evicted, with what they hold and what evicting them costs.
 
 A candidate is evicted whole or not at all: a gang with every admission that joined it later, or, cheaper, one
 admission that joined a gang above its minimum (an elastic part).
@@ -9,27 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from admission.engine.nodes.host_ports import NodePorts, ports_of
-from admission.engine.pending.waiting_time import soonest
-from admission.engine.placement.need import size_of_pod
+from admission.engine.nodes.host_ports import ports_of
+from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.protection import RunningWorkload, protection_of
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, AdmissionState, Seat
-from queues.quota.accounts import Account, charges
+from queues.admissions import AdmissionState
+from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
-from queues.resources import Resources
-from queues.workload import AdmissionId, FlavorName, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 #: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
 #: better than eight victims of one.
 _DISTURBANCE = 600 * 16_000
 
-#: So many shapes are kept by ``ChargesByShape``.
-_SHAPES_KEPT = 4096
-
 
 class SortKey(NamedTuple):
     """Order in which candidates are chosen: the smallest key first."""
 
+    #: True, for work on lent quota that wishes not to be evicted, comes last.
+    wished: bool
     #: False, for elastic parts, comes first.
     whole: bool
     cost: int
@@ -38,22 +36,6 @@ class SortKey(NamedTuple):
     newest_first: int
     uid: str
     admission: AdmissionId
-
-
-@dataclass(slots=True, eq=False)
-class HeldAdmission:
-    """One admission with what an eviction would free of it."""
-
-    admission: Admission
-    #: Seats that have not ended.
-    seats: tuple[Seat, ...]
-    #: What these seats are charged in the queue.
-    charges: Mapping[Account, int]
-    #: Thousandths of CPUs plus 16 times thousandths of devices: the work that is lost per second.
-    size: int
-    #: The workload and the host ports of the seats. None and (): not looked up yet.
-    holder: Workload | None = None
-    ports: tuple[NodePorts, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +53,13 @@ class Candidate:
     sort_key: SortKey
 
     @property
+    def protected_in_queue(self) -> bool:
+        """True: its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota."""
+        return self.sort_key.wished
+
+    @property
     def priority(self) -> int:
-        """Priority at which the oldest of the admissions was opened."""
+        """Priority at which the oldest of the admissions was opened, as far as it counts in the queue now."""
         return self.sort_key.priority
 
     def charged(self, account: Account) -> int:
@@ -119,7 +106,6 @@ def victim_candidates(
 
     ``held_admissions``: every admission; seats that end in this turn (``Snapshot.ended``) are left out here.
     """
-    found = VictimCandidates()
     of_workload: dict[WorkloadKey, tuple[Workload, list[HeldAdmission]]] = {}
     leaving = Counter[WorkloadKey]()
     shapes, holders = ChargesByShape(), snapshot.holders
@@ -137,59 +123,47 @@ def victim_candidates(
             held.holder, held.ports = holder, ports_of(holder, held.seats)
         if held.seats:
             of_workload.setdefault(admission.workload, (holder, []))[1].append(held)
+    running = [
+        RunningWorkload(workload, queue, sorted(admissions, key=lambda held: held.admission.id))
+        for workload, admissions in of_workload.values()
+        if (queue := admissions[0].admission.queue) in tree.paths
+    ]
+    protection = protection_of(running, tree, snapshot.now)
+    found = VictimCandidates(until=protection.until)
+    for each in running:
+        key = each.workload.key
+        if key not in protection.whole:
+            candidates = _candidates(each, tree, snapshot.now, wished=key in protection.in_own_queue)
+            found.of_queue.setdefault(each.queue, []).extend(candidates)
+    _count_budgets(found, snapshot, leaving)
+    return found
+
+
+def _count_budgets(found: VictimCandidates, snapshot: Snapshot, leaving: Mapping[WorkloadKey, int]) -> None:
+    """Enter what the disruption budgets allow. ``leaving``: pods that are being removed already, by workload."""
     for index, budget in enumerate(snapshot.budgets):
         # Kubernetes may still count pods that are leaving already.
-        uncounted = sum(min(leaving[key], pods) for key, pods in budget.pods.items())
+        uncounted = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
         found.disruptions_left.append(max(0, budget.allowed - uncounted))
         for key, pods in budget.pods.items():
             found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
-    protection = _Protection(snapshot.now, tree)
-    for workload, admissions in of_workload.values():
-        queue = admissions[0].admission.queue
-        if queue not in tree.paths or protection.protects(workload, queue, admissions):
-            continue
-        found.of_queue.setdefault(queue, []).extend(_candidates(workload, queue, admissions, snapshot.now))
-    found.until = protection.until
-    return found
 
 
-@dataclass(slots=True)
-class _Protection:
-    """What protects running workloads: their own wish, earlier evictions, and a minimum run time."""
+def _candidates(running: RunningWorkload, tree: QueueTree, now: int, *, wished: bool) -> list[Candidate]:
+    """The workload as a whole, and before it each of its admissions that the gang can do without.
 
-    now: int
-    tree: QueueTree
-    #: The next second at which a protection by run time ends. None: none counts.
-    until: int | None = None
-
-    def protects(self, workload: Workload, queue: QueueName, admissions: Sequence[HeldAdmission]) -> bool:
-        """True if a running workload may not be evicted now."""
-        policy = self.tree.policy(queue)
-        if not workload.preemptable or workload.evictions >= (policy.max_evictions or 0):
-            return True
-        opened = max(held.admission.opened_at for held in admissions)
-        ends = opened + max(policy.min_run_time or 0, workload.min_run_time, workload.cooldown)
-        if ends <= self.now:
-            return False
-        self.until = soonest(self.until, ends)
-        return True
-
-
-def _candidates(
-    workload: Workload, queue: QueueName, admissions: list[HeldAdmission], now: int
-) -> list[Candidate]:
-    """The workload as a whole, and before it each of its admissions that the gang can do without."""
-    if len(admissions) == 1:
-        return [_candidate(workload, queue, tuple(admissions), now, elastic=False)]
-    found: list[Candidate] = []
-    admissions.sort(key=lambda held: held.admission.id)
-    core = list(admissions)
-    for held in reversed(admissions):
-        if len(core) > 1 and _has_minimum_without(workload, core, held):
+    ``wished``: its wish not to be evicted counts inside its queue only.
+    """
+    if len(running.admissions) == 1:
+        return [_candidate(running, tuple(running.admissions), tree, now, wished=wished)]
+    parts: list[tuple[HeldAdmission, ...]] = []
+    core = list(running.admissions)
+    for held in reversed(running.admissions):
+        if len(core) > 1 and _has_minimum_without(running.workload, core, held):
             core.remove(held)
-            found.append(_candidate(workload, queue, (held,), now, elastic=True))
-    found.append(_candidate(workload, queue, tuple(admissions), now, elastic=False))
-    return found
+            parts.append((held,))
+    parts.append(tuple(running.admissions))
+    return [_candidate(running, part, tree, now, wished=wished) for part in parts]
 
 
 def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left_out: HeldAdmission) -> bool:
@@ -203,8 +177,15 @@ def _has_minimum_without(workload: Workload, core: Sequence[HeldAdmission], left
 
 
 def _candidate(
-    workload: Workload, queue: QueueName, admissions: tuple[HeldAdmission, ...], now: int, *, elastic: bool
+    running: RunningWorkload,
+    admissions: tuple[HeldAdmission, ...],
+    tree: QueueTree,
+    now: int,
+    *,
+    wished: bool,
 ) -> Candidate:
+    """These admissions of a workload: all of them, or an elastic part."""
+    workload, queue = running.workload, running.queue
     cost, size, pods = _DISTURBANCE, 0, 0
     for held in admissions:
         lost = max(0, now - held.admission.opened_at)
@@ -214,33 +195,7 @@ def _candidate(
         size += held.size
         pods += len(held.seats)
     oldest, newest = admissions[0].admission, admissions[-1].admission
-    sort_key = SortKey(not elastic, cost, oldest.priority, -newest.opened_at, workload.key.uid, newest.id)
+    priority = tree.counted_priority(queue, oldest.priority)
+    whole = len(admissions) == len(running.admissions)
+    sort_key = SortKey(wished, whole, cost, priority, -newest.opened_at, workload.key.uid, newest.id)
     return Candidate(workload, queue, admissions, cost, size, pods, sort_key)
-
-
-class ChargesByShape:
-    """Charges and sizes of seats, worked out once for all admissions of one shape."""
-
-    def __init__(self) -> None:
-        self._known: dict[
-            tuple[tuple[FlavorName, Resources, int], ...], tuple[Mapping[Account, int], int]
-        ] = {}
-
-    def hold(self, admission: Admission, ending: frozenset[int] = frozenset()) -> HeldAdmission:
-        """What an admission holds. ``ending``: indices of seats that end now, beside those that have ended."""
-        over = admission.ended | ending
-        seats = admission.seats
-        if over:
-            seats = tuple(seat for index, seat in enumerate(seats) if index not in over)
-        # A plain dict: most admissions have one seat, and a Counter costs more than counting it.
-        counts: dict[tuple[FlavorName, Resources], int] = {}
-        for seat in seats:
-            counts[seat.flavor, seat.takes] = counts.get((seat.flavor, seat.takes), 0) + 1
-        shape = tuple((flavor, takes, count) for (flavor, takes), count in counts.items())
-        known = self._known.get(shape)
-        if known is None:
-            size = sum(size_of_pod(takes) * count for _, takes, count in shape)
-            if len(self._known) >= _SHAPES_KEPT:
-                self._known.clear()
-            known = self._known[shape] = charges(seats), max(1, size)
-        return HeldAdmission(admission, seats, *known)

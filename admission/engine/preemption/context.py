@@ -8,7 +8,8 @@ from admission.engine import reasons
 from admission.engine.claims import HeldClaims
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidate_arrays import CandidateArrays
-from admission.engine.preemption.candidates import HeldAdmission, VictimCandidates, victim_candidates
+from admission.engine.preemption.candidates import VictimCandidates, victim_candidates
+from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.preemption.victim_set import Victim
 from admission.engine.snapshot import Snapshot

@@ -11,8 +11,8 @@ from admission.engine import reasons
 from admission.engine.claims import HeldClaims
 from admission.engine.pending.classes import RefusedClass
 from admission.engine.placement.need import need_choices
-from admission.engine.preemption.candidates import HeldAdmission
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
+from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.preemption.search import VictimSearch, failed_request, may_clear, searches_by_flavor
 from admission.engine.snapshot import Snapshot
@@ -39,11 +39,22 @@ def make_room(
         return PreemptionResult()
     context = PreemptionContext(snapshot, held_claims, prospects, held_admissions)
     for each in refused:
-        if each.need.complete or each.need.shortfall or each.reason.code not in _FOR_LACK_OF_ROOM:
-            continue
-        _make_room_for_class(context, each)
+        if may_evict(each):
+            _make_room_for_class(context, each)
     context.revisit_at(held_claims.until)
     return context.result
+
+
+def may_evict(refused: RefusedClass) -> bool:
+    """True if evictions could help the workloads of a class, and their priority class lets them preempt.
+
+    With ``preemptionPolicy: Never`` nothing is evicted for a workload, be it by priority or for its queue's quota, as
+    in Volcano.
+    """
+    need = refused.need
+    if need.complete or need.shortfall or refused.reason.code not in _FOR_LACK_OF_ROOM:
+        return False
+    return refused.members[0].workload.preempts
 
 
 def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> None:

@@ -54,7 +54,7 @@ class PreemptionProspects:
         policy = tree.policy(own)
         lowest = None if policy.within_queue == "never" else self._lowest_priority(own)
         newer = policy.within_queue == "lower-or-newer-equal"
-        if lowest is not None and (newer or lowest < workload.priority):
+        if lowest is not None and (newer or tree.counted_priority(own, lowest) < workload.priority):
             return None
         if policy.reclaim == "never":
             return ()

@@ -8,7 +8,8 @@
 - For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
   priority, in queues that are not brought below what they deserve for long.
 
-Candidates that are protected (``candidates``) are never asked about.
+Priorities are those that count in the queue of each workload (``QueueTree.counted_priority``). Candidates that are
+wholly protected (``protection``) are never asked about.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,6 +132,8 @@ class PreemptionRights:
         return EvictionReason(f"reclaimed for {self.workload}: {shares}", facts)
 
     def _rule_in_queue(self, candidate: Candidate) -> EvictionRule | None:
+        if candidate.protected_in_queue:
+            return None
         if self._may_preempt(candidate):
             return EvictionRule.PREEMPTED
         return EvictionRule.CLEARED if self._may_clear(candidate) else None

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
-from admission.engine.preemption.candidates import Candidate, HeldAdmission, SortKey, VictimCandidates
+from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates
+from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.node_gains import NodeGains
 from admission.engine.preemption.rules import EvictionReason, EvictionRule, PreemptionRights
 from admission.engine.trial import Trial

@@ -61,7 +61,13 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
 #: Cluster-wide rights of Muster.
 CONTROLLER: Final = (
     PolicyRule("see-nodes", "places and their size", "", ("nodes",), _SEE),
-    PolicyRule("see-namespaces", "the queue that a namespace defaults to", "", ("namespaces",), _SEE),
+    PolicyRule(
+        "see-namespaces",
+        "the queue that a namespace defaults to, and the queues it may use",
+        "",
+        ("namespaces",),
+        _SEE,
+    ),
     PolicyRule("see-pods", "members of gangs, and what others take on nodes", "", ("pods",), _SEE),
     PolicyRule(
         "see-priorities",

@@ -91,6 +91,7 @@ def _unreadable_queue(bare: Bare, raw: msgspec.Raw, error: Exception) -> Fact:
 
 
 _FACTS: Final = (
+    _Facts(FactKind.NAMESPACE, _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found))),
     _Facts(FactKind.NODE, _kind(NODES, WireNode, lambda node, raw: node_fact(node))),
     _Facts(FactKind.QUEUE, _kind(QUEUES, Bare, lambda bare, raw: queue_fact(bytes(raw)), _unreadable_queue)),
     _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
@@ -113,10 +114,10 @@ def _in_context(fact: Any, context: Context) -> Any:
         return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
 
 
-_CONTEXT: Final = (
-    _kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),
-    _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found)),
-)
+_CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),)
+
+#: Facts that others are read with, beside the kinds of ``_CONTEXT``.
+_IN_CONTEXT: Final = (FactKind.TOPOLOGY, FactKind.HYPERNODE, FactKind.NAMESPACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,7 @@ class Informers:
         }
 
     def _deliver(self, facts: _Facts, shifts: list[ObjectChange[Any]]) -> None:
-        if facts.fact_kind in (FactKind.TOPOLOGY, FactKind.HYPERNODE):
+        if facts.fact_kind in _IN_CONTEXT:
             self._recontext()
         for shift in shifts:
             fact = None if shift.after is None else _in_context(shift.after, self.context)
@@ -241,15 +242,20 @@ class Informers:
 
     def _read_context(self) -> Context:
         classes = self.classes()
-        defaults = [found.value for found in classes.values() if found.is_default]
+        # The API server takes the lowest where several claim to be the default.
+        defaults = sorted((each for each in classes.values() if each.is_default), key=lambda each: each.value)
+        default = defaults[0] if defaults else ClassFact(value=0)
         topologies: dict[str, TopologyFact] = self._values("topologies")
         first = min(topologies, default=None)
-        namespaces: dict[str, NamespaceFact] = self._values("namespaces")
         hypernodes: list[HyperNodeFact] = list(self._values("hypernodes").values())
+        namespaces: dict[str, NamespaceFact] = self._values("namespaces")
         return Context(
             priorities={name: found.value for name, found in classes.items()},
-            # The API server takes the lowest where several claim to be the default.
-            default_priority=min(defaults, default=0),
+            never_preempting=frozenset(
+                name for name, found in classes.items() if not found.preempts and found.twin_of is None
+            ),
+            default_priority=default.value,
+            default_preempts=default.preempts,
             queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
             adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
             levels=topologies[first].levels if first is not None else (),

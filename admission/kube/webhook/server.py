@@ -6,7 +6,8 @@ from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
-from admission.decode.admin_documents import queue_fact, topology_fact
+from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
+from admission.facts import NamespaceFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
@@ -15,7 +16,6 @@ from admission.kube.webhook.keyring import KeyringStore
 from admission.kube.webhook.review import app
 from admission.wire import Bare, WireNamespace
 from queues.api.api_resources import NAMESPACES, QUEUES, TOPOLOGIES, ApiResource
-from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import Queue
@@ -44,30 +44,32 @@ class _Watched:
 
 
 class WatchedObjects:
-    """What the webhook knows of the cluster: Queues, Topologies, and what Namespaces default to."""
+    """What the webhook knows of the cluster: Queues, Topologies, Namespaces."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
-        self._defaults = _Watched(
-            client, NAMESPACES, WireNamespace, lambda found, raw: namespace_queue(found.metadata.annotations)
+        self._namespaces = _Watched(
+            client, NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found)
         )
 
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for watched in (self._queues, self._levels, self._defaults):
+            for watched in (self._queues, self._levels, self._namespaces):
                 informer = watched.informer
                 tasks.create_task(informer.run(), name=f"webhook informer {informer.kind.name}")
 
     def known(self, namespace: str) -> Known:
         """What is known now. Before the first LIST nothing is: nothing is refused for what was not seen."""
+        found: NamespaceFact | None = self._namespaces.values.get(namespace)
         levels = frozenset(level for levels in self._levels.values.values() for level in levels)
         return Known(
             queues=self._queues.values if self._queues.informer.synced.is_set() else None,
             levels=levels if self._levels.informer.synced.is_set() else None,
-            namespace_queue=self._defaults.values.get(namespace),
+            namespace_queue=None if found is None else found.queue,
+            namespace_labels=None if found is None else found.labels,
         )
 
     async def find_queue(self, name: str) -> Queue | None:

@@ -7,17 +7,14 @@ the pod in that seat, so such pods carry a twin of their class with ``preemption
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from admission.kube.client.client import Client
 from admission.wire import WirePriorityClass
 from queues.api.api_resources import PRIORITY_CLASSES
-from queues.api.names import TWIN_OF
+from queues.api.names import TWIN_OF, TWIN_PREFIX
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
-
-_PREFIX: Final = "muster-never-preempts-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +61,13 @@ class NonPreemptingClasses:
                     self.names[found.twin_of] = name
         for name, found in sorted(classes.items()):
             wanted = found.preempts and found.twin_of is None and not name.startswith("system-")
-            if wanted and _PREFIX + name not in classes:
+            if wanted and TWIN_PREFIX + name not in classes:
                 done &= await self._try(self._make(name, found.value))
         return done
 
     async def _make(self, name: str, value: int) -> None:
         twin = PRIORITY_CLASSES.document(
-            _PREFIX + name,
+            TWIN_PREFIX + name,
             labels={TWIN_OF: name},
             value=value,
             preemptionPolicy="Never",

@@ -12,14 +12,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from queues.api import names
-from queues.api.check.cross_checks import Definitions, hypernode_cycles
+from queues.api.check.cross_checks import Definitions, hypernode_cycles, unknown_priority_classes
 from queues.api.check.document import Document, ReadingProblem, documents_of
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.check.own_names import own_names
 from queues.api.model import excerpt
+from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.unsupported import unsupported, unsupported_in_queue
+from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
@@ -106,6 +107,7 @@ def _of_subject(subject: Subject, definitions: Definitions, seen: set[tuple[str,
             continue
         severity: Severity = "warning" if violation.tolerable else "error"
         yield subject.finding(severity, violation.path, violation.found, violation.expected)
+    yield from unknown_priority_classes(subject, definitions)
     for path in unknown_fields(document):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
     for path in _unsupported(document):
@@ -155,5 +157,7 @@ def _unsupported(document: dict[str, Any]) -> tuple[str, ...]:
             return unsupported(parsed)
         case QueueDocument():
             return unsupported_in_queue(parsed)
+        case ResourceFlavor():
+            return unsupported_in_flavor(parsed)
         case _:
             return ()

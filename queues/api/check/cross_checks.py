@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from queues.api import names
 from queues.api.check.finding import Finding, Subject
+from queues.api.check.own_names import pod_templates
+from queues.api.metadata import ObjectMeta
+from queues.api.model import excerpt
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -17,6 +20,11 @@ from queues.api.validation.hypernode_rules import inner_hypernodes
 from queues.api.validation.validation import Known, defaulted, kind_of
 from queues.quota.queue import Queue as DomainQueue
 from queues.workload import QueueName
+
+#: Label that the API server puts on every Namespace.
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+#: Priority classes of every cluster.
+_SYSTEM_CLASSES: Final = frozenset(("system-cluster-critical", "system-node-critical"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +38,18 @@ class Definitions:
     levels: frozenset[str] | None
     #: Default queues of namespaces.
     namespace_queues: Mapping[str, str]
+    #: Labels of the namespaces among the documents.
+    namespace_labels: Mapping[str, Mapping[str, str]]
+    #: Names of priority classes; empty: no document is one.
+    priority_classes: frozenset[str]
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> "Definitions":
         """The definitions of all objects. An object that cannot be read defines nothing."""
         queues = {name: DomainQueue(name=QueueName(name)) for name in (names.DEFAULT_QUEUE, names.ROOT_QUEUE)}
         has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
+        namespace_labels: dict[str, Mapping[str, str]] = {}
+        priority_classes = set[str]()
         for subject in subjects:
             document = subject.value
             try:
@@ -48,19 +62,53 @@ class Definitions:
                         topology = Topology.parse(document)
                         levels |= set(topology.level_keys())
                     case None if document.get("kind") == "Namespace":
-                        metadata = document.get("metadata") or {}
-                        if name := namespace_queue(metadata.get("annotations")):
-                            namespace_queues[str(metadata.get("name"))] = name
+                        metadata = ObjectMeta.parse(document.get("metadata") or {})
+                        if name := namespace_queue(metadata.annotations):
+                            namespace_queues[metadata.name] = name
+                        # The API server adds the label with the name.
+                        namespace_labels[metadata.name] = {**metadata.labels, _NAME_LABEL: metadata.name}
+                    case None if document.get("kind") == "PriorityClass":
+                        priority_classes.add(str((document.get("metadata") or {}).get("name")))
             except (ValidationError, AttributeError, TypeError):
                 continue  # reported by the check of the document itself
-        return cls(queues, has_queues, frozenset(levels) if levels else None, namespace_queues)
+        return cls(
+            queues=queues,
+            has_queues=has_queues,
+            levels=frozenset(levels) if levels else None,
+            namespace_queues=namespace_queues,
+            namespace_labels=namespace_labels,
+            priority_classes=frozenset(priority_classes),
+        )
 
     def known_to(self, document: Mapping[str, Any]) -> Known:
         """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
         metadata = document.get("metadata")
         namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
-        inherited = self.namespace_queues.get(namespace) if isinstance(namespace, str) else None
-        return Known(queues=self.queues, levels=self.levels, namespace_queue=inherited)
+        if not isinstance(namespace, str):
+            return Known(queues=self.queues, levels=self.levels)
+        return Known(
+            queues=self.queues,
+            levels=self.levels,
+            namespace_queue=self.namespace_queues.get(namespace),
+            namespace_labels=self.namespace_labels.get(namespace),
+        )
+
+
+def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    """Priority classes that an object names and the documents do not define, where they define any."""
+    if not definitions.priority_classes:
+        return
+    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
+        name = spec.get("priorityClassName") if isinstance(spec, Mapping) else None
+        if isinstance(name, str) and name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
+            expected = "the name of a PriorityClass: it is not among these documents"
+            yield subject.finding("warning", f"{path}priorityClassName", excerpt(name), expected)
+
+
+def _pod_specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for place, template in pod_templates(document):
+        if isinstance(template, Mapping):
+            yield f"{place}spec.", template.get("spec")
 
 
 def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:

@@ -11,12 +11,13 @@ from queues.api.model import Count, Duration, Flag, Int32, Model, OpenModel, Qua
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.reading.user_values import MOST_LIMITS, resource_problem
 from queues.api.types.volcano_job import Whole
-from queues.errors import InvalidQuantity
+from queues.api.validation.violations import selector_violations
+from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import ROOT, Limits
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
-from queues.workload import FlavorName, QueueName
+from queues.workload import FlavorName, QueueName, Requirement
 
 
 class QueueState(StrEnum):
@@ -86,6 +87,10 @@ class QueuePolicySpec(Model):
     starvation: StarvationPolicy | None = None
     min_run_time: Duration | None = None
     max_evictions: Count | None = None
+    #: The highest priority that counts in the queue; of all queues on the path to ``root`` the smallest counts.
+    max_priority: Int32 | None = None
+    #: Users' own protections from eviction count no longer than this; of all queues on the path the smallest counts.
+    max_protection: Duration | None = None
     #: Stops admissions to this queue and to all queues below it.
     paused: Flag | None = None
 
@@ -98,9 +103,9 @@ class Admin(Model):
 
 
 class QueueAccess(Model):
-    """Limits on the use of a queue. Absent: no limit. ``namespaceSelector`` and ``admins`` have no effect yet."""
+    """Limits on the use of a queue. Absent: no limit. ``admins`` has no effect yet."""
 
-    #: A LabelSelector over namespaces.
+    #: A LabelSelector: only namespaces with such labels may use the queue and those below it.
     namespace_selector: Whole | None = None
     admins: tuple[Admin, ...] = ()
     #: Pods per gang.
@@ -163,18 +168,20 @@ class QueueDocument(Model):
     status: QueueStatus = QueueStatus()
 
     def to_domain(self) -> DomainQueue:
-        """The queue as the domain's value. An unreadable quantity makes it ``broken`` and raises nothing."""
+        """The queue as the domain's value. What cannot be read makes it ``broken`` and raises nothing."""
         spec, policy = self.spec, self.spec.policy
         broken: str | None = None
         limits, flavors = Limits(), {}
+        selector: tuple[Requirement, ...] | None = None
         try:
+            selector = _requirements(spec.access.namespace_selector)
             limits = _limits(spec.guarantee.resource, spec.deserved, spec.capability)
             flavors = {
                 FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
                 for flavor in spec.flavors
             }
             broken = _problem_of_limits(spec)
-        except InvalidQuantity as error:
+        except (InvalidQuantity, InvalidDocument) as error:
             broken = str(error)
         return DomainQueue(
             name=QueueName(self.metadata.name),
@@ -194,6 +201,7 @@ class QueueDocument(Model):
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
             max_run_time=_seconds(spec.access.max_run_time),
+            namespace_selector=selector,
             policy=_policy(policy),
             generation=self.metadata.generation,
         )
@@ -220,9 +228,28 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         clear_after=None if spec.starvation is None else _seconds(spec.starvation.clear_after),
         min_run_time=_seconds(spec.min_run_time),
         max_evictions=spec.max_evictions,
+        max_priority=spec.max_priority,
+        max_protection=_seconds(spec.max_protection),
         usage_half_life=_seconds(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,
+    )
+
+
+def _requirements(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] | None:
+    """A LabelSelector as requirements that must all hold; None: there is none. Raises InvalidDocument."""
+    if selector is None:
+        return None
+    wrong = next(selector_violations(selector, "spec.access.namespaceSelector"), None)
+    if wrong is not None:
+        raise InvalidDocument(where=wrong.path, found=wrong.found, expected=wrong.expected)
+    labels: Mapping[str, str] = selector.get("matchLabels") or {}
+    return (
+        *(Requirement(key, "In", (value,)) for key, value in sorted(labels.items())),
+        *(
+            Requirement(each["key"], each["operator"], tuple(each.get("values") or ()))
+            for each in selector.get("matchExpressions") or ()
+        ),
     )
 
 

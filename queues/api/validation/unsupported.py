@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from queues.api.names import HIERARCHY
+from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
 
@@ -48,13 +49,17 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.affinity", spec.affinity),
         ("spec.type", spec.type),
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
-        ("spec.access.namespaceSelector", access.namespace_selector is not None),
         ("spec.access.admins", access.admins),
         # Only the order ``shortest`` reads it, for workloads that declare no run time.
         ("spec.access.maxRunTime", access.max_run_time is not None and spec.policy.order != "shortest"),
         (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )
     return tuple(path for path, given in fields if given)
+
+
+def unsupported_in_flavor(flavor: ResourceFlavor) -> tuple[str, ...]:
+    """Paths of fields of a ResourceFlavor that have no effect yet."""
+    return ("spec.tolerations",) if flavor.spec.tolerations else ()
 
 
 def _plugins(spec: VolcanoJobSpec) -> Iterator[str]:

@@ -11,6 +11,7 @@ from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
     CORE,
+    DEFAULT_QUEUE,
     GATED_NAMESPACE,
     MUSTER,
     QUEUE_ANNOTATION,
@@ -34,6 +35,7 @@ from queues.api.validation.pod_rules import annotation_violations, pod_spec_viol
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.violations import Violation, of_model
+from queues.quota.access import access_refusal
 from queues.quota.queue import Queue as DomainQueue
 
 
@@ -46,6 +48,8 @@ class Known:
     levels: frozenset[str] | None = None
     #: The default queue of the object's namespace; None: it has none.
     namespace_queue: str | None = None
+    #: Labels of that namespace.
+    namespace_labels: Mapping[str, str] | None = None
 
 
 NOTHING_KNOWN = Known()
@@ -112,7 +116,7 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
-    return [*_metadata(parsed), *_RULES[model](parsed, known)]
+    return [*_metadata(parsed), *_RULES[model](parsed, known), *_access(parsed, known)]
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -148,6 +152,32 @@ def _metadata(document: Any) -> Iterator[Violation]:
     gated = metadata.labels.get(GATED_NAMESPACE)
     if gated not in (None, "true", "false"):
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
+
+
+def _access(document: Any, known: Known) -> Iterator[Violation]:
+    """A warning where the object's namespace may not use its queue: it will wait, until that changes."""
+    name = _queue_of(document, known)
+    if name is None or known.queues is None or known.namespace_labels is None:
+        return
+    path: list[DomainQueue] = []
+    while (queue := known.queues.get(name)) is not None and queue not in path:
+        path.append(queue)
+        name = queue.parent or ""
+    refusal = access_refusal(path, known.namespace_labels)
+    if refusal is not None:
+        expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
+        wording = refusal.message(document.metadata.namespace, path[0].name)
+        yield Violation("metadata.namespace", refusal.labels, expected, wording, tolerable=True)
+
+
+def _queue_of(document: Any, known: Known) -> str | None:
+    """The queue that an object waits in, as far as the object and its namespace tell; None: in none."""
+    if isinstance(document, VolcanoJob | PodGroup):
+        return document.spec.queue or DEFAULT_QUEUE
+    if not isinstance(document, BatchJob | Pod):
+        return None
+    named = (getattr(document.metadata, field).get(key) for field, key in _QUEUE_NAMES)
+    return next((name for name in named if name), known.namespace_queue)
 
 
 def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:

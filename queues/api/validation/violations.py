@@ -143,6 +143,8 @@ def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterat
     """Violations of a LabelSelector; None has none."""
     if selector is None:
         return
+    for key in selector.keys() - {"matchLabels", "matchExpressions"}:
+        yield Violation(f"{path}.{key}", "a field that is not known", "matchLabels or matchExpressions")
     labels = selector.get("matchLabels") or {}
     if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
         yield Violation(f"{path}.matchLabels", excerpt(labels), "a mapping of label keys to text")
@@ -158,6 +160,8 @@ def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterat
         operator, values = expression.get("operator"), expression.get("values") or []
         if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             yield Violation(f"{here}.operator", excerpt(operator), "one of In, NotIn, Exists, DoesNotExist")
+        elif not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+            yield Violation(f"{here}.values", excerpt(values), "a list of text")
         elif (operator in ("In", "NotIn")) != bool(values):
             wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
             yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")

@@ -53,10 +53,13 @@ _TERMS: Final = UnnestRows(
     queue=TEXT,
     by_created=NUMBER,
     by_priority=NUMBER,
+    most_priority=NUMBER,
     by_run=NUMBER,
     unknown_run=NUMBER,
     small_first=NUMBER,
 )
+#: Its columns beside the queue.
+_FACTORS: Final = ("by_created", "by_priority", "most_priority", "by_run", "unknown_run", "small_first")
 _RANK: Final = ("joins", "urgency", "precedence", "arrival")
 
 
@@ -205,13 +208,13 @@ async def _lines(
 def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] | None) -> CTE:
     """The narrow rows of waiting workloads, with what they are ordered by."""
     other = order.get(ROOT, OrderTerms())
-    by_created, by_priority, by_run, unknown_run, small_first = (
-        func.coalesce(_TERMS.c[name], literal(int(getattr(other, name)), NUMBER))
-        for name in ("by_created", "by_priority", "by_run", "unknown_run", "small_first")
+    by_created, by_priority, most_priority, by_run, unknown_run, small_first = (
+        func.coalesce(_TERMS.c[name], literal(int(getattr(other, name)), NUMBER)) for name in _FACTORS
     )
     since = func.coalesce(func.nullif(backoffs.c.waiting_since, 0), workloads.c.created)
     run_time = func.least(func.coalesce(workloads.c.run_time, unknown_run), _MOST_SECONDS)
-    urgency = by_created * workloads.c.created + by_priority * workloads.c.priority + by_run * run_time
+    priority = func.least(workloads.c.priority, most_priority)
+    urgency = by_created * workloads.c.created + by_priority * priority + by_run * run_time
     precedence = small_first * (since + PATIENCE * func.least(workloads.c.devices, _MOST_DEVICES))
     narrow = (
         select(
@@ -235,10 +238,7 @@ def _placed(rows: CTE) -> CTE:
 
 def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:
     return _TERMS.rows(
-        [
-            (queue, each.by_created, each.by_priority, each.by_run, each.unknown_run, int(each.small_first))
-            for queue, each in order.items()
-        ]
+        [(queue, *(int(getattr(each, name)) for name in _FACTORS)) for queue, each in order.items()]
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from queues.admissions import Admission, LastPreemption
+from queues.quota.queue import HIGHEST_USER_PRIORITY
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 
@@ -97,6 +98,8 @@ class OrderTerms:
 
     by_created: int = 0
     by_priority: int = 0
+    #: The highest priority that counts.
+    most_priority: int = HIGHEST_USER_PRIORITY
     by_run: int = 0
     #: Seconds that count where no run time is declared.
     unknown_run: int = 0

@@ -195,7 +195,8 @@ def only_allowed_nodes(snapshot: Snapshot) -> None:
 
 
 def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
-    """Nobody is admitted into a queue that is paused, closed, wrong, unknown or not a leaf, here or above."""
+    """No workload is admitted into a queue that is paused, closed, wrong, unknown or not a leaf, or that its namespace
+    may not use, here or above."""
     plan = plan_of(snapshot)
     for admit in plan.admits:
         queue: QueueName | None = admit.queue
@@ -208,6 +209,8 @@ def stopped_queues_admit_nothing(snapshot: Snapshot) -> None:
             each = snapshot.queues[queue]
             assert not each.paused
             assert not each.closed
+            labels = snapshot.namespaces.get(admit.namespace, {})
+            assert all(labels.get(one.key) in one.values for one in each.namespace_selector or ())
             queue = each.parent
         else:
             raise AssertionError(f"{admit.queue} is in a cycle")

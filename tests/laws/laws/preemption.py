@@ -103,6 +103,8 @@ def _queues(draw: st.DrawFn, name: str) -> Queue:
             within_queue=draw(st.sampled_from([None, None, "never", "lower-or-newer-equal"])),
             reclaim=draw(st.sampled_from([None] * 4 + ["never", "lower-priority"])),
             min_run_time=draw(st.sampled_from([None] * 4 + [1000])),
+            max_priority=draw(st.sampled_from([None] * 4 + [5])),
+            max_protection=draw(st.sampled_from([None] * 4 + [2000])),
         ),
     )
 
@@ -128,7 +130,8 @@ def _workloads(draw: st.DrawFn, number: int, queues: list[QueueName], most: int 
                 required_topology=draw(st.sampled_from([None, None, "rack"])),
             ),
         ),
-        preemptable=draw(st.sampled_from([True] * 7 + [False])),
+        preempts=draw(st.sampled_from([True] * 7 + [False])),
+        preemptable=draw(st.sampled_from([True] * 5 + [False])),
         evictions=draw(st.sampled_from([0] * 7 + [3])),
         checkpoint_interval=draw(st.sampled_from([None, 600])),
     )
@@ -199,15 +202,64 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
     """Not preemptable, evicted too often, too young, in a queue that may not be reclaimed from."""
     plan = plan_of(snapshot)
     tree = books(snapshot).tree
+    kept = _within_deserved(snapshot)
     for evict in plan.evicts:
         admission = snapshot.admissions[evict.admission]
         workload, policy = snapshot.holders[admission.workload], tree.policy(admission.queue)
         assert admission.state is AdmissionState.OPEN
-        assert workload.preemptable
+        assert evict.beneficiary is not None
+        own_queue = snapshot.pending[evict.beneficiary].queue == admission.queue
+        if own_queue or admission.id in kept:
+            assert not _wishes_to_stay(snapshot, admission)
         assert workload.evictions < (policy.max_evictions or 0)
         assert admission.opened_at + (policy.min_run_time or 0) <= snapshot.now
         if evict.code == EvictionRule.RECLAIMED:
             assert tree.queues[admission.queue].reclaimable
+
+
+def _wishes_to_stay(snapshot: Snapshot, admission: Admission) -> bool:
+    """Whether the user's wish not to be evicted may count now: it has an end (``maxProtection``)."""
+    queue: QueueName | None = admission.queue
+    bounds = []
+    while queue in snapshot.queues:
+        bounds.append(snapshot.queues[queue].policy.max_protection)
+        queue = snapshot.queues[queue].parent
+    ends = min((admission.opened_at + most for most in bounds if most is not None), default=snapshot.now + 1)
+    return not snapshot.holders[admission.workload].preemptable and ends > snapshot.now
+
+
+def _within_deserved(snapshot: Snapshot) -> set[AdmissionId]:
+    """Admissions that wish to stay and are the oldest that fit into what their queue deserves, one after the other."""
+    tree, kept = books(snapshot).tree, set()
+    sums: dict[tuple[QueueName, Account], int] = {}
+    for number, admission in sorted(snapshot.admissions.items()):
+        if _wishes_to_stay(snapshot, admission):
+            after = {
+                (admission.queue, account): sums.get((admission.queue, account), 0) + units
+                for account, units in charges(admission.holding()).items()
+            }
+            if all(units <= tree.deserved(*account) for account, units in after.items()):
+                sums |= after
+                kept.add(number)
+    return kept
+
+
+def nothing_goes_for_who_never_preempts(snapshot: Snapshot) -> None:
+    """Nothing is evicted for a workload of a class with ``preemptionPolicy: Never``."""
+    for evict in plan_of(snapshot).evicts:
+        assert evict.beneficiary is not None
+        assert snapshot.pending[evict.beneficiary].preempts
+
+
+def priority_beyond_the_highest_counts_nothing(snapshot: Snapshot, more: int) -> None:
+    """Pending work of the highest priority that counts in its queue gains nothing by a higher one."""
+    raised = {
+        key: replace(workload, priority=workload.priority + more)
+        if _counted(snapshot, workload.queue, workload.priority + 1) <= workload.priority
+        else workload
+        for key, workload in snapshot.pending.items()
+    }
+    assert plan_of(replace(snapshot, pending=raised)) == plan_of(snapshot)
 
 
 def priority_protects(snapshot: Snapshot) -> None:
@@ -225,9 +277,21 @@ def priority_protects(snapshot: Snapshot) -> None:
         mine = snapshot.pending[evict.beneficiary]
         victim = snapshot.admissions[evict.admission]
         if victim.queue == mine.queue or evict.code != EvictionRule.RECLAIMED:
-            assert victim.priority <= mine.priority
+            assert _counted(snapshot, victim.queue, victim.priority) <= _counted(
+                snapshot, mine.queue, mine.priority
+            )
         else:
             assert _within_a_share(usage, mine.queue, victim.queue)
+
+
+def _counted(snapshot: Snapshot, queue: QueueName, priority: int) -> int:
+    """The priority that counts in a queue, by the queues on its path."""
+    name: QueueName | None = queue
+    while name in snapshot.queues:
+        most = snapshot.queues[name].policy.max_priority
+        priority = priority if most is None else min(priority, most)
+        name = snapshot.queues[name].parent
+    return min(priority, 1_000_000_000)
 
 
 def budgets_hold(snapshot: Snapshot) -> None:
@@ -343,3 +407,82 @@ def independent_of_order(snapshot: Snapshot, chance: Random) -> None:
         holders=shuffled(snapshot.holders),
     )
     assert plan_of(twin) == plan_of(snapshot)
+
+
+@st.composite
+def lent_worlds(draw: st.DrawFn) -> Snapshot:
+    """A full cluster of nodes with one GPU, single pods that ask for one, and users who all wish to stay.
+
+    Queues own no more than there is, and one of them, which wants what it deserves, does not have it.
+    """
+    deserved = draw(st.lists(st.integers(0, 4), min_size=2, max_size=4))
+    names = [QueueName(f"q{number}") for number in range(len(deserved))]
+    nodes = [NodeName(f"n{number}") for number in range(max(2, sum(deserved)))]
+    queues = {
+        name: Queue(name=name, limits=Limits(deserved={GPU: units * 1000}))
+        for name, units in zip(names, deserved, strict=True)
+    }
+    takes = Resources({GPU: 1000, "pods": 1})
+    holders, admissions = {}, {}
+    for number, node in enumerate(nodes, 1):
+        workload = replace(
+            draw(_workloads(number, names, most=1)),
+            preempts=True,
+            preemptable=draw(st.booleans()),
+            min_run_time=draw(st.sampled_from([0, 10**9])),
+            cooldown=draw(st.sampled_from([0, 10**9])),
+            evictions=0,
+            minimum=1,
+            pod_sets=(PodSet(name="main", count=1, takes=takes),),
+        )
+        holders[workload.key] = workload
+        admissions[AdmissionId(number)] = Admission(
+            id=AdmissionId(number),
+            workload=workload.key,
+            namespace="team",
+            name=workload.name,
+            queue=workload.queue,
+            priority=workload.priority,
+            seats=(Seat(pod_set="main", ordinal=0, node=node, takes=takes),),
+            opened_at=NOW - draw(st.integers(0, 5000)),
+            started=True,
+        )
+    wants = replace(
+        draw(_workloads(100, names, most=1)),
+        preempts=True,
+        minimum=1,
+        pod_sets=(PodSet(name="main", count=1, takes=takes),),
+    )
+    table_of_nodes = NodeTable.build(
+        [
+            Node(
+                name=name,
+                allocatable=Resources({GPU: 1000, "pods": 110}),
+                labels={"rack": "r", HOST: name},
+                used=takes,
+            )
+            for name in nodes
+        ],
+        [("rack", HOST)],
+    )
+    return Snapshot(
+        now=NOW,
+        queues=queues,
+        nodes=table_of_nodes,
+        pending={wants.key: wants},
+        admissions=admissions,
+        holders=holders,
+    )
+
+
+def borrowers_keep_nothing(snapshot: Snapshot) -> None:
+    """What a queue deserves it gets back, whatever the users of the queues that borrowed it wish."""
+    (wants,) = snapshot.pending.values()
+    usage, account = books(snapshot), Account(NO_FLAVOR, GPU)
+    if usage.used(wants.queue, account) + 1000 > usage.tree.deserved(wants.queue, account):
+        return
+    evicts = plan_of(snapshot).evicts
+    assert [evict.beneficiary for evict in evicts] == [wants.key]
+    victim = snapshot.admissions[evicts[0].admission]
+    lent = usage.used(victim.queue, account) > usage.tree.deserved(victim.queue, account)
+    assert lent or victim.queue == wants.queue

@@ -72,6 +72,13 @@ def _admit_unchecked(workload: Any, lacks: Any, tried: Any) -> Any:
     return replace(answer, seats=answer.seats[:-1]) if isinstance(answer, Admit) else answer
 
 
+def _parts_anywhere(where: Any, want: Any) -> Any:
+    try:
+        return _with_parts(where, want, ())
+    except KeyError:  # of a level that no topology has
+        return _seated(where, want)
+
+
 _place, _together, _open = pod_set.assign_nodes, gangs.all_or_none, trial.Trial.open
 
 _need, _admit = need.missing_members, gangs.admit
@@ -97,8 +104,7 @@ MUTATIONS = (
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
         lambda where, want, partitions: _with_parts(where, replace(want, seated={}), partitions),
         decision.required_topology_kept),
-    Bug("parts are anywhere", pod_set, "_seated",
-        lambda where, want: _with_parts(where, want, ()), decision.parts_kept),
+    Bug("parts are anywhere", pod_set, "_seated", _parts_anywhere, decision.parts_kept),
     Bug("parts are not whole", need, "_whole_parts",
         lambda pods, missing, count: min(count, len(missing)), decision.parts_kept),
     Bug("the level around all is forgotten", gangs, "_in_one_domain",
@@ -113,6 +119,10 @@ MUTATIONS = (
         lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), decision.only_allowed_nodes),
     Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, decision.stopped_queues_admit_nothing),
     Bug("broken queues go on", tree.QueueTree, "usable", lambda *_: True, decision.stopped_queues_admit_nothing),
+    Bug("every namespace may use every queue", tree.QueueTree, "access_refusal", lambda *_: None,
+        decision.stopped_queues_admit_nothing),
+    Bug("only the queue's own selector counts", tree, "access_refusal",
+        lambda path, labels: _refusal(path[:1], labels), decision.stopped_queues_admit_nothing),
     Bug("backoff is ignored", pending, "obstacle",
         lambda workload, now: _obstacle(workload, now + 3600), decision.stopped_queues_admit_nothing),
     Bug("ties go by chance", pending, "rank", _rank_by_chance, decision.independent_of_order),
@@ -126,6 +136,7 @@ MUTATIONS = (
     Bug("the memo keeps old books", memo.EngineState, "_post", _old_books, decision.memo_decides_nothing),
 )  # fmt: skip
 
-_with_parts = pod_set._with_parts
+_with_parts, _seated = pod_set._with_parts, pod_set._seated
 _obstacle = pending.obstacle
+_refusal = tree.access_refusal
 _post = memo.EngineState._post

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from admission.engine import claims
-from admission.engine.preemption import candidates, preemption, rules, victim_set
+from admission.engine.preemption import candidates, preemption, protection, rules, victim_set
+from queues.quota import tree
 from tests.laws.laws import preemption as laws
-from tests.laws.laws.preemption import full_worlds
+from tests.laws.laws.preemption import full_worlds, lent_worlds
 from tests.laws.planted.bug import Bug, is_broken_in
 
 
@@ -30,8 +31,20 @@ def _unlimited(self: Any, workload: Any, pods: int) -> bool:
     return True
 
 
-def _unprotected(self: Any, workload: Any, queue: Any, admissions: Any) -> bool:
-    return False
+def _unprotected(running: Any, tree: Any, now: int) -> Any:
+    return protection.Protection(frozenset(), frozenset(), None)
+
+
+def _whatever_the_class_says(refused: Any) -> bool:
+    return not (refused.need.complete or refused.need.shortfall)
+
+
+def _all_of_them(wishing: Any, queue: Any, tree: Any) -> Any:
+    return wishing
+
+
+def _as_the_class_says(self: Any, queue: Any, priority: int) -> int:
+    return priority
 
 
 def _every_candidate(self: Any, candidate: Any) -> Any:
@@ -69,7 +82,14 @@ BUGS = (
         laws.no_victim_without_a_beneficiary,
     ),
     Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold),
-    Bug("nothing protects", candidates._Protection, "protects", _unprotected, laws.nobody_protected_goes),
+    Bug("nothing protects", candidates, "protection_of", _unprotected, laws.nobody_protected_goes),
+    Bug(
+        "preemptionPolicy: Never is ignored",
+        preemption,
+        "may_evict",
+        _whatever_the_class_says,
+        laws.nothing_goes_for_who_never_preempts,
+    ),
     Bug(
         "every candidate may be taken",
         rules.PreemptionRights,
@@ -86,3 +106,13 @@ BUGS = (
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     is_broken_in(full_worlds(), bug.law)
+
+
+def test_a_wish_that_counts_for_lent_quota_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protection, "within_deserved", _all_of_them)
+    is_broken_in(lent_worlds(), laws.borrowers_keep_nothing)
+
+
+def test_a_priority_that_counts_whole_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree.QueueTree, "counted_priority", _as_the_class_says)
+    is_broken_in(full_worlds(), lambda world: laws.priority_beyond_the_highest_counts_nothing(world, 10))

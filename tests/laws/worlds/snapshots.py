@@ -41,6 +41,10 @@ LEVELS = (BLOCK, RACK, HOST)
 FLAVORS = (FlavorName("big"), FlavorName("small"))
 TAINT = Taint("maintenance", "", "NoSchedule")
 
+#: What some queues ask of the namespaces that use them.
+SELECTORS = ((Requirement("tier", "In", ("gold",)),), (Requirement("floor", "In", ("1",)),))
+NAMESPACES = {"team": {"tier": "gold", "floor": "1"}, "guests": {"tier": "gold"}}
+
 #: Whole devices; large enough to matter, small enough to be met.
 small = st.integers(0, 10)
 
@@ -84,6 +88,7 @@ def trees(draw: st.DrawFn) -> dict[QueueName, Queue]:
             closed=draw(rarely(19)),
             max_gang=draw(st.sampled_from([None, None, 4])),
             max_pending=draw(st.sampled_from([None, None, None, 2])),
+            namespace_selector=draw(st.sampled_from([*[None] * 6, *SELECTORS])),
         )
     if draw(rarely(9)):  # a cycle
         queues[names[0]] = replace(queues[names[0]], parent=names[-1])
@@ -180,7 +185,7 @@ def workloads(draw: st.DrawFn, number: int, queues: list[QueueName]) -> Workload
     pods = sum(each.count for each in sets)
     return Workload(
         key=WorkloadKey(draw(st.sampled_from([WorkloadKind.JOB, WorkloadKind.VOLCANO_JOB])), f"u{number}"),
-        namespace="team",
+        namespace=draw(st.sampled_from(["team", "team", "guests", "unseen"])),
         name=f"w{number}",
         queue=draw(st.sampled_from(queues)),
         priority=draw(st.integers(0, 2)),
@@ -237,6 +242,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         ended=ended,
         evictable=evictable,
         unbooked=tuple(unbooked),
+        namespaces=NAMESPACES,
     )
 
 

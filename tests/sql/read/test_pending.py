@@ -58,6 +58,7 @@ def names(found: PendingPage) -> list[tuple[str, int]]:
     [
         {},
         {"ageingPerHour": 10},
+        {"maxPriority": 1},
         {"starvation": {"clearAfter": "48h"}},
         {"order": "fifo"},
         {"order": "shortest"},

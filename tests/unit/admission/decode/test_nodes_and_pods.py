@@ -9,7 +9,7 @@ from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_
 from admission.decode.fields import explained
 from admission.decode.nodes import node_fact
 from admission.decode.topology_requests import Tiers
-from admission.facts import NodeFact, PodFact, PodPhase
+from admission.facts import NamespaceFact, NodeFact, PodFact, PodPhase
 from admission.wire import WireNamespace, WireNode, WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import read_pod
@@ -86,6 +86,35 @@ def test_a_node_is_ready_only_if_it_says_so(conditions: Any) -> None:
 
 def test_a_node_with_an_unreadable_amount_does_not_offer_that_resource() -> None:
     assert a_node(allocatable={"cpu": "1", "x/y": "many"}).allocatable == Resources({"cpu": 1000})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "fact"),
+    [
+        ({"labels": {"team": "a"}}, NamespaceFact(name="ns", labels={"team": "a"})),
+        ({"annotations": {names.QUEUE_LABEL: "q"}}, NamespaceFact(name="ns", queue=QueueName("q"))),
+        ({}, NamespaceFact(name="ns")),
+    ],
+)
+def test_a_namespace_is_its_labels_and_its_default_queue(
+    metadata: dict[str, Any], fact: NamespaceFact
+) -> None:
+    raw = msgspec.json.encode({"metadata": {"name": "ns", **metadata}})
+    assert namespace_fact(msgspec.json.decode(raw, type=WireNamespace)) == fact
+
+
+@pytest.mark.parametrize(
+    ("spec", "preempts"),
+    [
+        ({}, True),
+        ({"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"}, True),
+        ({"priorityClassName": "calm", "preemptionPolicy": "Never"}, False),
+        # A twin ranks like its class in all that Muster decides; it keeps the stock scheduler from preempting.
+        ({"priorityClassName": "muster-never-preempts-high", "preemptionPolicy": "Never"}, True),
+    ],
+)
+def test_a_pod_tells_whether_others_may_go_for_it(spec: dict[str, Any], preempts: bool) -> None:
+    assert a_pod(spec=spec).preempts is preempts
 
 
 def test_a_pod_of_other_people_belongs_to_nobody() -> None:

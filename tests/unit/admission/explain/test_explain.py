@@ -27,6 +27,7 @@ from queues.workload import (
     Obstacle,
     PodSet,
     QueueName,
+    Requirement,
     Workload,
     WorkloadKey,
     WorkloadKind,
@@ -176,6 +177,28 @@ def test_the_lowest_priority_that_would_do_is_told() -> None:
     )
 
 
+def test_a_class_that_never_preempts_is_told_with_who_would_go_without_it() -> None:
+    running = [(job(f"y{n}", "a", priority=1), [f"n{n}"]) for n in range(4)]
+
+    changes = told(world([queue("a", 32)], running, [job("it", "a", priority=5, preempts=False)]))
+
+    assert changes[SuggestionKind.PRIORITY] == (
+        "a priority class without preemptionPolicy: Never: 1 of its own queue is evicted for it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [({"max_pending": 1}, "access.maxPending"), ({"max_pending_per_user": 1}, "access.maxPendingPerUser")],
+)
+def test_the_limit_of_pending_workloads_that_stopped_it_is_named(limits: dict[str, int], field: str) -> None:
+    waiting = [job("first", "a", user="ann", arrival=1), job("it", "a", user="ann", arrival=2)]
+
+    assert told(world([queue("a", 8, **limits)], [], waiting)) == {
+        SuggestionKind.QUEUE: f"fewer workloads that came earlier, or {field} above 1 in a"
+    }
+
+
 def test_pods_that_no_node_could_ever_hold_are_told() -> None:
     changes = told(world([queue("a", 16)], [], [job("it", "a", gpus=16)]))
 
@@ -209,7 +232,19 @@ def test_one_who_waits_for_his_turn_is_told_so() -> None:
             SuggestionKind.QUEUE,
             "queue a resumed (muster resume a)",
         ),
-        (job("it", "a"), queue("a", 8, closed=True), SuggestionKind.QUEUE, "queue a opened again"),
+        (
+            job("it", "a"),
+            queue("a", 8, closed=True),
+            SuggestionKind.QUEUE,
+            "queue a opened again (kubectl patch queue a --subresource=status --type=merge"
+            """ -p '{"status":{"state":"Open"}}')""",
+        ),
+        (
+            job("it", "a"),
+            queue("a", 8, namespace_selector=(Requirement("team", "In", ("a",)),)),
+            SuggestionKind.QUEUE,
+            "another queue, or labels of namespace ml that queue a asks for: team=a",
+        ),
         (job("it", "none"), queue("a", 8), SuggestionKind.QUEUE, "a queue named none"),
         (
             job("it", "a", count=3, gpus=1),

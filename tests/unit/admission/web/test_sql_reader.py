@@ -189,6 +189,8 @@ def test_those_right_before_a_workload_are_told() -> None:
 ORDERS: tuple[dict[str, Any], ...] = (
     {},
     {"ageingPerHour": 10},
+    {"ageingPerHour": 10, "maxPriority": 1},
+    {"maxPriority": -3},
     {"starvation": {"clearAfter": "48h"}},
     {"order": "fifo"},
     {"order": "shortest"},
@@ -253,7 +255,9 @@ def computed(terms: OrderTerms, workload: Workload) -> tuple[int, int]:
     """Urgency and precedence as ``queues.sql.read.pending`` computes them from the columns of a workload."""
     run_time = terms.unknown_run if workload.run_time is None else workload.run_time
     urgency = (
-        terms.by_created * workload.created + terms.by_priority * workload.priority + terms.by_run * run_time
+        terms.by_created * workload.created
+        + terms.by_priority * min(workload.priority, terms.most_priority)
+        + terms.by_run * run_time
     )
     since = workload.waiting_since or workload.created
     return urgency, int(terms.small_first) * (since + PATIENCE * devices(workload))

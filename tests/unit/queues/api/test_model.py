@@ -12,6 +12,7 @@ from queues.api.validation.violations import is_extended
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity
+from queues.workload import Requirement
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,6 @@ def test_fields_that_do_nothing_yet_are_told():
     )
     access = {"namespaceSelector": {}, "admins": [{"user": "ann"}], "maxGang": 4, "maxRunTime": "1h"}
     assert unsupported_in_queue(QueueDocument.read({"spec": {"access": access}})) == (
-        "spec.access.namespaceSelector",
         "spec.access.admins",
         "spec.access.maxRunTime",
     )
@@ -187,3 +187,39 @@ def test_extended_resources_have_a_domain(resource, extended):
 )
 def test_label_keys_are_qualified_names(key, valid):
     assert is_label_key(key) is valid
+
+
+def test_a_namespace_selector_becomes_requirements_that_must_all_hold():
+    selector = {
+        "matchLabels": {"team": "a"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "NotIn", "values": ["test"]},
+            {"key": "gpu", "operator": "Exists"},
+        ],
+    }
+    queue = QueueDocument.read({"spec": {"access": {"namespaceSelector": selector}}}).to_domain()
+    assert queue.namespace_selector == (
+        Requirement("team", "In", ("a",)),
+        Requirement("tier", "NotIn", ("test",)),
+        Requirement("gpu", "Exists"),
+    )
+    assert QueueDocument.read({"spec": {}}).to_domain().namespace_selector is None
+    assert (
+        QueueDocument.read({"spec": {"access": {"namespaceSelector": {}}}}).to_domain().namespace_selector
+        == ()
+    )
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchlabels": {"team": "a"}},
+        {"matchLabels": ["team"]},
+        {"matchExpressions": [{"key": "team", "operator": "Is", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "team", "operator": "In", "values": "a"}]},
+    ],
+)
+def test_a_selector_that_cannot_be_read_opens_no_queue(selector):
+    queue = QueueDocument.read({"spec": {"access": {"namespaceSelector": selector}}}).to_domain()
+    assert queue.broken is not None
+    assert "spec.access.namespaceSelector" in queue.broken

@@ -1,5 +1,6 @@
 """The queue tree: limits at every level, wrong queues set apart, shares by weight."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,12 +9,12 @@ from hypothesis import strategies as st
 
 from queues.errors import GuaranteesExceedParent, LimitsOutOfOrder, QueueCycle, QuotaTreeError, UnknownParent
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT, Limits, Queue
+from queues.quota.queue import HIGHEST_USER_PRIORITY, ROOT, Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, FlavorName, QueueName
+from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement
 from tests.builders.quota import available
 
 GPU = Account(NO_FLAVOR, "gpu")
@@ -247,3 +248,84 @@ def test_whole_units_left_over_go_by_fraction_then_name(
 ) -> None:
     shares = share_out(10, [Claimant(f"q{i}", weight) for i, weight in enumerate(weights)])
     assert tuple(shares.values()) == expected
+
+
+def with_policies(root: int | None, top: int | None, leaf: int | None) -> QueueTree:
+    """A path of three queues with these ``max_priority`` and ``max_protection``."""
+    stated = {ROOT: root, "top": top, "leaf": leaf}
+    queues = [queue(ROOT), queue("top"), queue("leaf", "top")]
+    return tree(
+        *(
+            replace(
+                each, policy=QueuePolicy(max_priority=stated[each.name], max_protection=stated[each.name])
+            )
+            for each in queues
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("root", "top", "leaf", "counts", "by"),
+    [
+        pytest.param(None, None, None, HIGHEST_USER_PRIORITY, None, id="system classes are cut"),
+        pytest.param(None, None, 50, 50, "leaf", id="the queue's own"),
+        pytest.param(50, None, None, 50, ROOT, id="inherited"),
+        pytest.param(50, None, 900, 50, ROOT, id="a queue cannot grant itself more"),
+        pytest.param(900, 50, 60, 50, "top", id="the smallest on the path"),
+        pytest.param(50, 50, None, 50, "top", id="of equal ones the nearest is named"),
+        pytest.param(
+            None,
+            None,
+            2_000_000_000,
+            2_000_000_000,
+            "leaf",
+            id="system classes, where an administrator says so",
+        ),
+        pytest.param(None, -5, None, -5, "top", id="below zero"),
+    ],
+)
+def test_the_smallest_highest_priority_on_the_path_counts(
+    root: int | None, top: int | None, leaf: int | None, counts: int, by: str | None
+) -> None:
+    built, name = with_policies(root, top, leaf), QueueName("leaf")
+    assert built.counted_priority(name, 2_000_001_000) == counts
+    assert built.counted_priority(name, -10) == -10
+    assert (built.priority_limit(name).most, built.priority_limit(name).by) == (counts, by)
+
+
+@pytest.mark.parametrize(
+    ("root", "leaf", "counts"), [(None, None, None), (60, None, 60), (60, 600, 60), (600, 60, 60)]
+)
+def test_the_shortest_protection_on_the_path_counts(
+    root: int | None, leaf: int | None, counts: int | None
+) -> None:
+    assert with_policies(root, None, leaf).policy(QueueName("leaf")).max_protection == counts
+
+
+TIER, TEAM = Requirement("tier", "Exists"), Requirement("team", "In", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("top", "leaf", "labels", "by"),
+    [
+        pytest.param(None, None, {}, None, id="no selector: every namespace"),
+        pytest.param((), (), {}, None, id="an empty selector selects every namespace"),
+        pytest.param(None, (TEAM,), {"team": "a"}, None, id="selected"),
+        pytest.param(None, (TEAM,), {"team": "b"}, "leaf", id="not selected"),
+        pytest.param((TIER,), None, {"team": "a"}, "top", id="refused above"),
+        pytest.param((TIER,), (TEAM,), {"team": "a"}, "top", id="allowed below, refused above"),
+        pytest.param((TIER,), (TEAM,), {}, "leaf", id="the nearest refusal is told"),
+        pytest.param((TIER,), (TEAM,), {"team": "a", "tier": "gold"}, None, id="allowed at every level"),
+    ],
+)
+def test_a_namespace_must_be_selected_at_every_level_that_states_a_selector(
+    top: tuple[Requirement, ...] | None,
+    leaf: tuple[Requirement, ...] | None,
+    labels: dict[str, str],
+    by: str | None,
+) -> None:
+    built = tree(
+        replace(queue("top"), namespace_selector=top), replace(queue("leaf", "top"), namespace_selector=leaf)
+    )
+    refusal = built.access_refusal(QueueName("leaf"), labels)
+    assert (refusal.by if refusal else None) == by

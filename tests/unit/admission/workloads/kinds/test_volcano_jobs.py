@@ -153,6 +153,17 @@ def test_priority_is_the_value_of_the_class() -> None:
     assert in_context(a_job(template=templated), context).priority == 1000  # type: ignore[union-attr]
 
 
+def test_a_class_that_never_preempts_is_that_of_its_workload() -> None:
+    context = Context(priorities={"calm": 9, "high": 9}, never_preempting=frozenset({"calm"}))
+    calm, high, plain = (
+        in_context(a_volcano_job(task(), **spec), context)
+        for spec in ({"priorityClassName": "calm"}, {"priorityClassName": "high"}, {})
+    )
+    assert (calm.preempts, high.preempts, plain.preempts) == (False, True, True)  # type: ignore[union-attr]
+    calm_by_default = in_context(a_volcano_job(task()), Context(default_preempts=False))
+    assert not calm_by_default.preempts  # type: ignore[union-attr]
+
+
 def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
     fact = a_volcano_job(task(), priorityClassName="high")
     missing = in_context(fact, Context())

@@ -259,3 +259,48 @@ def test_any_cut_out_of_a_real_file_gets_an_answer(example, data):
     end = data.draw(st.integers(start, len(example)))
     for one in check_text(example[:start] + example[end:], "file.yaml"):
         assert str(one)
+
+
+NAMESPACE = """apiVersion: v1
+kind: Namespace
+metadata: {name: ours, labels: {team: b}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            "apiVersion: muster.dev/v1alpha1\nkind: ResourceFlavor\nmetadata: {name: big}\n"
+            "spec: {nodeLabels: {gpu: big}, tolerations: [{key: gpu, operator: Exists}]}\n",
+            "spec.tolerations: found a field that does nothing yet",
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, labels: {kueue.x-k8s.io/queue-name: team}}\n"
+            "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
+            "found kueue.x-k8s.io/queue-name, expected muster.dev/queue-name: Muster does not read Kueue's name",
+        ),
+        (
+            JOB.replace("  queue: team\n", "  queue: team\n  priorityClassName: hihg\n")
+            + "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n",
+            "found 'hihg', expected the name of a PriorityClass: it is not among these documents",
+        ),
+        (
+            QUEUE.replace("spec: {}", "spec: {access: {namespaceSelector: {matchLabels: {team: a}}}}")
+            + f"---\n{NAMESPACE}---\n{JOB.replace('name: train', 'name: train, namespace: ours', 1)}".replace(
+                "metadata:\n  name: train, namespace: ours", "metadata: {name: train, namespace: ours}"
+            ),
+            "metadata.namespace: found team=b, expected labels that queue team asks for: team=a",
+        ),
+    ],
+)
+def test_what_would_have_no_effect_or_never_run_is_worth_a_warning(text, warning):
+    assert [one for one in told(text, "warning") if warning in one] != []
+
+
+@pytest.mark.parametrize("name", ["high", "system-node-critical"])
+def test_a_priority_class_that_is_known_is_no_finding(name):
+    classes = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n"
+    text = JOB.replace("  queue: team\n", f"  queue: team\n  priorityClassName: {name}\n")
+    assert not any("priorityClassName" in one for one in told(text + classes, "warning"))
+    assert not any("priorityClassName" in one for one in told(text, "warning")), "the cluster may have it"

@@ -25,6 +25,14 @@ from tests.builders.valid_documents import QUEUE, TREE, changed, messages
         {"access": {"maxGang": 0}},
         {"access": {"admins": [{}]}},
         {"access": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}},
+        {"access": {"namespaceSelector": {"matchlabels": {"team": "a"}}}},
+        {
+            "access": {
+                "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": "b"}]}
+            }
+        },
+        {"policy": {"maxPriority": "high"}},
+        {"policy": {"maxProtection": "long"}},
         {"parent": "team"},
         {"parent": "nobody"},
         {"parent": "inner", "guarantee": {"resource": {"cpu": 2}}},

@@ -4,6 +4,8 @@ import pytest
 import yaml
 
 from queues.api.validation.validation import KINDS, Known, violations_of
+from queues.quota.queue import Queue
+from queues.workload import Requirement
 from tests.builders.valid_documents import HYPERNODE, JOB, POD_GROUP, QUEUE, TREE, changed, messages
 
 
@@ -24,3 +26,36 @@ def test_an_update_that_leaves_the_spec_alone_is_always_fine():
     relabelled = changed(QUEUE, ("spec", {"parent": "nobody"}), ("metadata", "finalizers", []))
     assert messages(broken, queues=TREE) != []
     assert violations_of(relabelled, Known(queues=TREE), old=broken) == []
+
+
+GOLD = {"gold": Queue(name="gold", namespace_selector=(Requirement("tier", "In", ("gold",)),))}
+BATCH = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ns, labels: {muster.dev/queue-name: gold}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("document", "inherited"),
+    [
+        (changed(JOB, ("spec", "queue", "gold")), None),
+        (changed(POD_GROUP, ("spec", {"minMember": 2, "queue": "gold"})), None),
+        (yaml.safe_load(BATCH), None),
+        (changed(BATCH, ("metadata", {"name": "train", "namespace": "ns"})), "gold"),
+    ],
+)
+def test_a_namespace_that_may_not_use_the_queue_is_warned_and_not_refused(document, inherited):
+    document["metadata"]["namespace"] = "ns"
+
+    def warned(labels):
+        known = Known(queues=GOLD, namespace_queue=inherited, namespace_labels=labels)
+        return [one.message for one in violations_of(document, known) if one.tolerable]
+
+    (message,) = warned({"tier": "tin"})
+    assert message.startswith(
+        "namespace ns may not use queue gold: access.namespaceSelector of queue gold is tier=gold"
+    )
+    assert warned({"tier": "gold"}) == []
+    assert warned(None) == [], "the namespace is not known yet"

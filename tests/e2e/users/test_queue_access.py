@@ -1,0 +1,57 @@
+"""A user cannot use another team's queue, nor get at it by a priority class of the system."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+SYSTEM = "system-cluster-critical"
+
+
+@pytest.fixture
+def bobs(sandbox: Sandbox) -> Iterator[str]:
+    """Bob's namespace. The sandbox's own is Alice's."""
+    name = f"{sandbox.name}-bob"
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    sandbox.api.create(path("Namespace", ""), document)
+    yield name
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+    sandbox.api.request("DELETE", path("batch/v1 Job", name), options)
+    sandbox.wait(lambda: not uids(sandbox, name), "the last of Bob's pods to go")
+    sandbox.api.delete(path("Namespace", "", name))
+
+
+def uids(sandbox: Sandbox, namespace: str, phase: str = "") -> set[str]:
+    """Pods of a namespace, in this phase or any."""
+    pods: list[Document] = sandbox.api.get(path("Pod", namespace))["items"]
+    return {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase", "").startswith(phase)}
+
+
+def test_alice_can_neither_use_bobs_queue_nor_evict_from_it_by_a_system_class(
+    sandbox: Sandbox, bobs: str
+) -> None:
+    sandbox.add_nodes(2)
+    only_bob = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bobs}}}
+    queue = sandbox.add_queue("bob", deserved={GPU: 16}, access=only_bob)
+    sandbox.add_queue("alice", deserved={GPU: 0})
+    sandbox.api.create(path("batch/v1 Job", bobs), batch_job(sandbox, "work", 2, 8))
+    sandbox.wait(lambda: len(uids(sandbox, bobs, "Running")) == 2, "Bob's pods to run")
+    before = uids(sandbox, bobs)
+
+    with sandbox.as_user("alice") as alice:
+        for name, of in (("thief", queue), ("urgent", sandbox.queues[1])):
+            job = batch_job(sandbox, name, 2, 8)
+            job["metadata"]["labels"]["muster.dev/queue-name"] = of
+            job["spec"]["template"]["spec"]["priorityClassName"] = SYSTEM
+            alice.create(path("batch/v1 Job", sandbox.name), job)
+
+    told = sandbox.wait_reason("thief", "NotAllowed")
+    assert f"namespace {sandbox.name} may not use queue {queue}" in told
+    assert told in sandbox.explain("thief")
+    sandbox.wait_reason("urgent", "NoFit")
+    assert "2000000000 counts as 1000000000" in sandbox.explain("urgent")
+    assert uids(sandbox, bobs, "Running") == before
+    assert "evict" not in {kind for kind, _, _ in sandbox.ledger.decisions(bobs, "work")}

@@ -1,0 +1,108 @@
+"""What protects running work from eviction: administrators' rules, and the wishes of users within their bounds."""
+
+from typing import Any
+
+import pytest
+
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.quota.tree import QueueTree
+from queues.resources import GPU
+from queues.workload import QueueName
+from tests.builders.running_work import NOW, candidates_in, running, snapshot_of, tree_of
+
+Q = QueueName("q")
+
+
+def queues(deserved: int, **policy: Any) -> QueueTree:
+    """Queue q deserves so many of eight GPUs."""
+    limits = Limits(deserved={GPU: deserved * 1000})
+    return tree_of({"q": Queue(name=Q, limits=limits, policy=QueuePolicy(**policy))}, gpus=8)
+
+
+def candidates(tree: QueueTree, **works: dict[str, Any]) -> dict[str, str]:
+    """For which queues each of these may be evicted: any, or others only. Absent: for none."""
+    found = candidates_in(snapshot_of([running(name, "q", **about) for name, about in works.items()]), tree)
+    return {
+        each.workload.name: "others" if each.protected_in_queue else "any"
+        for each in found.of_queue.get(Q, ())
+    }
+
+
+STAYS = {"preemptable": False}
+
+
+@pytest.mark.parametrize(
+    ("deserved", "works", "expected"),
+    [
+        pytest.param(4, {"a": STAYS, "b": STAYS}, {}, id="within what the queue deserves"),
+        pytest.param(1, {"a": STAYS, "b": STAYS}, {"b": "others"}, id="the oldest that fit"),
+        pytest.param(0, {"a": STAYS, "b": STAYS}, {"a": "others", "b": "others"}, id="nothing deserved"),
+        pytest.param(1, {"a": {}, "b": STAYS}, {"a": "any"}, id="work without a wish takes nothing of it"),
+        pytest.param(
+            2,
+            {"a": STAYS | {"gpus": 3}, "b": STAYS, "c": STAYS, "d": STAYS},
+            {"a": "others", "d": "others"},
+            id="one that does not fit leaves room for younger ones",
+        ),
+        pytest.param(
+            1,
+            {"a": {"cooldown": 10**6}, "b": {"min_run_time": 10**6}},
+            {"b": "others"},
+            id="every wish counts alike",
+        ),
+        pytest.param(
+            1,
+            {"a": STAYS, "b": STAYS | {"evictions": 3}},
+            {},
+            id="evicted often enough stays whatever it holds",
+        ),
+    ],
+)
+def test_a_wish_counts_against_other_queues_within_what_the_queue_deserves(
+    deserved: int, works: dict[str, dict[str, Any]], expected: dict[str, str]
+) -> None:
+    assert candidates(queues(deserved), **works) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "wish", "since", "expected"),
+    [
+        pytest.param({}, STAYS, 10**6, {}, id="without a bound a wish has no end"),
+        pytest.param({"max_protection": 100}, STAYS, 99, {}, id="not over yet"),
+        pytest.param({"max_protection": 100}, STAYS, 100, {"a": "any"}, id="over"),
+        pytest.param(
+            {"max_protection": 100}, {"min_run_time": 500}, 100, {"a": "any"}, id="of a run time too"
+        ),
+        pytest.param(
+            {"max_protection": 100}, {"cooldown": 50}, 50, {"a": "any"}, id="a shorter wish ends by itself"
+        ),
+        pytest.param({"max_protection": 0}, STAYS, 0, {"a": "any"}, id="0: no wish counts"),
+        pytest.param(
+            {"max_protection": 100, "min_run_time": 500},
+            {},
+            100,
+            {},
+            id="what administrators grant has no such bound",
+        ),
+    ],
+)
+def test_a_wish_counts_for_max_protection_at_most(
+    policy: dict[str, Any], wish: dict[str, Any], since: int, expected: dict[str, str]
+) -> None:
+    assert candidates(queues(8, **policy), a={"since": since, **wish}) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "works", "until"),
+    [
+        ({}, {"a": STAYS}, None),
+        ({"max_protection": 1100}, {"a": STAYS, "b": STAYS | {"since": 900}}, NOW + 100),
+        ({"min_run_time": 1200}, {"a": STAYS}, NOW + 200),
+        ({}, {"a": {"cooldown": 1300}, "b": {"min_run_time": 1250}}, NOW + 250),
+    ],
+)
+def test_the_next_end_of_a_protection_is_known(
+    policy: dict[str, Any], works: dict[str, dict[str, Any]], until: int | None
+) -> None:
+    snapshot = snapshot_of([running(name, "q", **about) for name, about in works.items()])
+    assert candidates_in(snapshot, queues(8, **policy)).until == until

@@ -1,0 +1,88 @@
+"""What objects are told about the queue that they are in: whether they may use it, and which priority counts."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.facts import NamespaceFact, QueueFact
+from admission.reconcile.world_status import WorldStatuses
+from admission.world.world import World
+from queues.plan import Reason
+from queues.quota.queue import QueuePolicy
+from queues.reason_codes import ReasonCode
+from queues.workload import Requirement
+from tests.builders.facts import JOB, NOW, TEAM, admission, gone, job, node, pod, queue, seen, world
+
+GOLD = (Requirement("tier", "In", ("gold",)),)
+
+
+def namespace(tier: str) -> NamespaceFact:
+    return NamespaceFact(name="ns", labels={"tier": tier})
+
+
+def running(tier: str) -> World:
+    facts = [namespace(tier), queue(TEAM, namespace_selector=GOLD), node("n1"), job(1)]
+    return world(facts, [admission(JOB, "n1", started=True)], {JOB: 1})
+
+
+def condition_of(shown: World) -> tuple[str, str, str]:
+    (wanted,) = WorldStatuses(shown, None, {}).of(JOB)  # type: ignore[arg-type]
+    (told,) = wanted.conditions
+    return told.status, told.reason, told.message
+
+
+def test_running_work_goes_on_and_is_told_when_its_namespace_loses_the_queue() -> None:
+    shown = running("gold")
+    assert condition_of(shown)[1] == "Admitted"
+    shown.observe([seen(namespace("tin"))])
+    assert JOB in shown.refresh(NOW), "its status is to be written again"
+    status, reason, message = condition_of(shown)
+    assert (status, reason) == ("True", ReasonCode.NOT_ALLOWED)
+    assert message.startswith(
+        "what runs goes on, and nothing more is admitted: namespace ns may not use queue team:"
+    )
+    assert shown.states[JOB].evictable == {}
+    shown.observe([seen(namespace("gold"))])
+    assert JOB in shown.refresh(NOW)
+    assert condition_of(shown)[1] == "Admitted"
+
+
+def test_running_pods_are_adopted_only_into_a_queue_that_their_namespace_may_use() -> None:
+    migrated = pod("p", "n1", owner=JOB, adopt_until=NOW + 100)
+    queue_of_gold = queue(TEAM, namespace_selector=GOLD)
+    shown = world([namespace("tin"), queue_of_gold, node("n1"), job(1), migrated], arrivals={JOB: 1})
+    assert shown.states[JOB].unbooked is None
+    shown.observe([seen(namespace("gold"))])
+    assert JOB in shown.refresh(NOW)
+    assert shown.states[JOB].unbooked is not None
+
+
+def test_the_snapshot_has_the_labels_of_namespaces_and_is_made_again_when_they_change() -> None:
+    shown = running("gold")
+    assert shown.freeze(NOW).namespaces == {"ns": {"tier": "gold"}}
+    shown.observe([seen(namespace("gold"))])
+    assert not shown.snapshot_is_stale
+    shown.observe([gone(namespace("gold"))])
+    assert shown.snapshot_is_stale
+    assert shown.freeze(NOW).namespaces == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            QueuePolicy(max_priority=10),
+            "; priority 2000000000 counts as 10 (policy.maxPriority of queue team)",
+        ),
+        (QueuePolicy(), "; priority 2000000000 counts as 1000000000 (that of system classes is cut)"),
+        (QueuePolicy(max_priority=2_000_000_000), ""),
+    ],
+)
+def test_a_workload_that_waits_is_told_how_much_of_its_priority_counts(
+    policy: QueuePolicy, told: str
+) -> None:
+    fact: QueueFact = queue(TEAM, policy=policy)
+    shown = world([fact, node("n1"), replace(job(1), priority=2_000_000_000)], arrivals={JOB: 1})
+    shown.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    _, reason, message = condition_of(shown)
+    assert (reason, message) == (ReasonCode.NO_FIT, f"no room{told}")

@@ -1,0 +1,51 @@
+"""Label selectors: what they select, and how people read them."""
+
+import pytest
+
+from queues.label_selectors import labels_text, selector_text, selects
+from queues.workload import Requirement
+
+TEAM = Requirement("team", "In", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "labels", "expected"),
+    [
+        (TEAM, {"team": "a"}, True),
+        (TEAM, {"team": "b"}, False),
+        (TEAM, {}, False),
+        (Requirement("team", "NotIn", ("a",)), {"team": "b"}, True),
+        (Requirement("team", "NotIn", ("a",)), {}, True),
+        (Requirement("team", "NotIn", ("a",)), {"team": "a"}, False),
+        (Requirement("team", "Exists"), {"team": ""}, True),
+        (Requirement("team", "Exists"), {}, False),
+        (Requirement("team", "DoesNotExist"), {}, True),
+        (Requirement("team", "DoesNotExist"), {"team": ""}, False),
+        (Requirement("team", "Is", ("a",)), {"team": "a"}, False),
+    ],
+)
+def test_each_operator_is_that_of_kubernetes(
+    requirement: Requirement, labels: dict[str, str], expected: bool
+) -> None:
+    assert selects([requirement], labels) is expected
+
+
+def test_all_requirements_must_hold_and_none_selects_everything() -> None:
+    assert selects((), {})
+    assert not selects((TEAM, Requirement("tier", "Exists")), {"team": "a"})
+
+
+def test_a_selector_is_written_as_kubectl_writes_it() -> None:
+    selector = (
+        TEAM,
+        Requirement("tier", "In", ("gold", "silver")),
+        Requirement("env", "NotIn", ("test",)),
+        Requirement("gpu", "Exists"),
+        Requirement("legacy", "DoesNotExist"),
+    )
+    assert selector_text(selector) == "team=a,tier in (gold, silver),env notin (test),gpu,!legacy"
+
+
+def test_only_labels_that_the_selector_asks_about_are_told() -> None:
+    asked = (TEAM, Requirement("tier", "Exists"))
+    assert labels_text(asked, {"team": "b", "secret": "x"}) == "team=b, no label tier"
