@@ -56,20 +56,28 @@ class Decider:
         return await self._without_culprits(snapshot, failure)
 
     async def _without_culprits(self, snapshot: Snapshot, error: Exception) -> TurnDecision:
-        kept = await self._thread.run(lambda: self._keep(snapshot))
-        workloads = sorted(snapshot.workloads())
+        kept = await self._thread.run(lambda: self._kept(snapshot))
+        workloads = await self._thread.run(lambda: sorted(snapshot.workloads()))
         culprits = await find_culprits(workloads, lambda some: self._passes(snapshot, workloads, some))
         if culprits is None:
             raise error
         # Beyond what could be tried, nothing is admitted in this turn: the order of the queues holds.
-        left_out = culprits.found if culprits.complete else workloads
-        smaller = snapshot.without(frozenset(left_out))
+        left_out = frozenset(culprits.found if culprits.complete else workloads)
+        smaller = await self._thread.run(lambda: snapshot.without(left_out))
         plan, self.memo = await self._thread.run(lambda: engine.decide(smaller, Memo()))
         _log.error(
             "decided without workloads that the engine fails on",
             extra={"workloads": [str(key) for key in culprits.found], "kept": str(kept or "")},
         )
         return TurnDecision(snapshot=smaller, plan=plan, culprits=dict.fromkeys(culprits.found, error))
+
+    def _kept(self, snapshot: Snapshot) -> Path | None:
+        try:
+            return self._keep(snapshot)
+        except Exception:
+            # What the engine fails on may be nothing that can be written either.
+            _log.exception("failed turn not kept")
+            return None
 
     async def _passes(
         self, snapshot: Snapshot, workloads: Sequence[WorkloadKey], some: Sequence[WorkloadKey]

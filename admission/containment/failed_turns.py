@@ -12,8 +12,9 @@ from queues.plan import Plan
 
 _log = logging.getLogger(__name__)
 
-#: Files that are kept; older ones go.
+#: Files that are kept, and bytes of all of them; older ones go. A small volume has room for more.
 MOST_FILES: Final = 5
+MOST_BYTES: Final = 8 * 2**20
 #: Workloads and admissions of a snapshot above which it is not kept: writing it would take too much memory.
 MOST_ROWS: Final = 30_000
 
@@ -32,13 +33,16 @@ class FailedTurns:
         if rows > MOST_ROWS:
             _log.warning("failed turn not kept", extra={"why": f"{rows} rows, expected at most {MOST_ROWS}"})
             return None
-        path = self._folder / f"turn-{snapshot.now}-{snapshot.ledger_seq}.json.gz"
         nothing = Plan(now=snapshot.now, ledger_seq=snapshot.ledger_seq)
+        content = gzip.compress(save(snapshot, nothing, self._configuration), compresslevel=3)
+        if len(content) > MOST_BYTES:
+            _log.warning("failed turn not kept", extra={"why": f"{len(content)} bytes"})
+            return None
+        path = self._folder / f"turn-{snapshot.now}-{snapshot.ledger_seq}.json.gz"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.write_bytes(gzip.compress(save(snapshot, nothing, self._configuration), compresslevel=3))
-            for old in sorted(self._folder.glob("turn-*.json.gz"), key=_written)[:-MOST_FILES]:
-                old.unlink(missing_ok=True)
+            self._make_room(len(content))
+            path.write_bytes(content)
         except OSError as error:
             with suppress(OSError):
                 path.unlink()
@@ -46,6 +50,13 @@ class FailedTurns:
             return None
         return path
 
-
-def _written(path: Path) -> tuple[float, str]:
-    return (path.stat().st_mtime, path.name)
+    def _make_room(self, size: int) -> None:
+        """Remove the oldest files, so that one more of that size keeps the bounds."""
+        kept = sorted(
+            ((file.stat().st_mtime_ns, file.name, file) for file in self._folder.glob("turn-*.json.gz")),
+            reverse=True,
+        )
+        for number, (_, _, file) in enumerate(kept, start=1):
+            size += file.stat().st_size
+            if number >= MOST_FILES or size > MOST_BYTES:
+                file.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from admission.containment import failed_turns
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread, DecisionTooLong
 from admission.containment.failed_turns import MOST_FILES, FailedTurns
@@ -131,11 +132,35 @@ async def test_the_turn_is_kept_for_replay_and_old_ones_go(tmp_path: Path) -> No
     assert saved.snapshot.pending == snapshot().pending
 
 
+def test_turns_that_are_kept_take_little_room_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = FailedTurns(tmp_path, "me")
+    first = turns.keep(snapshot())
+    assert first is not None
+    monkeypatch.setattr(failed_turns, "MOST_BYTES", first.stat().st_size * 2 + 100)
+    for second in range(1, 4):
+        turns.keep(replace(snapshot(), now=NOW + second))
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"turn-{NOW + second}-0.json.gz" for second in (2, 3)
+    }
+    monkeypatch.setattr(failed_turns, "MOST_BYTES", 100)
+    assert turns.keep(replace(snapshot(), now=NOW + 4)) is None
+
+
 @pytest.mark.usefixtures("poisoned")
 async def test_a_disk_that_takes_no_file_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "turns").write_text("no folder")
     decision = await decider(FailedTurns(tmp_path / "turns", "me").keep).decide(snapshot())
     assert decision.culprits.keys() == {POISON}
+
+
+@pytest.mark.usefixtures("poisoned")
+async def test_a_turn_that_cannot_be_written_stops_nothing() -> None:
+    def fails(_: Snapshot) -> Path | None:
+        raise TypeError("no JSON")
+
+    assert (await decider(fails).decide(snapshot())).culprits.keys() == {POISON}
 
 
 def test_workloads_left_out_of_a_snapshot_keep_what_they_hold() -> None:
