@@ -65,7 +65,7 @@ async def edited_namespaces(
         await Client.connect(cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster,
     ):
         await _define_volcanos_kinds(admin)
-        for role in people("muster-system"):
+        for role in people():
             if role["kind"] == "ClusterRole":
                 await applied(admin, role)
         for name, more in metadata.items():
