@@ -1,14 +1,15 @@
-"""A user cannot use another team's queue, nor get at it by a priority class of the system."""
+"""A user cannot use another team's queue, nor evict from it by a priority class, of the system or not."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
-SYSTEM = "system-cluster-critical"
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @pytest.fixture
@@ -24,34 +25,53 @@ def bobs(sandbox: Sandbox) -> Iterator[str]:
     sandbox.api.delete(path("Namespace", "", name))
 
 
+@pytest.fixture
+def highest(sandbox: Sandbox) -> Iterator[str]:
+    """A priority class with the highest value that users may have."""
+    name = f"{sandbox.name}-highest"
+    document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    sandbox.api.create(_CLASSES, {**document, "value": 1_000_000_000})
+    yield name
+    sandbox.api.delete(f"{_CLASSES}/{name}")
+
+
+def job(sandbox: Sandbox, name: str, queue: str, priority_class: str) -> Document:
+    """As much work as the sandbox has room for."""
+    document = batch_job(sandbox, name, 2, 8)
+    document["metadata"]["labels"]["muster.dev/queue-name"] = queue
+    document["spec"]["template"]["spec"]["priorityClassName"] = priority_class
+    return document
+
+
 def uids(sandbox: Sandbox, namespace: str, phase: str = "") -> set[str]:
     """Pods of a namespace, in this phase or any."""
     pods: list[Document] = sandbox.api.get(path("Pod", namespace))["items"]
     return {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase", "").startswith(phase)}
 
 
-def test_alice_can_neither_use_bobs_queue_nor_evict_from_it_by_a_system_class(
-    sandbox: Sandbox, bobs: str
+def test_alice_can_neither_use_bobs_queue_nor_evict_from_it_by_her_priority(
+    sandbox: Sandbox, bobs: str, highest: str
 ) -> None:
     sandbox.add_nodes(2)
     only_bob = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bobs}}}
     queue = sandbox.add_queue("bob", deserved={GPU: 16}, access=only_bob)
-    sandbox.add_queue("alice", deserved={GPU: 0})
+    own = sandbox.add_queue("alice", deserved={GPU: 0}, policy={"maxPriority": 10})
     sandbox.api.create(path("batch/v1 Job", bobs), batch_job(sandbox, "work", 2, 8))
     sandbox.wait(lambda: len(uids(sandbox, bobs, "Running")) == 2, "Bob's pods to run")
     before = uids(sandbox, bobs)
 
     with sandbox.as_user("alice") as alice:
-        for name, of in (("thief", queue), ("urgent", sandbox.queues[1])):
-            job = batch_job(sandbox, name, 2, 8)
-            job["metadata"]["labels"]["muster.dev/queue-name"] = of
-            job["spec"]["template"]["spec"]["priorityClassName"] = SYSTEM
-            alice.create(path("batch/v1 Job", sandbox.name), job)
+        with pytest.raises(ApiError, match="classes of the system are not for work in queues"):
+            alice.create(
+                path("batch/v1 Job", sandbox.name), job(sandbox, "thief", queue, "system-cluster-critical")
+            )
+        alice.create(path("batch/v1 Job", sandbox.name), job(sandbox, "thief", queue, highest))
+        alice.create(path("batch/v1 Job", sandbox.name), job(sandbox, "urgent", own, highest))
 
     told = sandbox.wait_reason("thief", "NotAllowed")
     assert f"namespace {sandbox.name} may not use queue {queue}" in told
     assert told in sandbox.explain("thief")
     sandbox.wait_reason("urgent", "NoFit")
-    assert "2000000000 counts as 1000000000" in sandbox.explain("urgent")
+    assert f"1000000000 counts as 10 (policy.maxPriority of queue {own})" in sandbox.explain("urgent")
     assert uids(sandbox, bobs, "Running") == before
     assert "evict" not in {kind for kind, _, _ in sandbox.ledger.decisions(bobs, "work")}

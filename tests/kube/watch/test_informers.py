@@ -4,11 +4,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from admission.facts import Change, FactKind, WorkloadFact
+from admission.facts import Change, FactKind, NamespaceFact, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
-from queues.workload import WorkloadKind
+from queues.workload import QueueName, WorkloadKind
 from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.waiting import eventually
 
@@ -97,11 +97,27 @@ async def test_a_new_default_queue_changes_the_facts_of_its_namespace(
         assert workload(informers.drain()[0]).queue == "default"
         annotations = {"scheduling.volcano.sh/queue-name": "team"}
         await server.put(NAMESPACES, {"metadata": {"name": "ns", "annotations": annotations}})
+        group_change, namespace_change = await next_changes(informers)
+        assert workload(group_change).queue == "team"
+        assert namespace_change.fact == NamespaceFact(name="ns", queue=QueueName("team"))
+        await server.put(NAMESPACES, {"metadata": {"name": "ns", "labels": {"tier": "gold"}}})
+        group_change, namespace_change = await next_changes(informers)
+        assert workload(group_change).queue == "default"
+        assert namespace_change.fact == NamespaceFact(name="ns", labels={"tier": "gold"})
+
+
+async def test_a_class_that_never_preempts_is_told_of_workloads_that_name_it(
+    server: FakeApiServer, tmp_path: Path
+) -> None:
+    await server.put(GROUPS, {**group(), "spec": {"priorityClassName": "calm"}})
+    calm = {"metadata": {"name": "calm"}, "value": 9, "preemptionPolicy": "Never"}
+    await server.put(CLASSES, calm)
+    async with informed(server, tmp_path) as informers:
+        (change,) = informers.drain()
+        assert (workload(change).priority, workload(change).preempts) == (9, False)
+        await server.put(CLASSES, {**calm, "preemptionPolicy": "PreemptLowerPriority"})
         (change,) = await next_changes(informers)
-        assert workload(change).queue == "team"
-        await server.put(NAMESPACES, {"metadata": {"name": "ns"}})
-        (change,) = await next_changes(informers)
-        assert workload(change).queue == "default"
+        assert workload(change).preempts
 
 
 async def test_a_topology_gives_tiers_their_levels(server: FakeApiServer, tmp_path: Path) -> None:
