@@ -90,6 +90,7 @@ class Controller:
                 timing,
                 failures=dependencies.failed_terms,
                 unfit=lambda: _why_unfit(dependencies),
+                after_term=garbage_collection.collect_all,
             )
             serving = self._serving(database.dsn, await self._channel(stack))
             checks = self._checks(database) | {role: process.problem for role, process in serving.items()}

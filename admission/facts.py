@@ -7,7 +7,8 @@ that matters is no change.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from queues.admissions import Recreation
 from queues.api import names
@@ -34,6 +35,9 @@ from queues.workload import (
 )
 
 # ── the cluster around workloads ────────────────────────────────────────────────────────────────────────────────
+
+#: An empty mapping that facts share.
+NOTHING_BY_NAME: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +343,7 @@ class WorkloadFact:
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
     #: minTaskMember of a PodGroup.
-    task_minimums: Mapping[str, int] = field(default_factory=dict)
+    task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
     #: Not compared: a write that changes nothing else is no change. The informer has the current version.
     resource_version: str = field(default="", compare=False)
@@ -352,7 +356,7 @@ class WorkloadFact:
     #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
     network_tier: tuple[str, int | str] | None = None
     #: The same of the partitions of each pod set.
-    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=dict)
+    partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=lambda: NOTHING_BY_NAME)
     #: subGroupPolicy of a PodGroup.
     subgroups: tuple[SubGroup, ...] = ()
     #: The level for all members of a PodGroup together, as (required, level); from ``network_tier``.

@@ -104,12 +104,16 @@ class Leadership:
         *,
         failures: RepeatedFailures | None = None,
         unfit: Callable[[], Awaitable[str | None]] = _fit,
+        after_term: Callable[[], None] = lambda: None,
     ) -> None:
-        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may."""
+        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may.
+        ``after_term``: called when a term has ended and nothing of it is needed any more.
+        """
         self._database = database
         self._holder = holder
         self._timing = timing
         self._unfit = unfit
+        self._after_term = after_term
         self.failures = failures or terms_in_a_row(timing)
         #: None while another replica leads.
         self.lease: LeaderLease | None = None
@@ -140,6 +144,8 @@ class Leadership:
         if failure is not None:
             seconds = self.failures.note(failure)
             _tell(lease, failure)
+            _forget_frames(failure)
+        self._after_term()
         if (told := self.failures.told()) is not None and self.failures.just_reached():
             _log.error("every term fails", extra={"why": told.message})
         if told is not None or lasted < self._timing.lease:
@@ -239,6 +245,13 @@ def _tell(lease: LeaderLease, failure: BaseException) -> None:
         _log.warning("term ended", extra=about)
     else:
         _log.error("term ended by a defect", extra=about, exc_info=failure)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Drop what an error keeps in memory by its frames: all that its term knew of the cluster."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _repeat_cancellation() -> None:

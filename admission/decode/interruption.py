@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from admission.decode.fields import one
 from admission.facts import NOTHING_SAID, Conduct
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
@@ -23,4 +24,4 @@ def conduct_of(
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
         cooldown=duration(said.get(names.COOLDOWN_TIME)) or 0,
     )
-    return NOTHING_SAID if conduct == NOTHING_SAID else conduct
+    return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

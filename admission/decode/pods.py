@@ -70,11 +70,11 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     task = values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
     return PodFact(
         uid=meta.uid,
-        namespace=meta.namespace,
+        namespace=one(meta.namespace),
         name=meta.name,
         phase=phase,
         ready=is_true(status.conditions, "Ready"),
-        node=NodeName(spec.node_name) if spec.node_name else None,
+        node=one(NodeName(spec.node_name)) if spec.node_name else None,
         gated=gated,
         held_by_others=len(gates) > gated,
         deleting=meta.deletion_timestamp is not None,
@@ -87,7 +87,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         preempts=spec.preemption_policy != "Never"
         or (spec.priority_class_name or "").startswith(names.TWIN_PREFIX),
         created=seconds(meta.creation_timestamp),
-        queue=queue,
+        queue=one(queue),
         owner=owner,
         owner_name=controller.name if controller is not None else "",
         marked=controller is None or controller.marked,

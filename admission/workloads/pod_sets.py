@@ -26,6 +26,8 @@ class FreeOrdinals:
 
 def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     """A set of interchangeable pods: the ordinals that are held, whatever they are, and the lowest free ones."""
+    if not held and count == pods.count and not (pods.done or pods.ordinals):
+        return pods
     free = FreeOrdinals(held)
     wanted = sorted((*held, *(free.take() for _ in range(count - len(held)))))
     in_a_row = not wanted or wanted[-1] == len(wanted) - 1

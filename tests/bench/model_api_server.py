@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -127,6 +128,12 @@ class ModelApiServer:
         position = len([version for version in collection.versions if version <= since])
         response = web.StreamResponse()
         await response.prepare(request)
+        with suppress(ConnectionError):
+            await self._stream(response, collection, position)
+        return response
+
+    async def _stream(self, response: web.StreamResponse, collection: Collection, position: int) -> None:
+        """Send changes from a position on, until the client goes."""
         while True:
             changed = collection.changed
             lines = collection.lines[position : position + 500]

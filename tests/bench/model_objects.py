@@ -158,7 +158,12 @@ def _pod(job: str, number: int, index: int, size: ClusterSize, phase: str) -> Do
             "namespace": f"team-{number % NAMESPACES}",
             "uid": _uid(name),
             "labels": labels,
-            "annotations": {"muster.dev/user": f"user-{number % 200}"},
+            # Of a ledger that is lost: such pods are adopted.
+            "annotations": {
+                "muster.dev/user": f"user-{number % 200}",
+                "muster.dev/admission-id": str(10**9 + number),
+                "muster.dev/seat": f"main/{index}",
+            },
             "ownerReferences": [owner],
             "creationTimestamp": _CREATED,
         },

@@ -6,10 +6,11 @@ interchangeable: whichever pod comes takes any vacant seat.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import msgspec
 
-from admission.decode.fields import is_true, seconds
+from admission.decode.fields import is_true, one, seconds
 from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
@@ -93,18 +94,16 @@ def job_fact(job: WireJob) -> WorkloadFact:
     pods, priority_class, problem = pod_set_of(MAIN, count, bytes(spec.template), "spec.template")
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
-        namespace=meta.namespace,
+        namespace=one(meta.namespace),
         name=meta.name,
-        queue=queue,
+        queue=one(queue),
         created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
-        pod_sets=(replace(pods, done=done),),
+        pod_sets=(replace(pods, done=done) if done else pods,),
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
-        generation=counted_generation(
-            digest(spec.completion_mode, pods.takes, pods), digest(parallelism, spec.completions, gang)
-        ),
+        generation=_generation(spec.completion_mode, pods, parallelism, spec.completions, gang),
         resource_version=meta.resource_version,
         finished=any(is_true(status.conditions, kind) for kind in ("Complete", "Failed")),
         deleting=meta.deletion_timestamp is not None,
@@ -118,6 +117,12 @@ def job_fact(job: WireJob) -> WorkloadFact:
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds),
     )
     return of_possible_size(fact, "spec.parallelism")
+
+
+@lru_cache(maxsize=4096)
+def _generation(mode: str | None, pods: PodSet, parallelism: int, completions: int | None, gang: int) -> str:
+    """Most Jobs repeat one of a few."""
+    return counted_generation(digest(mode, pods.takes, pods), digest(parallelism, completions, gang))
 
 
 def indexes(text: str | None, *, below: int) -> frozenset[int]:

@@ -34,7 +34,7 @@ from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
 #: Rows of a part.
-_PART: Final = 1000
+_PART: Final = 200
 
 
 async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
