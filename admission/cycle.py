@@ -157,7 +157,7 @@ class Cycle:
     ) -> None:
         """Set the workloads aside that Postgres refuses a value or a row of; the next turn decides without them.
 
-        Raises the error if it is not any workload's, or if a workload that was set aside is refused all the same.
+        Raises the error if it is no workload's, does not come back, or is that of a workload that was set aside before.
         """
         admissions = snapshot.admissions
 
@@ -165,7 +165,10 @@ class Cycle:
             part = turn.only(frozenset(some), admissions)
             return not await is_refused(self._database, self._term, part, admissions)
 
-        culprits = await find_culprits(sorted(turn.workloads(admissions)), passes)
+        workloads = sorted(turn.workloads(admissions))
+        if await passes(workloads):
+            raise error  # it does not come back, so that no workload can be blamed for it
+        culprits = await find_culprits(workloads, passes)
         if culprits is None or not culprits.found or any(key in self.world.aside for key in culprits.found):
             raise error
         for key in culprits.found:

@@ -35,6 +35,7 @@ FAULTS = st.sampled_from(
     [
         *[("", None)] * 3,
         *((point, Killed) for point in ("intake-committed", "decided", "applied", "freeing")),
+        ("intake-committed", DatabaseUnavailable),
         ("decided", DatabaseUnavailable),
         ("freeing", DatabaseUnavailable),
         ("applied", OutcomeUnknown),

@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from admission.apply import TurnPlan, apply
+from admission import cycle
+from admission.apply import Applied, TurnPlan, apply
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
@@ -196,6 +197,19 @@ async def test_seats_that_postgres_does_not_take_back_stop_nobody_else(ring: Rin
     await ring.turn()
     assert {each.name for each in ring.admissions} == {"poison", "other"}
     assert await ring.stored() == ring.admissions
+
+
+async def test_a_refusal_that_does_not_come_back_is_blamed_on_no_workload(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(*_: object) -> Applied:
+        raise DataRefused(reason="once")
+
+    await ring.begin(*QUEUES, node("n1"), *jobs_of_one("a", "b"))
+    monkeypatch.setattr(cycle, "apply", refuses)
+    with pytest.raises(DataRefused):
+        await ring.turn()
+    assert len(ring.cycle.world.aside) == 0
 
 
 async def test_a_refusal_that_is_no_workloads_fault_ends_the_term(ring: Ring) -> None:
