@@ -7,6 +7,7 @@ import click
 from admission.cli.commands.check import check
 from admission.cli.commands.crds import crds
 from admission.cli.commands.install import install, uninstall
+from admission.cli.commands.ledger import ledger
 from admission.cli.commands.migrate import migrate
 from admission.cli.commands.pause import pause, resume
 from admission.cli.commands.replay import replay
@@ -25,7 +26,20 @@ def muster() -> None:
     """
 
 
-for command in (run, install, uninstall, migrate, crds, check, pause, resume, snapshot, replay, simulate):
+for command in (
+    run,
+    install,
+    uninstall,
+    migrate,
+    ledger,
+    crds,
+    check,
+    pause,
+    resume,
+    snapshot,
+    replay,
+    simulate,
+):
     muster.add_command(command)
 
 

@@ -155,10 +155,13 @@ def test_wrong_settings_are_told_before_anything_starts(
     assert "did you mean MUSTER_LEASE_SECONDS?" in capsys.readouterr().err
 
 
-def test_migrate_wants_a_dsn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [("migrate",), ("ledger", "verify"), ("ledger", "repair")])
+def test_commands_on_the_database_want_a_dsn(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("MUSTER_DSN", raising=False)
 
-    assert call("migrate") == 1
+    assert call(*words) == 1
     assert "Give one with --dsn or MUSTER_DSN" in capsys.readouterr().err
 
 
