@@ -1,4 +1,4 @@
-"""A place that was promised is given by whoever leads next, and nobody is taken back twice for it."""
+"""Promises of the ring over many turns, and over terms: histories written down step by step."""
 
 import pytest
 
@@ -6,18 +6,22 @@ from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_components import control_jobs, run_pods, schedule
-from tests.laws.laws.ring import balances_equal_seats, equals_reloaded
-from tests.laws.worlds.ring import Killed, Ring
+from tests.fakes.fake_objects import gpus_of, is_up
+from tests.laws.laws.ring import balances_equal_seats, equals_reloaded, no_pod_beyond_its_seat
+from tests.laws.worlds.ring import PATIENCE, Killed, Ring
 
 
-async def beat(ring: Ring, fault: tuple[str, type[BaseException] | None] = ("", None)) -> None:
-    """Everybody gets round to everything once."""
+async def beat(
+    ring: Ring, fault: tuple[str, type[BaseException] | None] = ("", None), *, seconds: int = 1
+) -> None:
+    """Each component gets round to everything once."""
     await ring.turn(fault=fault)
     ring.carry_out()
     control_jobs(ring.cluster)
     schedule(ring.cluster)
     run_pods(ring.cluster)
-    ring.cluster.now += 1
+    ring.cluster.now += seconds
+    no_pod_beyond_its_seat(ring)
 
 
 def running(ring: Ring, queue: str) -> int:
@@ -58,6 +62,103 @@ async def test_what_was_lent_is_got_back_whoever_leads(
         assert (running(ring, "a"), running(ring, "b")) == (4, 4)
         assert sum(setbacks.evictions for setbacks in ring.world.setbacks.values()) == 2
         assert ring.world.claims == {}
+        await equals_reloaded(ring)
+        await balances_equal_seats(ring)
+    finally:
+        await connected.close()
+
+
+# ── what runs is what was admitted ──────────────────────────────────────────────────────────────────────────────
+
+
+def suspended(ring: Ring, uid: str) -> bool:
+    return bool(ring.cluster.objects["jobs"][uid]["spec"]["suspend"])
+
+
+def sizes(ring: Ring) -> list[int]:
+    """GPUs of each pod that runs."""
+    return [gpus_of(ring.cluster.objects["pods"][uid]["spec"]) for uid in ring.cluster.running()]
+
+
+@pytest.mark.parametrize("deposed", [False, True], ids=["of its own", "of a deposed leader"])
+@pytest.mark.parametrize("pods", [2, 3], ids=["on its nodes", "pod by pod"])
+async def test_a_job_that_is_changed_before_it_is_resumed_runs_with_what_it_asks_then(
+    database: str, pods: int, deposed: bool
+) -> None:
+    connected = await Database.connect(database)
+    try:
+        cluster = FakeCluster()
+        for queue in ("root", "a"):
+            cluster.add_queue(queue)
+        for node in ("n1", "n2", "n3"):
+            cluster.add_node(node, 4)
+        ring = await Ring.begin(connected, cluster)
+        uid = cluster.add_job("train", "a", pods, pods, indexed=False, gpus=2)
+        control_jobs(cluster)
+        await ring.turn()
+        assert [order.intent.partition(" ")[0] for _, order in ring.under_way.values()] == ["resume"]
+
+        cluster.suspend_or_resize(uid, 4)
+        if deposed:
+            await ring.crash()
+            ring.write_late(0)
+        else:
+            ring.carry_out()
+        assert suspended(ring, uid), "the Job was compared as another one"
+        for _ in range(12):
+            await beat(ring)
+        assert sizes(ring) == [4] * pods
+        await equals_reloaded(ring)
+        await balances_equal_seats(ring)
+    finally:
+        await connected.close()
+
+
+# ── nodes that do not answer ────────────────────────────────────────────────────────────────────────────────────
+
+
+def on_nodes_that_answer(ring: Ring) -> int:
+    nodes = ring.cluster.objects["nodes"]
+    pods = (ring.cluster.objects["pods"][uid] for uid in ring.cluster.running())
+    return sum(is_up(nodes[pod["spec"]["nodeName"]]) for pod in pods)
+
+
+def is_there(ring: Ring, uid: str) -> bool:
+    return uid in ring.cluster.objects["pods"]
+
+
+@pytest.mark.parametrize("kind", ["vcjob", "job"])
+async def test_a_gang_goes_on_once_its_pod_on_a_silent_node_counts_as_gone(database: str, kind: str) -> None:
+    connected = await Database.connect(database)
+    try:
+        cluster = FakeCluster()
+        for queue in ("root", "a"):
+            cluster.add_queue(queue)
+        for node in ("n1", "n2", "n3"):
+            cluster.add_node(node, 4)
+        ring = await Ring.begin(connected, cluster)
+        if kind == "vcjob":
+            cluster.add_volcano_job("train", "a", 2, 2, 3)
+        else:
+            cluster.add_job("train", "a", 2, 2, indexed=False, gpus=3)
+        for _ in range(6):
+            await beat(ring)
+        assert on_nodes_that_answer(ring) == 2
+
+        lost, pod = next(iter(cluster.objects["pods"].items()))
+        silent = [{"type": "Ready", "status": "Unknown"}]
+        cluster.change("nodes", pod["spec"]["nodeName"], {"status": {"conditions": silent}})
+        cluster.delete_pod(lost)
+        for _ in range(5):
+            await beat(ring, seconds=PATIENCE.dead_node // 6)
+            assert is_there(ring, lost)
+        (state,) = ring.world.states.values()
+        assert state.problem is not None
+        assert state.problem.code == "NodeNotReady"
+        for _ in range(12):
+            await beat(ring, seconds=PATIENCE.dead_node // 6)
+        assert not is_there(ring, lost)
+        assert on_nodes_that_answer(ring) == 2
         await equals_reloaded(ring)
         await balances_equal_seats(ring)
     finally:

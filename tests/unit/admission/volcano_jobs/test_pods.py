@@ -159,19 +159,6 @@ def test_the_user_who_created_the_job_is_written_on_its_pods() -> None:
     assert "other" not in pod["metadata"]["annotations"]
 
 
-def test_a_template_cannot_name_another_queue_than_the_jobs() -> None:
-    forged = {"muster.dev/queue-name": "team-b", "scheduling.volcano.sh/queue-name": "team-b"}
-    template = {
-        "metadata": {"labels": {**forged, "muster.dev/released": "false"}, "annotations": forged},
-        "spec": {"containers": [{"name": "main", "image": "x"}]},
-    }
-    meta = made(tasks=task(template), queue="team-a")["metadata"]
-    assert (
-        {meta["labels"][key] for key in forged} == {meta["annotations"][key] for key in forged} == {"team-a"}
-    )
-    assert meta["labels"]["muster.dev/released"] == "true"
-
-
 def test_a_template_cannot_send_its_pods_past_the_scheduler() -> None:
     template = {"spec": {"containers": [{"name": "main", "image": "x"}], "nodeName": "n9"}}
     assert "nodeName" not in made(tasks=task(template))["spec"]
