@@ -20,9 +20,11 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    any_,
     bindparam,
     column,
     func,
+    literal,
     select,
     tuple_,
 )
@@ -41,6 +43,11 @@ JSON: Final = JSONB()
 TEXTS: Final = ARRAY(Text)
 
 _prefixes = count()
+
+
+def one_of(column: ColumnElement[str], texts: Iterable[str]) -> ColumnElement[bool]:
+    """Whether a column has one of these values, of which there may be any number: they are one parameter."""
+    return column == any_(literal(sorted(texts), TEXTS))
 
 
 class UnnestRows:

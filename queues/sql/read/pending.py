@@ -29,7 +29,7 @@ from queues.quota.queue import ROOT
 from queues.sql.read.displacements import displacements
 from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
 from queues.sql.read.world import REASON, key_of, reason_of
-from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, same
+from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
 from queues.workload import QueueName, WorkloadKey
 
@@ -102,7 +102,7 @@ async def pending(
     count and are given, while positions count all. ``namespace``: only of this one. ``after``: queue and position of
     the last line of the page before. ``limit``: lines at most.
     """
-    rows = _waiting(order, None if queues is None else workloads.c.queue.in_(queues))
+    rows = _waiting(order, None if queues is None else one_of(workloads.c.queue, queues))
     visible = _visible(rows.c, seen)
     here = visible if namespace is None else and_(visible, rows.c.namespace == namespace)
     given = _given(order)
@@ -249,9 +249,9 @@ def _visible(columns: Any, seen: Seen | None) -> ColumnElement[bool]:
     kinds = {kind: names for kind, names in seen.items() if names is None or names}
     everywhere = [kind for kind, names in kinds.items() if names is None]
     return or_(
-        columns.kind.in_(everywhere),
+        one_of(columns.kind, everywhere),
         *(
-            and_(columns.kind == kind, columns.namespace.in_(names))
+            and_(columns.kind == kind, one_of(columns.namespace, names))
             for kind, names in kinds.items()
             if names is not None
         ),

@@ -160,6 +160,12 @@ async def test_positions_count_workloads_that_may_not_be_seen(muster: Database) 
     assert [(line.name, position) for line, position in place.ahead] == [("j2", 2)]
 
 
+async def test_whoever_asks_may_see_any_number_of_namespaces(muster: Database) -> None:
+    many = frozenset(f"ns-{number}" for number in range(40_000))
+    found = await page(muster, seen={"job": many})
+    assert found.lines == ()
+
+
 async def test_a_workload_that_does_not_wait_has_no_place(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
     await harness.admit(gang("j1", "a", "n1"))
